@@ -1,0 +1,254 @@
+//! The argument checks, in one place, so that every backend refuses the same call with the same
+//! words.
+//!
+//! The typed methods of [`Communicator`](crate::Communicator) make the checks in elements. A
+//! backend makes those in bytes at the top of its byte-level methods, which anybody may call
+//! directly; after them `displs[r] * elem_size + counts[r] * elem_size <= recv.len()` holds
+//! without overflow for every rank `r`.
+//!
+//! | call | refused with |
+//! |---|---|
+//! | `allgatherv`: `counts.len()`, then `displs.len()` is not the size | `InvalidBufferSize`, expected = size |
+//! | `send.len()` is not `counts[rank]` | expected = `counts[rank]` |
+//! | a block ends past `recv`, an empty one included | expected = the length that all blocks need (saturating), actual = `recv.len()` |
+//! | two blocks overlap | expected = sum of the counts (saturating), actual = elements covered |
+//! | `allreduce`: lengths differ | expected = `send.len()`, actual = `recv.len()` |
+//! | nothing to reduce | expected = 1, actual = 0 |
+//! | a bitwise operation on floats | `UnsupportedReduction` |
+//! | `broadcast`: `root` is not a rank | `InvalidRoot` |
+//!
+//! In bytes, a length that is no whole number of elements is refused too, with the nearest whole
+//! length below as the expected one; zero-sized elements take no bytes.
+
+use crate::error::CommError;
+use crate::op::{ReduceOp, ScalarKind};
+
+/// Checks the arguments of `allgatherv`, lengths in elements.
+///
+/// # Errors
+///
+/// As the table of this module says; [`CommError::InvalidCommunicator`] if `rank` is not below
+/// `size`.
+#[inline]
+pub fn allgatherv(
+    rank: usize,
+    size: usize,
+    send_len: usize,
+    recv_len: usize,
+    counts: &[usize],
+    displs: &[usize],
+) -> Result<(), CommError> {
+    lists(rank, size, counts, displs)?;
+    blocks(rank, send_len, recv_len, counts, displs)
+}
+
+/// Checks the arguments of `allgatherv_bytes`.
+///
+/// # Errors
+///
+/// As [`allgatherv`], and for a buffer that is no whole number of elements.
+#[inline]
+pub fn allgatherv_bytes(
+    rank: usize,
+    size: usize,
+    send: &[u8],
+    recv: &[u8],
+    counts: &[usize],
+    displs: &[usize],
+    elem_size: usize,
+) -> Result<(), CommError> {
+    lists(rank, size, counts, displs)?;
+    let send_len = elements("allgatherv", send.len(), elem_size)?;
+    let recv_len = elements("allgatherv", recv.len(), elem_size)?;
+    if elem_size == 0 {
+        // How many zero-sized elements there are cannot be seen in bytes, nor does it matter.
+        return Ok(());
+    }
+    blocks(rank, send_len, recv_len, counts, displs)
+}
+
+/// Checks the arguments of `allreduce`, lengths in elements.
+///
+/// # Errors
+///
+/// As the table of this module says.
+#[inline]
+pub fn allreduce(
+    send_len: usize,
+    recv_len: usize,
+    scalar: ScalarKind,
+    op: ReduceOp,
+) -> Result<(), CommError> {
+    length("allreduce", send_len, recv_len)?;
+    if send_len == 0 {
+        return length("allreduce", 1, 0);
+    }
+    reduction(scalar, op)
+}
+
+/// Checks the arguments of `allreduce_bytes`.
+///
+/// # Errors
+///
+/// As [`allreduce`], and for a buffer that is no whole number of scalars.
+#[inline]
+pub fn allreduce_bytes(
+    send: &[u8],
+    recv: &[u8],
+    scalar: ScalarKind,
+    op: ReduceOp,
+) -> Result<(), CommError> {
+    allreduce(send.len(), recv.len(), scalar, op)?;
+    elements("allreduce", send.len(), scalar.size())?;
+    Ok(())
+}
+
+/// Checks the arguments of `broadcast`.
+///
+/// # Errors
+///
+/// [`CommError::InvalidRoot`] if `root` is not below `size`.
+#[inline]
+pub fn broadcast(size: usize, root: usize) -> Result<(), CommError> {
+    if root < size {
+        Ok(())
+    } else {
+        Err(CommError::InvalidRoot { root, size })
+    }
+}
+
+/// Checks the arguments of `broadcast_bytes`.
+///
+/// # Errors
+///
+/// As [`broadcast`], and for a buffer that is no whole number of elements.
+#[inline]
+pub fn broadcast_bytes(
+    size: usize,
+    buf: &[u8],
+    elem_size: usize,
+    root: usize,
+) -> Result<(), CommError> {
+    broadcast(size, root)?;
+    elements("broadcast", buf.len(), elem_size)?;
+    Ok(())
+}
+
+#[inline]
+pub(crate) fn length(
+    operation: &'static str,
+    expected: usize,
+    actual: usize,
+) -> Result<(), CommError> {
+    if expected == actual {
+        Ok(())
+    } else {
+        Err(CommError::InvalidBufferSize {
+            operation,
+            expected,
+            actual,
+        })
+    }
+}
+
+#[inline]
+pub(crate) fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommError> {
+    if op.supports(scalar) {
+        Ok(())
+    } else {
+        Err(CommError::UnsupportedReduction { op, scalar })
+    }
+}
+
+/// Gives how many elements `bytes` holds: 0 where elements take no bytes.
+#[inline]
+pub(crate) fn elements(
+    operation: &'static str,
+    bytes: usize,
+    elem_size: usize,
+) -> Result<usize, CommError> {
+    let whole = bytes.checked_div(elem_size).unwrap_or(0);
+    length(operation, whole * elem_size, bytes)?;
+    Ok(whole)
+}
+
+#[inline]
+fn lists(rank: usize, size: usize, counts: &[usize], displs: &[usize]) -> Result<(), CommError> {
+    length("allgatherv", size, counts.len())?;
+    length("allgatherv", size, displs.len())?;
+    if rank < size {
+        Ok(())
+    } else {
+        Err(CommError::InvalidCommunicator)
+    }
+}
+
+/// Checks the blocks, once the lists have one entry per rank and `rank` is one of them.
+#[inline]
+fn blocks(
+    rank: usize,
+    send_len: usize,
+    recv_len: usize,
+    counts: &[usize],
+    displs: &[usize],
+) -> Result<(), CommError> {
+    length("allgatherv", counts[rank], send_len)?;
+    let mut needed = 0;
+    let mut reach = 0;
+    let mut ascending = true;
+    for (&count, &displ) in counts.iter().zip(displs) {
+        let end = displ.saturating_add(count);
+        needed = needed.max(end);
+        if count > 0 {
+            ascending &= displ >= reach;
+            reach = end;
+        }
+    }
+    // `end` saturates at a length that a buffer of zero-sized elements can have.
+    if needed > recv_len || (needed == usize::MAX && wraps(counts, displs)) {
+        return Err(CommError::InvalidBufferSize {
+            operation: "allgatherv",
+            expected: needed,
+            actual: recv_len,
+        });
+    }
+    if ascending {
+        Ok(())
+    } else {
+        disjoint(counts, displs)
+    }
+}
+
+#[cold]
+fn wraps(counts: &[usize], displs: &[usize]) -> bool {
+    let mut blocks = counts.iter().zip(displs);
+    blocks.any(|(&count, &displ)| displ.checked_add(count).is_none())
+}
+
+/// Looks for overlap among blocks in any order: an empty block overlaps nothing.
+#[cold]
+fn disjoint(counts: &[usize], displs: &[usize]) -> Result<(), CommError> {
+    let mut blocks: Vec<(usize, usize)> = counts
+        .iter()
+        .zip(displs)
+        .filter(|&(&count, _)| count > 0)
+        .map(|(&count, &displ)| (displ, displ + count))
+        .collect();
+    blocks.sort_unstable();
+    let mut covered = 0;
+    let mut reach = 0;
+    let mut overlap = false;
+    for (start, end) in blocks {
+        overlap |= start < reach;
+        covered += end.saturating_sub(start.max(reach));
+        reach = reach.max(end);
+    }
+    if !overlap {
+        return Ok(());
+    }
+    Err(CommError::InvalidBufferSize {
+        operation: "allgatherv",
+        expected: counts.iter().fold(0, |sum, &n| sum.saturating_add(n)),
+        actual: covered,
+    })
+}

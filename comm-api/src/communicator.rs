@@ -1,0 +1,364 @@
+//! The communicator: what a program calls and what a backend implements.
+
+use std::sync::Arc;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use crate::check;
+use crate::element::{CommData, Reduce};
+use crate::error::CommError;
+use crate::op::{ReduceOp, ScalarKind};
+
+/// Performs collective operations among the ranks of one job.
+///
+/// A program calls the typed methods ([`allgatherv`](Self::allgatherv),
+/// [`allreduce`](Self::allreduce), [`broadcast`](Self::broadcast), [`barrier`](Self::barrier)),
+/// generic over the backend. A backend implements the byte-level ones; the typed ones are provided
+/// once, with all argument checks, so that a call is refused on a laptop for the same reason and
+/// with the same words as on a cluster.
+///
+/// # Contract
+///
+/// - **Identity.** `rank()` is in `0..size()`, unique, and never changes.
+/// - **Same order.** All ranks call the same collectives in the same order, with arguments that
+///   agree: element type, operation, root, length, counts. Backends that check give every rank
+///   [`Mismatch`](crate::FailureKind::Mismatch) otherwise.
+/// - **Same bits.** `allreduce` is a left fold in rank order, whatever the backend, the size or
+///   the algorithm.
+/// - **No interference.** Thousands of collectives may follow each other in any mix. Two threads
+///   inside collectives of *one* communicator are refused
+///   ([`Refused`](crate::FailureKind::Refused)); many communicators may live in one process.
+/// - **Refusals are shared.** A rank whose arguments are refused returns at once; the others get
+///   `Refused` with its rank and reason in that call, and the communicator stays usable.
+/// - **Nothing hangs.** A rank that dies or stays away becomes an error on the others in bounded
+///   time, and every later call returns that first cause again, see [`CommError::is_fatal`].
+///
+/// Deliberately absent: point-to-point messages, non-blocking collectives, gather and scatter.
+///
+/// ```
+/// use comm_api::{CommError, Communicator, ReduceOp};
+///
+/// fn mean<C: Communicator>(comm: &C, mine: &[f64]) -> Result<f64, CommError> {
+///     let local = [mine.iter().sum::<f64>(), mine.len() as f64];
+///     let mut global = [0.0; 2];
+///     comm.allreduce(&local, &mut global, ReduceOp::Sum)?;
+///     Ok(global[0] / global[1])
+/// }
+///
+/// # fn main() -> Result<(), CommError> {
+/// assert_eq!(mean(&comm_local::LocalBackend, &[1.0, 2.0, 6.0])?, 3.0);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Communicator: Send + Sync {
+    /// Returns the rank of this process, in `0..size()`.
+    fn rank(&self) -> usize;
+
+    /// Returns the number of ranks.
+    fn size(&self) -> usize;
+
+    /// Waits until every rank has entered.
+    ///
+    /// ```text
+    ///          enters        leaves
+    /// rank 0   ├─────────────────┤
+    /// rank 1         ├───────────┤    nobody leaves before the last has entered
+    /// rank 2                   ├─┤
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::CollectiveFailed`] if the ranks cannot meet,
+    /// [`CommError::InvalidCommunicator`] in a forked child.
+    ///
+    /// ```
+    /// # use comm_api::Communicator;
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// comm_local::LocalBackend.barrier()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn barrier(&self) -> Result<(), CommError>;
+
+    /// Ends this process with `code` (1 if `code` is 0) and the job with it.
+    ///
+    /// The current or next call of every other rank fails with
+    /// [`Aborted`](crate::FailureKind::Aborted), naming this rank. Nothing is dropped and no
+    /// destructor runs.
+    fn abort(&self, code: i32) -> !;
+
+    /// Gathers blocks of bytes; what a backend implements for [`allgatherv`](Self::allgatherv).
+    ///
+    /// `counts` and `displs` are in elements of `elem_size` bytes. The typed method passes checked
+    /// arguments; a direct call may pass anything, so an implementation begins with
+    /// [`check::allgatherv_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`allgatherv`](Self::allgatherv).
+    fn allgatherv_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        counts: &[usize],
+        displs: &[usize],
+        elem_size: usize,
+    ) -> Result<(), CommError>;
+
+    /// Reduces bytes; what a backend implements for [`allreduce`](Self::allreduce).
+    ///
+    /// With one rank `recv` is `send`, bit for bit. With more it is `send` of rank 0 folded with
+    /// that of ranks 1, 2, .. by [`fold_into`](crate::fold_into), element by element. An
+    /// implementation begins with [`check::allreduce_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`allreduce`](Self::allreduce).
+    fn allreduce_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError>;
+
+    /// Distributes bytes; what a backend implements for [`broadcast`](Self::broadcast).
+    ///
+    /// An implementation begins with [`check::broadcast_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`broadcast`](Self::broadcast).
+    fn broadcast_bytes(
+        &self,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError>;
+
+    /// Tells the other ranks that this one refused the arguments of `operation`.
+    ///
+    /// Called by the typed methods just before they return `error`. A backend that checks takes
+    /// one place in the sequence and lets the matching call of the others fail with
+    /// [`Refused`](crate::FailureKind::Refused), this rank and the reason, without waiting for
+    /// them. The default does nothing, which is right where there are no others.
+    fn refuse(&self, operation: &'static str, error: &CommError) {
+        let _ = (operation, error);
+    }
+
+    /// Gathers a block from every rank, on every rank.
+    ///
+    /// Block `r` of `recv`, `counts[r]` elements from `displs[r]` on, receives what rank `r`
+    /// sends. Elements of `recv` outside every block stay as they were.
+    ///
+    /// ```text
+    ///          before            after, on every rank
+    /// rank 0   send [a b]        recv [a b . c d e]
+    /// rank 1   send [c]               counts [2, 1, 2]
+    /// rank 2   send [d e]             displs [0, 3, 4]
+    /// ```
+    ///
+    /// # Contract
+    ///
+    /// All ranks pass the same `counts`. `displs` are a rank's own business: they need not be
+    /// monotone or contiguous and may differ between ranks. Zero counts are fine. Nobody returns
+    /// before all have contributed.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::InvalidBufferSize`], in this order, if `counts` or `displs` does not have one
+    /// entry per rank, `send` does not have `counts[rank()]` elements, a block ends past `recv`,
+    /// or two blocks overlap. [`CommError::CollectiveFailed`] if the ranks cannot complete it
+    /// together.
+    ///
+    /// ```
+    /// # use comm_api::Communicator;
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// let mut recv = [0.0; 4];
+    /// comm_local::LocalBackend.allgatherv(&[1.5, 2.5], &mut recv, &[2], &[1])?;
+    /// assert_eq!(recv, [0.0, 1.5, 2.5, 0.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    fn allgatherv<T: CommData>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        counts: &[usize],
+        displs: &[usize],
+    ) -> Result<(), CommError>
+    where
+        Self: Sized,
+    {
+        let (rank, size) = (self.rank(), self.size());
+        match check::allgatherv(rank, size, send.len(), recv.len(), counts, displs) {
+            Ok(()) => {
+                let (send, recv) = (cast_slice(send), cast_slice_mut(recv));
+                self.allgatherv_bytes(send, recv, counts, displs, size_of::<T>())
+            }
+            Err(error) => refused(self, "allgatherv", error),
+        }
+    }
+
+    /// Combines one buffer from every rank, element by element, on every rank.
+    ///
+    /// ```text
+    ///          before              after, on every rank
+    /// rank 0   send [a0 b0]        recv [(a0 + a1) + a2   (b0 + b1) + b2]
+    /// rank 1   send [a1 b1]
+    /// rank 2   send [a2 b2]
+    /// ```
+    ///
+    /// # Contract
+    ///
+    /// Per element a left fold in rank order, see [`fold_into`](crate::fold_into): the same bits
+    /// on every rank and every backend. With one rank the result is the input, bit for bit.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::InvalidBufferSize`] if the lengths differ or are zero,
+    /// [`CommError::UnsupportedReduction`] for a bitwise operation on floats.
+    /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    ///
+    /// ```
+    /// # use comm_api::{Communicator, ReduceOp};
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// let mut least = [0_i32; 2];
+    /// comm_local::LocalBackend.allreduce(&[7, -3], &mut least, ReduceOp::Min)?;
+    /// assert_eq!(least, [7, -3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    fn allreduce<T: Reduce>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        op: ReduceOp,
+    ) -> Result<(), CommError>
+    where
+        Self: Sized,
+    {
+        match check::allreduce(send.len(), recv.len(), T::SCALAR, op) {
+            Ok(()) => self.allreduce_bytes(cast_slice(send), cast_slice_mut(recv), T::SCALAR, op),
+            Err(error) => refused(self, "allreduce", error),
+        }
+    }
+
+    /// Gives every rank the buffer of `root`.
+    ///
+    /// ```text
+    ///          before           after
+    /// rank 0   buf [. .]        buf [x y]
+    /// rank 1   buf [x y]        buf [x y]     root = 1
+    /// rank 2   buf [. .]        buf [x y]
+    /// ```
+    ///
+    /// # Contract
+    ///
+    /// All ranks pass the same `root` and a buffer of the same length; zero is fine.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::InvalidRoot`] if `root` is not a rank.
+    /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    ///
+    /// ```
+    /// # use comm_api::{CommError, Communicator};
+    /// # fn main() -> Result<(), CommError> {
+    /// let mut seed = [42_u64];
+    /// comm_local::LocalBackend.broadcast(&mut seed, 0)?;
+    /// assert_eq!(seed, [42]);
+    /// let error = comm_local::LocalBackend.broadcast(&mut seed, 1);
+    /// assert_eq!(error, Err(CommError::InvalidRoot { root: 1, size: 1 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    fn broadcast<T: CommData>(&self, buf: &mut [T], root: usize) -> Result<(), CommError>
+    where
+        Self: Sized,
+    {
+        match check::broadcast(self.size(), root) {
+            Ok(()) => self.broadcast_bytes(cast_slice_mut(buf), size_of::<T>(), root),
+            Err(error) => refused(self, "broadcast", error),
+        }
+    }
+}
+
+/// Announces a refusal to the other ranks and returns it.
+#[cold]
+pub(crate) fn refused<C: Communicator, R>(
+    comm: &C,
+    operation: &'static str,
+    error: CommError,
+) -> Result<R, CommError> {
+    comm.refuse(operation, &error);
+    Err(error)
+}
+
+/// Forwards the object-safe methods through a pointer; the typed ones are provided on top.
+macro_rules! forward {
+    ($($pointer:ty),+) => {$(
+        impl<C: Communicator + ?Sized> Communicator for $pointer {
+            #[inline]
+            fn rank(&self) -> usize {
+                (**self).rank()
+            }
+
+            #[inline]
+            fn size(&self) -> usize {
+                (**self).size()
+            }
+
+            #[inline]
+            fn barrier(&self) -> Result<(), CommError> {
+                (**self).barrier()
+            }
+
+            fn abort(&self, code: i32) -> ! {
+                (**self).abort(code)
+            }
+
+            #[inline]
+            fn allgatherv_bytes(
+                &self,
+                send: &[u8],
+                recv: &mut [u8],
+                counts: &[usize],
+                displs: &[usize],
+                elem_size: usize,
+            ) -> Result<(), CommError> {
+                (**self).allgatherv_bytes(send, recv, counts, displs, elem_size)
+            }
+
+            #[inline]
+            fn allreduce_bytes(
+                &self,
+                send: &[u8],
+                recv: &mut [u8],
+                scalar: ScalarKind,
+                op: ReduceOp,
+            ) -> Result<(), CommError> {
+                (**self).allreduce_bytes(send, recv, scalar, op)
+            }
+
+            #[inline]
+            fn broadcast_bytes(
+                &self,
+                buf: &mut [u8],
+                elem_size: usize,
+                root: usize,
+            ) -> Result<(), CommError> {
+                (**self).broadcast_bytes(buf, elem_size, root)
+            }
+
+            fn refuse(&self, operation: &'static str, error: &CommError) {
+                (**self).refuse(operation, error);
+            }
+        }
+    )+};
+}
+
+forward!(Box<C>, &C, Arc<C>);

@@ -1,0 +1,99 @@
+//! What may travel, and what may be reduced.
+
+use bytemuck::Pod;
+
+use crate::op::ScalarKind;
+
+/// Marks a type whose values travel through collectives and live in shared regions.
+///
+/// Implemented for every type that is plain old data ([`bytemuck::Pod`]) and may cross threads:
+/// every bit pattern is a value and there is no padding, so a value is its bytes. `bool`,
+/// references and structs with padding are not; a `repr(C)` struct of such fields is, through the
+/// derives of the re-exported [`bytemuck`](crate::bytemuck):
+///
+/// ```
+/// use comm_api::Communicator;
+/// use comm_api::bytemuck::{Pod, Zeroable};
+/// use comm_local::LocalBackend;
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+/// #[repr(C)]
+/// #[bytemuck(crate = "comm_api::bytemuck")]
+/// struct Cut {
+///     stage: u64,
+///     intercept: f64,
+/// }
+///
+/// # fn main() -> Result<(), comm_api::CommError> {
+/// let mine = [Cut { stage: 3, intercept: 1.5 }];
+/// let mut all = [Cut::zeroed()];
+/// LocalBackend.allgatherv(&mine, &mut all, &[1], &[0])?;
+/// assert_eq!(all, mine);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A type with padding does not compile, which is the point:
+///
+/// ```compile_fail
+/// use comm_api::CommData;
+///
+/// #[derive(Clone, Copy)]
+/// #[repr(C)]
+/// struct Padded {
+///     tag: u8,
+///     value: u64,
+/// }
+///
+/// fn travels<T: CommData>() {}
+/// travels::<Padded>();
+/// ```
+pub trait CommData: Pod + Send + Sync {}
+
+impl<T: Pod + Send + Sync> CommData for T {}
+
+/// Marks the scalars that [`allreduce`](crate::Communicator::allreduce) can combine.
+///
+/// Sealed: the ten scalars of [`ScalarKind`] and `isize`/`usize`, which reduce as the scalar of
+/// their width. A reduction must give the same bits on every backend, so its arithmetic is written
+/// once, in [`fold_into`](crate::fold_into), for these types alone.
+pub trait Reduce: CommData + sealed::Sealed {
+    /// The scalar this type reduces as.
+    const SCALAR: ScalarKind;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! reduce {
+    ($($scalar:ty => $kind:expr),+ $(,)?) => {$(
+        impl sealed::Sealed for $scalar {}
+        impl Reduce for $scalar {
+            const SCALAR: ScalarKind = $kind;
+        }
+    )+};
+}
+
+reduce! {
+    i8 => ScalarKind::I8,
+    i16 => ScalarKind::I16,
+    i32 => ScalarKind::I32,
+    i64 => ScalarKind::I64,
+    isize => pointer_sized(ScalarKind::I32, ScalarKind::I64),
+    u8 => ScalarKind::U8,
+    u16 => ScalarKind::U16,
+    u32 => ScalarKind::U32,
+    u64 => ScalarKind::U64,
+    usize => pointer_sized(ScalarKind::U32, ScalarKind::U64),
+    f32 => ScalarKind::F32,
+    f64 => ScalarKind::F64,
+}
+
+const fn pointer_sized(narrow: ScalarKind, wide: ScalarKind) -> ScalarKind {
+    match size_of::<usize>() {
+        4 => narrow,
+        8 => wide,
+        _ => panic!("comm-api supports pointers of 32 and 64 bits"),
+    }
+}

@@ -1,0 +1,137 @@
+//! Conveniences on top of the core trait, which does not grow.
+
+use crate::communicator::{Communicator, refused};
+use crate::element::{CommData, Reduce};
+use crate::error::CommError;
+use crate::op::ReduceOp;
+
+/// Adds the short forms of the collectives to every [`Communicator`].
+///
+/// Each is written with the collectives of the core trait alone, so it behaves alike on every
+/// backend; their errors carry the core method's name.
+pub trait CommunicatorExt: Communicator + Sized {
+    /// Gathers blocks of equal length from every rank, in rank order.
+    ///
+    /// ```text
+    ///          before            after, on every rank
+    /// rank 0   send [a b]        recv [a b c d e f]
+    /// rank 1   send [c d]
+    /// rank 2   send [e f]
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::InvalidBufferSize`] if `recv` does not have `size() * send.len()` elements;
+    /// otherwise as [`Communicator::allgatherv`].
+    ///
+    /// ```
+    /// # use comm_api::CommunicatorExt;
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// let mut all = [0; 2];
+    /// comm_local::LocalBackend.allgather(&[3, 4], &mut all)?;
+    /// assert_eq!(all, [3, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn allgather<T: CommData>(&self, send: &[T], recv: &mut [T]) -> Result<(), CommError> {
+        let (size, len) = (self.size(), send.len());
+        if size.checked_mul(len) != Some(recv.len()) {
+            let error = CommError::InvalidBufferSize {
+                operation: "allgather",
+                expected: size.saturating_mul(len),
+                actual: recv.len(),
+            };
+            return refused(self, "allgather", error);
+        }
+        let counts = std::iter::repeat_n(len, size);
+        let layout: Vec<usize> = counts.chain((0..size).map(|rank| rank * len)).collect();
+        let (counts, displs) = layout.split_at(size);
+        self.allgatherv(send, recv, counts, displs)
+    }
+
+    /// Gathers blocks of any length from every rank: the data in rank order, and the counts.
+    ///
+    /// Two collectives: one for the lengths, one for the data.
+    ///
+    /// ```text
+    ///          before          after, on every rank
+    /// rank 0   [a b]           ([a b c d e], [2, 1, 2])
+    /// rank 1   [c]
+    /// rank 2   [d e]
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::AllocationFailed`] if this rank has no room for the data; the others get
+    /// [`Refused`](crate::FailureKind::Refused) then. Otherwise as [`Communicator::allgatherv`].
+    ///
+    /// ```
+    /// # use comm_api::CommunicatorExt;
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// let (all, counts) = comm_local::LocalBackend.allgather_vec(&[1.0, 2.0])?;
+    /// assert_eq!((all, counts), (vec![1.0, 2.0], vec![2]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn allgather_vec<T: CommData>(&self, send: &[T]) -> Result<(Vec<T>, Vec<usize>), CommError> {
+        let mut counts = vec![0; self.size()];
+        self.allgather(&[send.len()], &mut counts)?;
+        let mut total = 0_usize;
+        let mut displs = Vec::with_capacity(counts.len());
+        for &count in &counts {
+            displs.push(total);
+            total = total.saturating_add(count);
+        }
+        let mut all = Vec::new();
+        if let Err(reason) = all.try_reserve_exact(total) {
+            let error = CommError::AllocationFailed {
+                requested_bytes: total.saturating_mul(size_of::<T>()),
+                message: format!("no memory for the data of all ranks: {reason}"),
+            };
+            return refused(self, "allgather_vec", error);
+        }
+        all.resize(total, T::zeroed());
+        self.allgatherv(send, &mut all, &counts, &displs)?;
+        Ok((all, counts))
+    }
+
+    /// Combines one value from every rank, on every rank.
+    ///
+    /// # Errors
+    ///
+    /// As [`Communicator::allreduce`].
+    ///
+    /// ```
+    /// # use comm_api::{CommunicatorExt, ReduceOp};
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// assert_eq!(comm_local::LocalBackend.allreduce_scalar(2.5, ReduceOp::Sum)?, 2.5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn allreduce_scalar<T: Reduce>(&self, value: T, op: ReduceOp) -> Result<T, CommError> {
+        let mut result = [value];
+        self.allreduce(&[value], &mut result, op)?;
+        Ok(result[0])
+    }
+
+    /// Gives every rank the value of `root`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Communicator::broadcast`].
+    ///
+    /// ```
+    /// # use comm_api::CommunicatorExt;
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// assert_eq!(comm_local::LocalBackend.broadcast_value(7_u32, 0)?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn broadcast_value<T: CommData>(&self, value: T, root: usize) -> Result<T, CommError> {
+        let mut buf = [value];
+        self.broadcast(&mut buf, root)?;
+        Ok(buf[0])
+    }
+}
+
+impl<C: Communicator> CommunicatorExt for C {}

@@ -1,0 +1,60 @@
+//! Collective communication as a contract: the traits that programs call and backends implement.
+//!
+//! A distributed program is written once, generic over its communicator, and gives the same bits
+//! in one process, on many processes of one machine, over TCP and on MPI:
+//!
+//! ```
+//! use comm_api::{CommError, Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
+//!
+//! fn train<C: Communicator + SharedMemoryProvider>(comm: &C) -> Result<f64, CommError> {
+//!     let mut case = comm.create_shared_region::<f64>(1000)?;
+//!     if comm.is_leader() {
+//!         case.as_mut_slice().fill(0.5);
+//!     }
+//!     case.fence()?;
+//!
+//!     let mine: f64 = case.as_slice().iter().skip(comm.rank()).step_by(comm.size()).sum();
+//!     let mut bound = [0.0];
+//!     comm.allreduce(&[mine], &mut bound, ReduceOp::Sum)?;
+//!     Ok(bound[0])
+//! }
+//!
+//! # fn main() -> Result<(), CommError> {
+//! assert_eq!(train(&comm_local::LocalBackend)?, 500.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | for | look at |
+//! |---|---|
+//! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
+//! | what travels | [`CommData`], [`Reduce`], [`ReduceOp`] |
+//! | what fails | [`CommError`], [`FailureKind`] |
+//! | backend authors | the byte level of [`Communicator`], [`check`], [`fold_into`] |
+//!
+//! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
+//! object-safe: `Box<dyn Communicator>`, `Arc<dyn Communicator>` and `&dyn Communicator` are
+//! communicators themselves, with the same typed methods.
+//!
+//! Architecture invariant: this crate knows no backend, holds no `unsafe` and does no
+//! communication.
+
+mod communicator;
+mod element;
+mod error;
+mod ext;
+mod fold;
+mod op;
+mod region;
+
+pub mod check;
+
+pub use bytemuck;
+
+pub use communicator::Communicator;
+pub use element::{CommData, Reduce};
+pub use error::{CommError, FailureKind};
+pub use ext::CommunicatorExt;
+pub use fold::fold_into;
+pub use op::{ReduceOp, ScalarKind};
+pub use region::{SharedMemoryProvider, SharedRegion};

@@ -1,0 +1,166 @@
+//! Memory that the ranks of one node share.
+
+use std::sync::Arc;
+
+use crate::communicator::Communicator;
+use crate::element::CommData;
+use crate::error::CommError;
+
+/// Creates regions that the ranks of one node share, and tells who is on the node.
+///
+/// A backend with truly shared memory keeps one copy per node; one without keeps a copy per rank
+/// and says that every rank leads its own node. A program written for both lets the leader (or
+/// every rank of [`split_local`](Self::split_local) its part) populate a region, calls
+/// [`fence`](SharedRegion::fence), and reads.
+///
+/// | | heap (local, tcp) | truly shared (shm, mpi) |
+/// |---|---|---|
+/// | [`is_leader`](Self::is_leader) | always true | local rank 0 only |
+/// | [`split_local`](Self::split_local) | size 1 | all ranks of this node |
+/// | memory for R ranks | R copies | one copy, whatever R |
+///
+/// ```
+/// use comm_api::{CommError, SharedMemoryProvider, SharedRegion};
+///
+/// fn table<C: SharedMemoryProvider>(comm: &C) -> Result<f64, CommError> {
+///     let mut region = comm.create_shared_region::<f64>(3)?;
+///     if comm.is_leader() {
+///         region.as_mut_slice().copy_from_slice(&[1.0, 2.0, 3.0]);
+///     }
+///     region.fence()?;
+///     Ok(region.as_slice().iter().sum())
+/// }
+///
+/// # fn main() -> Result<(), CommError> {
+/// assert_eq!(table(&comm_local::LocalBackend)?, 6.0);
+/// # Ok(())
+/// # }
+/// ```
+pub trait SharedMemoryProvider: Send + Sync {
+    /// The handle of one rank to a region.
+    type Region<T: CommData>: SharedRegion<T>;
+
+    /// Creates a region of `count` zeroed elements that the leader owns.
+    ///
+    /// Collective over the node; every rank passes the same `count`. Zero is fine.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::AllocationFailed`], on all ranks of the node or none, if there is no room or
+    /// the region would exceed `isize::MAX` bytes. [`CommError::CollectiveFailed`] if the ranks
+    /// cannot complete it together.
+    fn create_shared_region<T: CommData>(&self, count: usize)
+    -> Result<Self::Region<T>, CommError>;
+
+    /// Creates a region of which this rank owns a part of `local_count` zeroed elements.
+    ///
+    /// Collective over the node; the parts may differ in length and lie in local-rank order.
+    ///
+    /// # Errors
+    ///
+    /// As [`create_shared_region`](Self::create_shared_region).
+    fn create_partitioned_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<Self::Region<T>, CommError>;
+
+    /// Creates a communicator of the ranks on this node, with a sequence of its own.
+    ///
+    /// Collective over the node, and for start-up only: the result is a trait object. Work on a
+    /// region is divided by its size, not by that of the whole communicator.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    fn split_local(&self) -> Result<Box<dyn Communicator>, CommError>;
+
+    /// Tells whether this rank owns the regions of
+    /// [`create_shared_region`](Self::create_shared_region).
+    fn is_leader(&self) -> bool;
+}
+
+/// Gives access to a region, in phases that safe code cannot race in.
+///
+/// # Contract
+///
+/// A region alternates between a write phase, in which it starts, zeroed, and a read phase.
+/// [`fence`](Self::fence) ends the phase on every rank of the node; it takes `&mut self`, so no
+/// slice of the old phase can still be borrowed. Contents persist from phase to phase.
+///
+/// ```text
+///              write phase               fence        read phase           fence
+/// leader   as_mut_slice() [x y z] ─────────┤   as_slice() [x y z] ───────────┤   write ..
+/// follower as_mut_slice() []      ─────────┤   as_slice() [x y z] ───────────┤   write ..
+/// ```
+///
+/// Fences of two regions are independent of each other and of collectives. A region works after
+/// its communicator is gone, any drop order is safe, and no drop waits for another rank.
+///
+/// ```should_panic
+/// # use comm_api::{SharedMemoryProvider, SharedRegion};
+/// let region = comm_local::LocalBackend.create_shared_region::<u8>(4).unwrap();
+/// region.as_slice(); // still in the write phase: panics, naming `fence`
+/// ```
+pub trait SharedRegion<T: CommData>: Send + Sync {
+    /// Returns the whole region, zero-copy, in a read phase.
+    ///
+    /// # Panics
+    ///
+    /// In a write phase, and after a fence that failed.
+    fn as_slice(&self) -> &[T];
+
+    /// Returns the part this rank owns, in a write phase.
+    ///
+    /// Of a shared region the leader owns everything and a follower nothing; of a partitioned one
+    /// every rank owns its part.
+    ///
+    /// # Panics
+    ///
+    /// In a read phase, and after a fence that failed.
+    fn as_mut_slice(&mut self) -> &mut [T];
+
+    /// Ends the phase on every rank of the node: what was written before it is read after it.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::CollectiveFailed`], naming the rank, if a rank died or dropped its handle.
+    /// The handle is broken then: its accessors panic, its drop is clean, and the communicator it
+    /// came from stays usable.
+    fn fence(&mut self) -> Result<(), CommError>;
+}
+
+macro_rules! forward {
+    ($($pointer:ty),+) => {$(
+        impl<C: SharedMemoryProvider + ?Sized> SharedMemoryProvider for $pointer {
+            type Region<T: CommData> = C::Region<T>;
+
+            #[inline]
+            fn create_shared_region<T: CommData>(
+                &self,
+                count: usize,
+            ) -> Result<Self::Region<T>, CommError> {
+                (**self).create_shared_region(count)
+            }
+
+            #[inline]
+            fn create_partitioned_region<T: CommData>(
+                &self,
+                local_count: usize,
+            ) -> Result<Self::Region<T>, CommError> {
+                (**self).create_partitioned_region(local_count)
+            }
+
+            #[inline]
+            fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
+                (**self).split_local()
+            }
+
+            #[inline]
+            fn is_leader(&self) -> bool {
+                (**self).is_leader()
+            }
+        }
+    )+};
+}
+
+forward!(&C, Arc<C>);

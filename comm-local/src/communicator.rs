@@ -1,0 +1,104 @@
+//! The communicator of size 1.
+
+use comm_api::{
+    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
+};
+
+use crate::region::HeapRegion;
+
+/// Communicates with nobody: rank 0 of 1.
+///
+/// Takes no memory and no start-up. Generic code compiled for it has no trace of communication
+/// left but the argument checks and the copies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LocalBackend;
+
+impl LocalBackend {
+    /// Creates the communicator; the same as naming the unit struct.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl Communicator for LocalBackend {
+    #[inline]
+    fn rank(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn size(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    fn barrier(&self) -> Result<(), CommError> {
+        Ok(())
+    }
+
+    fn abort(&self, code: i32) -> ! {
+        std::process::exit(if code == 0 { 1 } else { code })
+    }
+
+    #[inline]
+    fn allgatherv_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        counts: &[usize],
+        displs: &[usize],
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        check::allgatherv_bytes(0, 1, send, recv, counts, displs, elem_size)?;
+        let start = displs[0] * elem_size;
+        recv[start..start + send.len()].copy_from_slice(send);
+        Ok(())
+    }
+
+    #[inline]
+    fn allreduce_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        check::allreduce_bytes(send, recv, scalar, op)?;
+        recv.copy_from_slice(send);
+        Ok(())
+    }
+
+    #[inline]
+    fn broadcast_bytes(
+        &self,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        check::broadcast_bytes(1, buf, elem_size, root)
+    }
+}
+
+impl SharedMemoryProvider for LocalBackend {
+    type Region<T: CommData> = HeapRegion<T>;
+
+    fn create_shared_region<T: CommData>(&self, count: usize) -> Result<HeapRegion<T>, CommError> {
+        HeapRegion::new(count)
+    }
+
+    fn create_partitioned_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<HeapRegion<T>, CommError> {
+        HeapRegion::new(local_count)
+    }
+
+    fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
+        Ok(Box::new(Self))
+    }
+
+    fn is_leader(&self) -> bool {
+        true
+    }
+}

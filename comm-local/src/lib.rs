@@ -1,0 +1,32 @@
+//! The backend of one process: nothing to install, nothing to configure.
+//!
+//! [`LocalBackend`] is a communicator of size 1. What is an identity copies, what is a no-op does
+//! nothing, and both make the checks that every backend makes, so that a program that runs here
+//! has its arguments right everywhere:
+//!
+//! | call | does |
+//! |---|---|
+//! | `allgatherv`, `allreduce` | check, and copy `send` to `recv` |
+//! | `broadcast` | check |
+//! | `barrier`, `rank`, `size` | nothing that is left after inlining |
+//!
+//! [`HeapRegion`] keeps the phases of a shared region on the heap of one rank, for every backend
+//! without shared memory.
+//!
+//! ```
+//! use comm_api::{Communicator, CommunicatorExt, ReduceOp};
+//! use comm_local::LocalBackend;
+//!
+//! # fn main() -> Result<(), comm_api::CommError> {
+//! let comm = LocalBackend::new();
+//! assert_eq!((comm.rank(), comm.size()), (0, 1));
+//! assert_eq!(comm.allreduce_scalar(1.5, ReduceOp::Sum)?, 1.5);
+//! # Ok(())
+//! # }
+//! ```
+
+mod communicator;
+mod region;
+
+pub use communicator::LocalBackend;
+pub use region::HeapRegion;
