@@ -12,8 +12,8 @@ pub(crate) const INLINE: usize = 8 * INLINE_WORDS;
 /// The words a line carries beside its header.
 pub(crate) const INLINE_WORDS: usize = 5;
 
-/// How many refusals of one rank keep their reason.
-pub(crate) const NOTES: usize = 4;
+/// How many refusals in a row keep their reason, and who was first.
+pub(crate) const NOTES: usize = if cfg!(loom) { 2 } else { 16 };
 
 const NOTE_WORDS: usize = if cfg!(loom) { 1 } else { 31 };
 
@@ -75,6 +75,8 @@ pub(crate) struct Control {
     pub(crate) sleepers: AtomicU32,
     /// How many ranks have given up a region's memory.
     pub(crate) released: AtomicU32,
+    /// Who refused a step first, see [`blame`](crate::note::blame).
+    pub(crate) refusals: [AtomicU64; NOTES],
 }
 
 /// Gives access to what the ranks of one sequence share.

@@ -1,7 +1,31 @@
-//! Reasons of refusals, in words that cross from one process to another.
+//! Refusals: who was first, and why, in words that cross from one process to another.
 
 use crate::board::{NOTE, Note};
-use crate::sync::{Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// Of a word, what holds a rank: there are at most 1024. The rest holds a step.
+const RANK_BITS: u32 = 10;
+
+/// Enters `rank` as the first to refuse `step`, unless another was.
+///
+/// Called before the refusal can be seen, so all who see one name the same rank.
+pub(crate) fn blame(word: &AtomicU64, step: u64, rank: usize) {
+    let entry = step << RANK_BITS | rank as u64;
+    let mut found = word.load(Ordering::Relaxed);
+    while found >> RANK_BITS < step {
+        match word.compare_exchange(found, entry, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(other) => found = other,
+        }
+    }
+}
+
+/// Gives who refused `step` first, unless the word belongs to a later step by now.
+pub(crate) fn blamed(word: &AtomicU64, step: u64, size: usize) -> Option<usize> {
+    let found = word.load(Ordering::Acquire);
+    let rank = usize::try_from(found & ((1 << RANK_BITS) - 1)).ok()?;
+    (found >> RANK_BITS == step && rank < size).then_some(rank)
+}
 
 /// Writes why `step` was refused; the owner of the note alone does.
 pub(crate) fn write(note: &Note, step: u64, text: &str) {
@@ -40,6 +64,20 @@ pub(crate) fn read(note: &Note, step: u64) -> Option<String> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_to_refuse_a_step_is_blamed() {
+        let word = AtomicU64::new(0);
+        blame(&word, 5, 3);
+        blame(&word, 5, 1);
+        assert_eq!(blamed(&word, 5, 4), Some(3));
+        assert_eq!(blamed(&word, 4, 4), None);
+        blame(&word, 21, 2);
+        blame(&word, 5, 0);
+        assert_eq!(blamed(&word, 21, 4), Some(2));
+        assert_eq!(blamed(&word, 5, 4), None);
+        assert_eq!(blamed(&word, 21, 2), None);
+    }
 
     #[test]
     fn a_note_is_read_for_its_step_only() {

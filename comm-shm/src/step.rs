@@ -19,11 +19,11 @@
 
 use comm_api::{CommError, FailureKind};
 
-use crate::board::{Board, Line};
+use crate::board::{Board, Line, slot_of};
 use crate::call::{Call, Kind};
 use crate::cause::{self, Cause, Reason};
 use crate::report;
-use crate::sync::{Mutex, MutexGuard, Ordering, TryLockError};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, TryLockError};
 use crate::wait::{self, Patience, Pause, Vigil};
 
 /// One rank's end of a sequence of steps.
@@ -139,8 +139,9 @@ impl<B: Board> Sequence<B> {
         progress.step += 1;
         let step = progress.step;
         crate::note::write(self.board.note(self.rank, step), step, text);
+        crate::note::blame(self.refusal(step), step, self.rank);
         let standing = self.board.standing(self.rank);
-        // Release: whoever sees the refusal sees the note, and every line published before.
+        // Release: whoever sees the refusal sees the note, who was first, and every line before.
         standing.refused.store(step, Ordering::Release);
         self.announce();
     }
@@ -186,6 +187,10 @@ impl<B: Board> Sequence<B> {
     #[inline]
     fn line(&self, rank: usize, step: u64) -> &Line {
         self.board.line(rank, step)
+    }
+
+    fn refusal(&self, step: u64) -> &AtomicU64 {
+        &self.board.control().refusals[slot_of(step)]
     }
 
     fn missing(&self, wait: Wait) -> impl Iterator<Item = usize> {
@@ -325,6 +330,8 @@ impl<B: Board> Sequence<B> {
     fn halted(&self, progress: &mut Progress, wait: Wait, halt: Halt) -> CommError {
         match halt {
             Halt::Refused(rank) => {
+                let first = crate::note::blamed(self.refusal(wait.step), wait.step, self.size());
+                let rank = first.unwrap_or(rank);
                 let reason = crate::note::read(self.board.note(rank, wait.step), wait.step);
                 report::refused(wait.operation, rank, reason)
             }
