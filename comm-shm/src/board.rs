@@ -4,6 +4,8 @@
 //! writes, and no value found in it is believed before it was checked.
 
 use crate::cause::Cause;
+#[cfg(any(test, loom))]
+use crate::rule::{Rule, kept};
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// The bytes a line carries beside its header.
@@ -144,7 +146,8 @@ impl Board for std::sync::Arc<HeapBoard> {
     }
 
     fn line(&self, rank: usize, step: u64) -> &Line {
-        &self.lines[rank][usize::from(step % 2 == 1)]
+        let parity = step % 2 == 1 && kept(Rule::TwoLines);
+        &self.lines[rank][usize::from(parity)]
     }
 
     fn bell(&self, rank: usize) -> &Bell {
