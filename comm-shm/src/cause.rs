@@ -64,7 +64,7 @@ impl Cause {
     }
 
     /// Unpacks a word; one that nobody writes is a failure too, of kind `Io`.
-    fn from_word(word: u64, size: usize) -> Option<Self> {
+    pub(crate) fn from_word(word: u64, size: usize) -> Option<Self> {
         let kind = match word >> 56 {
             0 if word == 0 => return None,
             1 => FailureKind::PeerLost,

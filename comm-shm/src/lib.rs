@@ -30,7 +30,13 @@
 //! Architecture invariant: what is read from the segment is never a length or an address, and
 //! nothing in it is borrowed but atomics and, between two fences, the elements of regions.
 
-#![cfg_attr(loom, allow(dead_code, reason = "a model uses the protocol, not what is built on it"))]
+#![cfg_attr(
+    loom,
+    allow(
+        dead_code,
+        reason = "a model uses the protocol, not what is built on it"
+    )
+)]
 
 mod board;
 mod call;
