@@ -4,7 +4,7 @@
 //! writes, and no value found in it is believed before it was checked.
 
 use crate::cause::Cause;
-#[cfg(any(test, loom))]
+#[cfg(loom)]
 use crate::rule::{Rule, kept};
 use crate::sync::{AtomicU32, AtomicU64};
 
@@ -108,8 +108,8 @@ pub(crate) trait Board: Send + Sync {
     fn aborted(&self) -> Option<Cause>;
 }
 
-/// A board on the heap, for models and tests within one process.
-#[cfg(any(test, loom))]
+/// A board on the heap, for models.
+#[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct HeapBoard {
     control: Control,
@@ -119,7 +119,7 @@ pub(crate) struct HeapBoard {
     notes: Vec<Note>,
 }
 
-#[cfg(any(test, loom))]
+#[cfg(loom)]
 impl HeapBoard {
     pub(crate) fn new(size: usize) -> Self {
         fn many<T: Default>(n: usize) -> Vec<T> {
@@ -135,7 +135,7 @@ impl HeapBoard {
     }
 }
 
-#[cfg(any(test, loom))]
+#[cfg(loom)]
 impl Board for std::sync::Arc<HeapBoard> {
     fn size(&self) -> usize {
         self.lines.len()

@@ -3,7 +3,7 @@
 //! Outside of models every rule is kept, and asking costs nothing.
 
 /// A rule, named where it is kept.
-#[cfg_attr(not(loom), expect(dead_code, reason = "models break rules one by one"))]
+#[cfg_attr(not(loom), allow(dead_code, reason = "models break rules one by one"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// A sleeper's bell is written before it looks again.
