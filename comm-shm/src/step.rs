@@ -25,7 +25,7 @@ use crate::cause::{self, Cause, Reason};
 use crate::report;
 use crate::rule::{Rule, kept};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, TryLockError};
-use crate::wait::{self, Patience, Pause, Vigil};
+use crate::wait::{self, Habit, Patience, Pause, Vigil};
 
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Sequence<B: Board> {
 }
 
 /// How far a rank is; its lock is held during a call, and only tried.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
     /// The last step this rank published or refused.
     step: u64,
@@ -45,6 +45,7 @@ struct Progress {
     seen: u64,
     /// The first fatal error.
     failed: Option<CommError>,
+    habit: Habit,
 }
 
 /// What a rank waits for.
@@ -69,7 +70,12 @@ impl<B: Board> Sequence<B> {
             board,
             rank,
             patience,
-            progress: Mutex::new(Progress::default()),
+            progress: Mutex::new(Progress {
+                step: 0,
+                seen: 0,
+                failed: None,
+                habit: Habit::new(patience),
+            }),
         }
     }
 
@@ -112,7 +118,7 @@ impl<B: Board> Sequence<B> {
                 operation,
                 first: false,
             };
-            if let Err(halt) = self.hold(0, wait) {
+            if let Err(halt) = self.hold(0, wait, progress.habit) {
                 return Err(self.halted(&mut progress, wait, halt));
             }
             progress.seen = step - 1;
@@ -198,19 +204,20 @@ impl<B: Board> Sequence<B> {
         (0..self.size()).filter(move |&rank| !self.arrived(rank, wait))
     }
 
-    /// Waits for all ranks from `from` on, by every means there is.
+    /// Waits for all ranks from `from` on, by every means there is; tells by which they came.
     #[cold]
     #[inline(never)]
-    fn hold(&self, from: usize, wait: Wait) -> Result<(), Halt> {
+    fn hold(&self, from: usize, wait: Wait, habit: Habit) -> Result<Pause, Halt> {
         let control = self.board.control();
-        let mut vigil = Vigil::new(self.patience);
+        let mut vigil = Vigil::new(self.patience, habit);
+        let mut last = Pause::Spin;
         let mut events = None;
         let mut rank = from;
         loop {
             while self.arrived(rank, wait) {
                 rank += 1;
                 if rank == self.size() {
-                    return Ok(());
+                    return Ok(last);
                 }
             }
             // Before the look at what it counts: a later event is seen in the next round.
@@ -218,7 +225,8 @@ impl<B: Board> Sequence<B> {
             if events.replace(count) != Some(count) {
                 self.look(wait)?;
             }
-            match vigil.pause() {
+            last = vigil.pause();
+            match last {
                 Pause::Spin => wait::spin(|| self.arrived(rank, wait)),
                 Pause::Yield => std::thread::yield_now(),
                 Pause::Sleep => {
@@ -457,8 +465,10 @@ impl<'a, B: Board> Turn<'a, B> {
                 looks -= 1;
                 std::hint::spin_loop();
             } else {
-                if let Err(halt) = sequence.hold(rank, wait) {
-                    return Err(sequence.halted(&mut self.progress, wait, halt));
+                let progress = &mut *self.progress;
+                match sequence.hold(rank, wait, progress.habit) {
+                    Ok(last) => progress.habit.learn(sequence.patience, last),
+                    Err(halt) => return Err(sequence.halted(progress, wait, halt)),
                 }
                 break;
             }
