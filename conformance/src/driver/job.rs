@@ -57,6 +57,12 @@ impl Job {
         }
     }
 
+    /// Tells the ranks that they are of `subject`, where one binary holds several.
+    pub(crate) fn of(mut self, subject: &'static str) -> Self {
+        self.subject = subject;
+        self
+    }
+
     /// Gives the name of the test: case, world and, for threads, placement.
     pub(crate) fn name(&self) -> String {
         let (case, world) = (&self.case.name, self.world);
