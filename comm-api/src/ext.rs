@@ -3,6 +3,7 @@
 use crate::communicator::{Communicator, refused};
 use crate::element::{CommData, Reduce};
 use crate::error::CommError;
+use crate::memory;
 use crate::op::ReduceOp;
 
 /// Adds the short forms of the collectives to every [`Communicator`].
@@ -82,15 +83,10 @@ pub trait CommunicatorExt: Communicator + Sized {
             displs.push(total);
             total = total.saturating_add(count);
         }
-        let mut all = Vec::new();
-        if let Err(reason) = all.try_reserve_exact(total) {
-            let error = CommError::AllocationFailed {
-                requested_bytes: total.saturating_mul(size_of::<T>()),
-                message: format!("no memory for the data of all ranks: {reason}"),
-            };
-            return refused(self, "allgather_vec", error);
-        }
-        all.resize(total, T::zeroed());
+        let mut all = match memory::zeroed_vec(total) {
+            Ok(all) => all,
+            Err(error) => return refused(self, "allgather_vec", error),
+        };
         self.allgatherv(send, &mut all, &counts, &displs)?;
         Ok((all, counts))
     }
