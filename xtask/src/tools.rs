@@ -119,9 +119,11 @@ fn apt(arguments: &[&str]) -> Outcome {
         "--kill-after=10",
         APT_SECONDS,
         "apt-get",
-        "-q",
+        "-qq",
         "-o",
         "DPkg::Lock::Timeout=60",
+        "-o",
+        "Dpkg::Use-Pty=0",
     ];
     run(command("timeout", &bounded)
         .args(arguments)
