@@ -91,10 +91,14 @@ pub(crate) fn outcome(root: &Path) -> Outcome {
     for finding in &findings {
         println!("{finding}");
     }
-    println!("tidy: {} files, {} findings", tree.len(), findings.len());
-    match findings.len() {
-        0 => Outcome::Passed,
-        1 => Outcome::Failed("1 finding".to_owned()),
-        many => Outcome::Failed(format!("{many} findings")),
+    let found = match findings.len() {
+        1 => "1 finding".to_owned(),
+        many => format!("{many} findings"),
+    };
+    println!("tidy: {} files, {found}", tree.len());
+    if findings.is_empty() {
+        Outcome::Passed
+    } else {
+        Outcome::Failed(found)
     }
 }

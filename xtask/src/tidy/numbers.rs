@@ -70,13 +70,14 @@ fn number_at_end(text: &str) -> Option<u128> {
 
 /// Reads the value of a constant or static that is written as a whole number, a product, a shift or a `Duration`.
 fn constant(code: &str, name: &str) -> Result<u128, String> {
-    let definitions = code.split(';').filter_map(|item| {
-        let (head, value) = item.split_once('=')?;
-        let (head, _) = head.rsplit_once(':').unwrap_or((head, ""));
-        let mut words = head.split_whitespace().rev();
-        let defines =
-            words.next() == Some(name) && matches!(words.next(), Some("const" | "static"));
-        defines.then_some(value)
+    let definitions = code.match_indices(name).filter_map(|(at, _)| {
+        let mut words = code[..at]
+            .trim_end()
+            .rsplit(|c: char| !c.is_alphanumeric() && c != '_');
+        let keyword = words.next()?;
+        let typed = code[at + name.len()..].trim_start().strip_prefix(':')?;
+        let (_, value) = typed.split(';').next()?.split_once('=')?;
+        matches!(keyword, "const" | "static").then_some(value)
     });
     let unreadable = || format!("the value of {name} is not one that tidy can read");
     let values = definitions

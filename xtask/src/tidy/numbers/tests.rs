@@ -1,12 +1,14 @@
 use super::*;
 
-const SOURCE: &str = r"
+const SOURCE: &str = r#"
 /// Not 7: const PORT: u16 = 7;
 pub const PORT: u16 = 29_500;
 pub(crate) const BYTES: usize = 64 * 1024;
 const MASK: u64 = 3 << 20;
 const TIMEOUT: Duration = Duration::from_secs(60);
 static HEX: u8 = 0x1fu8;
+#[cfg(target_os = "linux")]
+const LONG: std::time::Duration = std::time::Duration::from_millis(1_500);
 const PARSED: usize = parse();
 #[cfg(unix)]
 const SPLIT: usize = 1;
@@ -19,7 +21,7 @@ pub enum Op {
     Named { a: u8, b: [u8; 2] },
 }
 enum Opened<T> { One(T), Two = 2 }
-";
+"#;
 
 /// Checks one line of prose against [`SOURCE`]; returns the message of its only finding.
 fn finding(prose: &str) -> Option<String> {
@@ -46,6 +48,7 @@ fn numbers_that_hold_are_accepted() {
         "**64 KiB** <!-- tidy: const src/a.rs BYTES --> each",
         "| 3 MiB <!-- tidy: const src/a.rs MASK --> | 60 <!-- tidy: const src/a.rs TIMEOUT --> s |",
         "31 <!-- tidy: const src/a.rs HEX -->",
+        "1500 <!-- tidy: const src/a.rs LONG --> ms",
         "3 <!-- tidy: variants src/a.rs Op --> operations",
         "2 <!-- tidy: variants src/a.rs Opened -->",
         "2 <!-- tidy: files src .rs --> files",
@@ -142,4 +145,11 @@ fn overflow_is_unreadable_not_wrong() {
         evaluate("18446744073709551615 * 18446744073709551615 * 18446744073709551615"),
         None
     );
+}
+
+#[test]
+fn a_constant_may_open_its_file() {
+    assert_eq!(constant("const A: u8 = 1;", "A"), Ok(1));
+    assert!(constant("A: u8 = 1;", "A").is_err());
+    assert!(constant("no_const A: u8 = 1;", "A").is_err());
 }
