@@ -4,6 +4,8 @@
 //! side, is checked: the fold runs at 80 % of the plain loop or better, and the bench fails if it
 //! does not.
 
+#![expect(clippy::print_stdout, reason = "a benchmark reports on the terminal")]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -111,7 +111,7 @@ fn folded<T: Reduce>(a: &[T], b: &[T], op: ReduceOp, shift: usize) -> Vec<u8> {
     let mut next = vec![0; 16 - shift];
     next.extend_from_slice(cast_slice(b));
     let inside = shift..shift + bytes.len();
-    fold_into(&mut acc[inside.clone()], &next[16 - shift..], T::SCALAR, op).unwrap();
+    fold_into(&mut acc[inside.clone()], &next[16 - shift..], T::SCALAR, op).expect("whole scalars");
     assert!(
         acc[..shift]
             .iter()
