@@ -1,5 +1,6 @@
 //! Conveniences on top of the core trait, which does not grow.
 
+use crate::check::wrong_length;
 use crate::communicator::{Communicator, refused};
 use crate::element::{CommData, Reduce};
 use crate::error::CommError;
@@ -37,11 +38,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     fn allgather<T: CommData>(&self, send: &[T], recv: &mut [T]) -> Result<(), CommError> {
         let (size, len) = (self.size(), send.len());
         if size.checked_mul(len) != Some(recv.len()) {
-            let error = CommError::InvalidBufferSize {
-                operation: "allgather",
-                expected: size.saturating_mul(len),
-                actual: recv.len(),
-            };
+            let error = wrong_length("allgather", size.saturating_mul(len), recv.len());
             return refused(self, "allgather", error);
         }
         let counts = std::iter::repeat_n(len, size);

@@ -56,6 +56,8 @@
 //! Architecture invariant: this crate knows no backend, holds no `unsafe` and does no
 //! communication.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod communicator;
 mod element;
 mod error;

@@ -1,11 +1,6 @@
 //! Runs the chores of the workspace: every check CI makes is a command here.
 //!
 //! `cargo xtask` alone lists the commands. Exit codes: 0 done, 1 a check failed, 2 wrong arguments.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command-line program: the terminal is where its results go"
-)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
