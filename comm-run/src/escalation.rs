@@ -156,3 +156,6 @@ impl Escalation {
         (self.phase, self.until) = (phase, Some(now + stay));
     }
 }
+
+#[cfg(test)]
+mod tests;

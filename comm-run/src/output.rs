@@ -130,9 +130,10 @@ impl Pump {
     ) -> io::Result<bool> {
         if last.is_none() {
             tokio::select! {
+                // In this order: a stream that never pauses must not hide that its rank is gone.
                 biased;
-                read = reader.read_buf(buffer) => return Ok(read? > 0),
                 _ = self.leaving.wait_for(|leaving| *leaving) => {}
+                read = reader.read_buf(buffer) => return Ok(read? > 0),
             }
         }
         let (bytes, wait) = last.get_or_insert((LAST_BYTES, LAST_WAIT));
@@ -171,3 +172,6 @@ impl Pump {
         self.outlet.send(self.rank, self.stream, bytes, end).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
