@@ -82,6 +82,15 @@ fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, S
 
 /// Starts every rank or none.
 fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
+    // Asked first, because exec would give the same error as for a program that is not there.
+    if let Some(folder) = &job.folder
+        && let Err(source) = std::fs::metadata(folder.join("."))
+    {
+        return Err(StartError::Folder {
+            folder: folder.clone(),
+            source,
+        });
+    }
     let id = fresh_job_id().map_err(StartError::setup(
         "get random bytes for the job's name from the system",
     ))?;

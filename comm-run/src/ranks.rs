@@ -10,7 +10,8 @@ use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{
-    Pid, Signal as Raw, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+    Pid, Signal as Raw, WaitId, WaitIdOptions, kill_process, kill_process_group,
+    test_kill_process_group, waitid,
 };
 
 use crate::outcome::Exit;
@@ -112,6 +113,12 @@ impl Ranks {
         // Returns at once: the leader has ended, or has just been killed.
         let _ = seat.leader.wait();
         seat.reaped = true;
+    }
+
+    /// Returns whether a reaped rank's group still has members, killed but not gone yet. Sends nothing: the number may be
+    /// a stranger's by now.
+    pub(crate) fn lingers(&self, rank: usize) -> bool {
+        test_kill_process_group(self.pids[rank]).is_ok()
     }
 
     /// Ends everything at once, on the way out of a start that failed.

@@ -12,7 +12,7 @@ use tokio::io::AsyncRead;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::escalation::Escalation;
 use crate::outcome::{Exit, Outcome, RankOutcome};
@@ -24,6 +24,9 @@ use crate::tail::Tail;
 
 /// What a rank left in its group may still finish writing after the rank itself ended (a `tee` at the end of its pipe, say).
 const LEFTOVERS: Duration = Duration::from_millis(500);
+/// How long the job waits for killed leftovers to disappear, so that its end means that they are gone. Bounded, because
+/// they are not its children: in a container whose first process does not reap they stay as zombies for ever.
+const LINGER: Duration = Duration::from_millis(100);
 /// How long a job that is wanted gone waits for a sink that stands still.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Exits are announced by `SIGCHLD`, but a program that uses this library may have blocked it or taken it for itself.
@@ -284,6 +287,10 @@ async fn attend(
     };
     let _ = timeout(LEFTOVERS, streams).await;
     ranks.reap(rank);
+    let since = Instant::now();
+    while ranks.lingers(rank) && since.elapsed() < LINGER {
+        sleep(Duration::from_millis(1)).await;
+    }
     let _ = events.send(Event::Reaped(rank));
     // Kept until the pumps have heard of it: a dropped sender would say the same, but by accident.
     let _ = leaving.send(true);
