@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc as handover};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::attend::Pipes;
 use crate::environment::{Seat, Variables, environment, fresh_job_id};
 use crate::error::StartError;
 use crate::escalation::Escalation;
@@ -16,7 +17,7 @@ use crate::ranks::Ranks;
 use crate::running::{Handle, Running};
 use crate::sink::Sink;
 use crate::spawn::tie_to_starter;
-use crate::supervise::{Pipes, Supervisor, child_exits};
+use crate::supervise::{Supervisor, child_exits};
 use crate::terminal::Terminal;
 use crate::warden::Warden;
 

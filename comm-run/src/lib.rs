@@ -20,6 +20,7 @@
 //!
 //! Architecture invariant: knows no backend, and of the environment contract only the variables that it sets.
 
+mod attend;
 mod environment;
 mod error;
 mod escalation;
@@ -48,3 +49,8 @@ pub use signal::Signal;
 pub use sink::{Line, LineEnd, Sink, Stream};
 pub use tail::LastLine;
 pub use terminal::Terminal;
+
+/// Keeps the examples of the README true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

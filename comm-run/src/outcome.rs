@@ -73,7 +73,7 @@ pub struct RankOutcome {
     pub ended_by: Option<Signal>,
     /// From the job's start to this rank's end.
     pub elapsed: Duration,
-    /// The last lines it wrote, at most 20, both streams.
+    /// The last lines it wrote, at most 20 of each stream.
     pub last_lines: Vec<LastLine>,
 }
 

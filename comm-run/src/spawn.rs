@@ -37,7 +37,8 @@ fn tie(starter: Pid, warden: Option<&PipeWriter>) -> io::Result<()> {
     if let Some(pipe) = warden {
         // Before the program runs, so that there is no moment in which it could start something the warden has not heard of.
         let mut line = [0; 32];
-        rustix::io::write(pipe, enlistment(getpid(), &mut line))?;
+        let line = enlistment(getpid(), &mut line);
+        rustix::io::retry_on_intr(|| rustix::io::write(pipe, line))?;
     }
     #[cfg(target_os = "linux")]
     {

@@ -85,9 +85,16 @@ fn the_first_failing_rank_gives_the_code_and_its_last_lines() {
         .iter()
         .filter_map(|line| line.strip_prefix("comm-run:   [1] "))
         .collect();
-    // Twenty, both streams; which stream is read first is open, so one end or the other holds the reason.
-    assert_eq!(shown.len(), 20, "{ended:?}");
-    assert!(shown.contains(&"out 30"), "{shown:?}");
+    // Twenty of stdout and the one of stderr, in the order in which they were read.
+    assert_eq!(shown.len(), 21, "{ended:?}");
+    assert!(
+        shown.contains(&"why") && shown.contains(&"out 30"),
+        "{shown:?}"
+    );
+    assert!(
+        shown.contains(&"out 11") && !shown.contains(&"out 10"),
+        "{shown:?}"
+    );
     assert!(
         since.elapsed().as_millis() >= 500,
         "the others had no time to report it"
