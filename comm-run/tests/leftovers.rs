@@ -14,6 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Each rank with children and a grandchild in its group, one of them deaf to Ctrl-C as background processes of a shell are.
 const FAMILY: &str = "sleep 1000 & (sleep 1000; :) & sh -c 'sleep 1000 & wait' & echo $$; wait";
 
+/// Says that it was asked to end, and ends.
+const ASKED: &str = "trap 'echo asked; exit' TERM; echo up; while :; do sleep 0.01; done";
+
 fn pids(lines: &[String]) -> Vec<i32> {
     lines
         .iter()
@@ -86,12 +89,24 @@ fn ranks_deaf_to_sigterm_are_killed() {
 }
 
 #[test]
-fn a_frozen_rank_is_ended() {
-    let starter = Starter::shell(2, FAMILY);
+fn a_frozen_rank_is_woken_to_be_asked() {
+    let starter = Starter::shell(2, &ASKED.replace("up", "$$"));
     let frozen = pids(&starter.lines(2))[0];
     kill_process(Pid::from_raw(frozen).unwrap(), Signal::STOP).unwrap();
     starter.signal(Signal::TERM);
-    assert_eq!(starter.end().code(), 143);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 143);
+    assert_eq!(ended.stdout.len(), 2, "{ended:?}");
+}
+
+#[test]
+fn what_the_ranks_started_is_asked_too() {
+    let starter = Starter::shell(2, &format!("sh -c '{}' & wait", ASKED.replace('\'', "\"")));
+    starter.lines(2);
+    starter.signal(Signal::TERM);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 143);
+    assert_eq!(ended.stdout.len(), 2, "{ended:?}");
 }
 
 #[test]
@@ -152,6 +167,22 @@ fn a_start_that_fails_midway_leaves_nothing() {
 #[test]
 fn the_warden_gone_first_does_no_harm() {
     let starter = Starter::shell(2, FAMILY);
+    kill_warden(&starter);
+    starter.signal(Signal::TERM);
+    assert_eq!(starter.end().code(), 143);
+}
+
+#[test]
+fn without_the_warden_the_kernel_ends_the_ranks() {
+    let mut starter = Starter::shell(2, "echo $$; exec sleep 1000");
+    kill_warden(&starter);
+    starter.signal(Signal::KILL);
+    starter.wait();
+    starter.gone();
+}
+
+/// Expects two ranks that print their process ids.
+fn kill_warden(starter: &Starter) {
     let ranks = pids(&starter.lines(2));
     let warden = children(starter.child.id())
         .into_iter()
@@ -159,8 +190,6 @@ fn the_warden_gone_first_does_no_harm() {
         .unwrap();
     kill_process(Pid::from_raw(warden).unwrap(), Signal::KILL).unwrap();
     eventually("the warden is dead", || !alive(warden.unsigned_abs()));
-    starter.signal(Signal::TERM);
-    assert_eq!(starter.end().code(), 143);
 }
 
 fn children(of: u32) -> Vec<i32> {

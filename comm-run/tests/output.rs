@@ -84,12 +84,17 @@ fn ten_megabytes_per_rank_come_out_whole_and_unmixed() {
 #[test]
 fn a_reader_that_comes_late_gets_everything() {
     let mark = fresh_mark();
-    let script = "seq 1 100000; echo end >&2";
-    let mut child = comm_run(&["-n", "2", "--", "sh", "-c", script], &mark)
-        .spawn()
-        .unwrap();
-    // The ranks fit into the queue and end while nobody reads; the launcher must wait for the reader.
-    eventually("the ranks end", || common::marked(&mark).len() <= 1);
+    let done = std::env::temp_dir().join(format!("comm-run-test-{mark}"));
+    let script = "seq 1 100000; : > $DONE.$RANK";
+    let mut command = comm_run(&["-n", "2", "--", "sh", "-c", script], &mark);
+    let mut child = command.env("DONE", &done).spawn().unwrap();
+    // The output fits into the queue, so the ranks end while nobody reads; the launcher must wait for the reader.
+    for rank in ["0", "1"] {
+        let file = done.with_extension(rank);
+        eventually("the rank has written everything", || {
+            std::fs::remove_file(&file).is_ok()
+        });
+    }
     assert!(child.try_wait().unwrap().is_none());
     let mut text = String::new();
     child
