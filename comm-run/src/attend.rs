@@ -1,5 +1,6 @@
-//! Everything that runs beside the supervisor's loop: the thread that feeds the sink, and per rank two readers and one who
-//! sees the rank off. They tell the loop what happened; they decide nothing.
+//! Everything that runs beside the supervisor's loop: the thread that feeds the sink, and per rank
+//! two readers and one who sees the rank off. They tell the loop what happened; they decide
+//! nothing.
 
 use std::io;
 use std::process::{ChildStderr, ChildStdout};
@@ -16,10 +17,12 @@ use crate::ranks::Ranks;
 use crate::sink::{Sink, Stream, feed};
 use crate::tail::Tail;
 
-/// What a rank left in its group may still finish writing after the rank itself ended (a `tee` at the end of its pipe, say).
+/// What a rank left in its group may still finish writing after the rank itself ended (a `tee` at
+/// the end of its pipe, say).
 const LEFTOVERS: Duration = Duration::from_millis(500);
-/// How long the job waits for killed leftovers to disappear, so that its end means that they are gone. Bounded, because
-/// they are not its children: in a container whose first process does not reap they stay as zombies for ever.
+/// How long the job waits for killed leftovers to disappear, so that its end means that they are
+/// gone. Bounded, because they are not its children: in a container whose first process does not
+/// reap they stay as zombies for ever.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// The two pipes of a rank that just started.
@@ -107,7 +110,8 @@ fn start_feeding(
     Ok(())
 }
 
-/// Sees one rank off: lets what it left finish its lines, kills the rest, reaps it, reads what is still in the pipes.
+/// Sees one rank off: lets what it left finish its lines, kills the rest, reaps it, reads what is
+/// still in the pipes.
 async fn see_off(
     rank: usize,
     ranks: Arc<Ranks>,

@@ -40,8 +40,9 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125 for a folder
-    /// that cannot be entered and trouble of the launcher's own, 2 for a job without ranks.
+    /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125
+    /// for a folder that cannot be entered and trouble of the launcher's own, 2 for a job without
+    /// ranks.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {

@@ -1,9 +1,10 @@
 //! The processes of a job: who they are, how they are signalled, and when they may be reaped.
 //!
-//! A process id is only ours until the process is reaped; afterwards the number may belong to a stranger. So an exit is first
-//! *looked at* (the dead leader stays, and keeps its group's number taken), then what is left of the group is killed, then
-//! the warden forgets it, and only then is the leader reaped. One lock covers all of it, so a signal from another thread
-//! either reaches the rank or is refused.
+//! A process id is only ours until the process is reaped; afterwards the number may belong to a
+//! stranger. So an exit is first *looked at* (the dead leader stays, and keeps its group's number
+//! taken), then what is left of the group is killed, then the warden forgets it, and only then is
+//! the leader reaped. One lock covers all of it, so a signal from another thread either reaches the
+//! rank or is refused.
 
 use std::io;
 use std::process::Child;
@@ -85,7 +86,8 @@ impl Ranks {
             if seat.reaped {
                 continue;
             }
-            // A group of which only zombies are left cannot be signalled on every system, and need not be.
+            // A group of which only zombies are left cannot be signalled on every system, and need
+            // not be.
             let _ = kill_process_group(pid, signal.raw());
             // A frozen process would not notice that it is asked to end.
             let _ = kill_process_group(pid, Raw::CONT);
@@ -115,8 +117,8 @@ impl Ranks {
         seat.reaped = true;
     }
 
-    /// Returns whether a reaped rank's group still has members, killed but not gone yet. Sends nothing: the number may be
-    /// a stranger's by now.
+    /// Returns whether a reaped rank's group still has members, killed but not gone yet. Sends
+    /// nothing: the number may be a stranger's by now.
     pub(crate) fn lingers(&self, rank: usize) -> bool {
         test_kill_process_group(self.pids[rank]).is_ok()
     }

@@ -1,7 +1,8 @@
-//! The life of a job after its start: one thread that hears of every exit, signal, timer and line, and decides.
+//! The life of a job after its start: one thread that hears of every exit, signal, timer and line,
+//! and decides.
 //!
-//! Architecture invariant: nothing in this loop blocks. Lines go to the sink on another thread, so a terminal that stands
-//! still cannot keep a deadline or a Ctrl-C waiting.
+//! Architecture invariant: nothing in this loop blocks. Lines go to the sink on another thread, so
+//! a terminal that stands still cannot keep a deadline or a Ctrl-C waiting.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -20,7 +21,8 @@ use crate::sink::Sink;
 
 /// How long a job that is wanted gone waits for a sink that stands still.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Exits are announced by `SIGCHLD`, but a program that uses this library may have blocked it or taken it for itself.
+/// Exits are announced by `SIGCHLD`, but a program that uses this library may have blocked it or
+/// taken it for itself.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Why the loop goes round.
@@ -80,6 +82,9 @@ impl Supervisor {
             if (all_reaped && delivered) || self.escalation.given_up() {
                 break;
             }
+            if all_reaped {
+                self.escalation.gone();
+            }
             if all_reaped && self.escalation.hurried() {
                 let until = *flush_until.get_or_insert_with(|| Instant::now() + FLUSH);
                 if until <= Instant::now() {
@@ -87,7 +92,8 @@ impl Supervisor {
                 }
             }
             let wake = self.wake(flush_until, &mut inbox).await;
-            // Before anything is decided: who has ended by now did so before the clock struck or the signal went out.
+            // Before anything is decided: who has ended by now did so before the clock struck or
+            // the signal went out.
             self.look(&mut watched, &mut first_failure);
             let now = Instant::now();
             let signal = match wake {
@@ -159,7 +165,8 @@ impl Supervisor {
                 failed.push((number, exit));
             }
         }
-        // Seen in one look, a rank that a signal killed comes before one that exited: those that exit report the loss.
+        // Seen in one look, a rank that a signal killed comes before one that exited: those that
+        // exit report the loss.
         failed.sort_by_key(|&(number, exit)| (matches!(exit, Exit::Code(_)), number));
         for (number, _) in failed {
             first_failure.get_or_insert(number);

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::sink::Stream;
 
-/// How many lines of each stream are kept: a flood on one must not wash the reason away from the other.
+/// How many lines of each stream are kept: a flood on one must not wash the reason away from the
+/// other.
 pub(crate) const TAIL_LINES: usize = 20;
 /// How much of each.
 const TAIL_BYTES: usize = 4 << 10;

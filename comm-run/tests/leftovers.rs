@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use common::{Starter, alive, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Each rank with children and a grandchild in its group, one of them deaf to Ctrl-C as background processes of a shell are.
+/// Each rank with children and a grandchild in its group, one of them deaf to Ctrl-C as background
+/// processes of a shell are.
 const FAMILY: &str = "sleep 1000 & (sleep 1000; :) & sh -c 'sleep 1000 & wait' & echo $$; wait";
 
 /// Says that it was asked to end, and ends.

@@ -251,7 +251,8 @@ fn descriptors_are_given_back_and_none_is_handed_on() {
         seen.join("\n"),
         String::from_utf8_lossy(&plain.stdout).trim_end()
     );
-    // Other tests of this program open and close theirs meanwhile, so the count is compared until it fits.
+    // Other tests of this program open and close theirs meanwhile, so the count is compared until
+    // it fits.
     let before = open();
     for _ in 0..20 {
         shell(2, ":").0.run().unwrap();

@@ -88,7 +88,8 @@ fn a_reader_that_comes_late_gets_everything() {
     let script = "seq 1 100000; : > $DONE.$RANK";
     let mut command = comm_run(&["-n", "2", "--", "sh", "-c", script], &mark);
     let mut child = command.env("DONE", &done).spawn().unwrap();
-    // The output fits into the queue, so the ranks end while nobody reads; the launcher must wait for the reader.
+    // The output fits into the queue, so the ranks end while nobody reads; the launcher must wait
+    // for the reader.
     for rank in ["0", "1"] {
         let file = done.with_extension(rank);
         eventually("the rank has written everything", || {

@@ -1,4 +1,5 @@
-//! Two hundred jobs, each ended by force at a moment of its own; none may leave a process after two seconds.
+//! Two hundred jobs, each ended by force at a moment of its own; none may leave a process after two
+//! seconds.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -50,7 +51,8 @@ fn run(number: usize) -> (Way, Duration) {
     let mut starter = Starter::of(command, mark);
     let expected = match way {
         Way::StarterKilledEarly | Way::StarterTerminatedEarly => {
-            // Chance, not synchronisation: anywhere in the first few milliseconds, the same for a given number.
+            // Chance, not synchronisation: anywhere in the first few milliseconds, the same for a
+            // given number.
             std::thread::sleep(Duration::from_micros((number as u64 * 7919) % 12_000));
             let killed = way == Way::StarterKilledEarly;
             starter.signal(if killed { Signal::KILL } else { Signal::TERM });

@@ -96,3 +96,30 @@ fn lost_output_asks_but_keeps_an_earlier_cause() {
     assert_eq!(job.output_lost(now), None);
     assert_eq!(job.ending(), Ending::RankFailed(3));
 }
+
+#[test]
+fn once_every_rank_is_gone_only_output_is_waited_for() {
+    let now = Instant::now();
+    let deadline = now + 60 * KILL;
+    let mut job = Escalation::new(OnFailure::EndOthers, Some(deadline));
+    job.failed(1, now);
+    job.gone();
+    // A slow reader may take longer than killing ranks ever would.
+    assert_eq!(job.next(), Some(deadline));
+    assert_eq!(job.tick(now + REPORT + ASK + 2 * KILL), None);
+    assert!(!job.given_up() && !job.hurried());
+    assert_eq!(job.tick(deadline), None);
+    assert!(job.timed_out() && job.hurried());
+    assert_eq!(job.stop(Signal::Interrupt, deadline), None);
+    assert_eq!(job.ending(), Ending::RankFailed(1));
+}
+
+#[test]
+fn a_stop_while_output_is_on_its_way_hurries() {
+    let now = Instant::now();
+    let mut job = Escalation::new(OnFailure::EndOthers, None);
+    job.gone();
+    assert_eq!(job.stop(Signal::Interrupt, now), None);
+    assert!(job.hurried());
+    assert_eq!(job.ending(), Ending::Stopped(Signal::Interrupt));
+}

@@ -56,7 +56,8 @@ impl Ended {
     }
 }
 
-/// Returns a name no other process on this machine carries. Whoever has one is a test, so this also starts the watchdog.
+/// Returns a name no other process on this machine carries. Whoever has one is a test, so this also
+/// starts the watchdog.
 pub fn fresh_mark() -> String {
     watchdog();
     format!(
@@ -146,7 +147,8 @@ impl Starter {
         }
     }
 
-    /// Waits for the starter's end, collects its output, and makes sure that nothing of the job is left.
+    /// Waits for the starter's end, collects its output, and makes sure that nothing of the job is
+    /// left.
     pub fn end(mut self) -> Ended {
         let status = self.wait();
         self.gone();
@@ -199,7 +201,8 @@ pub fn gone(mark: &str) -> Duration {
     }
 }
 
-/// Returns the living processes that carry the mark, as `pid: command line`. A zombie has no environment and is not found.
+/// Returns the living processes that carry the mark, as `pid: command line`. A zombie has no
+/// environment and is not found.
 pub fn marked(mark: &str) -> Vec<String> {
     let wanted = format!("{MARK}={mark}");
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
