@@ -143,16 +143,22 @@ pub(crate) fn length(
     if expected == actual {
         Ok(())
     } else {
-        Err(CommError::InvalidBufferSize {
-            operation,
-            expected,
-            actual,
-        })
+        Err(wrong_length(operation, expected, actual))
+    }
+}
+
+/// Kept inline, so that the compiler sees which variant it is and drops the test for it.
+#[inline]
+pub(crate) fn wrong_length(operation: &'static str, expected: usize, actual: usize) -> CommError {
+    CommError::InvalidBufferSize {
+        operation,
+        expected,
+        actual,
     }
 }
 
 #[inline]
-pub(crate) fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommError> {
+fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommError> {
     if op.supports(scalar) {
         Ok(())
     } else {
@@ -167,7 +173,12 @@ pub(crate) fn elements(
     bytes: usize,
     elem_size: usize,
 ) -> Result<usize, CommError> {
-    let whole = bytes.checked_div(elem_size).unwrap_or(0);
+    // Nearly every element is a power of two wide, and a division takes longer than all else here.
+    let whole = if elem_size.is_power_of_two() {
+        bytes >> elem_size.trailing_zeros()
+    } else {
+        bytes.checked_div(elem_size).unwrap_or(0)
+    };
     length(operation, whole * elem_size, bytes)?;
     Ok(whole)
 }
@@ -193,41 +204,40 @@ fn blocks(
     displs: &[usize],
 ) -> Result<(), CommError> {
     length("allgatherv", counts[rank], send_len)?;
-    let mut needed = 0;
     let mut reach = 0;
     let mut ascending = true;
     for (&count, &displ) in counts.iter().zip(displs) {
-        let end = displ.saturating_add(count);
-        needed = needed.max(end);
-        if count > 0 {
-            ascending &= displ >= reach;
-            reach = end;
+        match displ.checked_add(count) {
+            Some(end) if end <= recv_len => {
+                if count > 0 {
+                    ascending &= displ >= reach;
+                    reach = end;
+                }
+            }
+            _ => return Err(wrong_length("allgatherv", needed(counts, displs), recv_len)),
         }
     }
-    // `end` saturates at a length that a buffer of zero-sized elements can have.
-    if needed > recv_len || (needed == usize::MAX && wraps(counts, displs)) {
-        return Err(CommError::InvalidBufferSize {
-            operation: "allgatherv",
-            expected: needed,
-            actual: recv_len,
-        });
-    }
     if ascending {
-        Ok(())
-    } else {
-        disjoint(counts, displs)
+        return Ok(());
+    }
+    match overlap(counts, displs) {
+        Some((sum, covered)) => Err(wrong_length("allgatherv", sum, covered)),
+        None => Ok(()),
     }
 }
 
+/// Gives the length that all blocks need.
 #[cold]
-fn wraps(counts: &[usize], displs: &[usize]) -> bool {
-    let mut blocks = counts.iter().zip(displs);
-    blocks.any(|(&count, &displ)| displ.checked_add(count).is_none())
+fn needed(counts: &[usize], displs: &[usize]) -> usize {
+    let blocks = counts.iter().zip(displs);
+    let ends = blocks.map(|(&count, &displ)| displ.saturating_add(count));
+    ends.max().unwrap_or(0)
 }
 
-/// Looks for overlap among blocks in any order: an empty block overlaps nothing.
+/// Looks for overlap among blocks in any order, none of which ends past the buffer: the sum of the
+/// counts and the elements covered if there is. An empty block overlaps nothing.
 #[cold]
-fn disjoint(counts: &[usize], displs: &[usize]) -> Result<(), CommError> {
+fn overlap(counts: &[usize], displs: &[usize]) -> Option<(usize, usize)> {
     let mut blocks: Vec<(usize, usize)> = counts
         .iter()
         .zip(displs)
@@ -243,12 +253,6 @@ fn disjoint(counts: &[usize], displs: &[usize]) -> Result<(), CommError> {
         covered += end.saturating_sub(start.max(reach));
         reach = reach.max(end);
     }
-    if !overlap {
-        return Ok(());
-    }
-    Err(CommError::InvalidBufferSize {
-        operation: "allgatherv",
-        expected: counts.iter().fold(0, |sum, &n| sum.saturating_add(n)),
-        actual: covered,
-    })
+    let sum = counts.iter().fold(0_usize, |sum, &n| sum.saturating_add(n));
+    overlap.then_some((sum, covered))
 }

@@ -1,8 +1,10 @@
 //! Conveniences on top of the core trait, which does not grow.
 
+use crate::check::wrong_length;
 use crate::communicator::{Communicator, refused};
 use crate::element::{CommData, Reduce};
 use crate::error::CommError;
+use crate::memory;
 use crate::op::ReduceOp;
 
 /// Adds the short forms of the collectives to every [`Communicator`].
@@ -36,11 +38,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     fn allgather<T: CommData>(&self, send: &[T], recv: &mut [T]) -> Result<(), CommError> {
         let (size, len) = (self.size(), send.len());
         if size.checked_mul(len) != Some(recv.len()) {
-            let error = CommError::InvalidBufferSize {
-                operation: "allgather",
-                expected: size.saturating_mul(len),
-                actual: recv.len(),
-            };
+            let error = wrong_length("allgather", size.saturating_mul(len), recv.len());
             return refused(self, "allgather", error);
         }
         let counts = std::iter::repeat_n(len, size);
@@ -82,15 +80,10 @@ pub trait CommunicatorExt: Communicator + Sized {
             displs.push(total);
             total = total.saturating_add(count);
         }
-        let mut all = Vec::new();
-        if let Err(reason) = all.try_reserve_exact(total) {
-            let error = CommError::AllocationFailed {
-                requested_bytes: total.saturating_mul(size_of::<T>()),
-                message: format!("no memory for the data of all ranks: {reason}"),
-            };
-            return refused(self, "allgather_vec", error);
-        }
-        all.resize(total, T::zeroed());
+        let mut all = match memory::zeroed_vec(total) {
+            Ok(all) => all,
+            Err(error) => return refused(self, "allgather_vec", error),
+        };
         self.allgatherv(send, &mut all, &counts, &displs)?;
         Ok((all, counts))
     }

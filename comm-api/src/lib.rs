@@ -30,14 +30,33 @@
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
 //! | what travels | [`CommData`], [`Reduce`], [`ReduceOp`] |
 //! | what fails | [`CommError`], [`FailureKind`] |
-//! | backend authors | the byte level of [`Communicator`], [`check`], [`fold_into`] |
+//! | backend authors | the byte level of [`Communicator`], [`check`], [`fold_into`], [`memory`], [`init`] |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
 //! object-safe: `Box<dyn Communicator>`, `Arc<dyn Communicator>` and `&dyn Communicator` are
-//! communicators themselves, with the same typed methods.
+//! communicators themselves, so they go into the same generic code. On a plain
+//! `comm: &dyn Communicator` the compiler looks for the typed methods on the object, which has
+//! none, and says so; `(&comm).allreduce(..)` is the call on the reference:
+//!
+//! ```
+//! use comm_api::{CommError, Communicator, ReduceOp};
+//!
+//! fn total(comm: &dyn Communicator, mine: f64) -> Result<f64, CommError> {
+//!     let mut sum = [0.0];
+//!     (&comm).allreduce(&[mine], &mut sum, ReduceOp::Sum)?;
+//!     Ok(sum[0])
+//! }
+//!
+//! # fn main() -> Result<(), CommError> {
+//! assert_eq!(total(&comm_local::LocalBackend, 2.5)?, 2.5);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Architecture invariant: this crate knows no backend, holds no `unsafe` and does no
 //! communication.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod communicator;
 mod element;
@@ -48,6 +67,8 @@ mod op;
 mod region;
 
 pub mod check;
+pub mod init;
+pub mod memory;
 
 pub use bytemuck;
 

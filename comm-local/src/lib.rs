@@ -25,6 +25,8 @@
 //! # }
 //! ```
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod communicator;
 mod region;
 

@@ -1,6 +1,6 @@
 //! The region of a rank that shares its memory with nobody.
 
-use comm_api::{CommData, CommError, SharedRegion};
+use comm_api::{CommData, CommError, SharedRegion, memory};
 
 /// Holds a region on the heap of one rank, which owns all of it.
 ///
@@ -22,20 +22,10 @@ impl<T: CommData> HeapRegion<T> {
     ///
     /// # Errors
     ///
-    /// [`CommError::AllocationFailed`] if there is no memory for it.
+    /// [`CommError::AllocationFailed`] with the bytes needed and available if there is no room for it.
     pub fn new(count: usize) -> Result<Self, CommError> {
-        let mut data = Vec::new();
-        data.try_reserve_exact(count)
-            .map_err(|reason| CommError::AllocationFailed {
-                requested_bytes: count.saturating_mul(size_of::<T>()),
-                message: format!(
-                    "a region of {count} elements on the heap of this rank: {reason}; \
-                     make it smaller, or give the process more memory"
-                ),
-            })?;
-        data.resize(count, T::zeroed());
         Ok(Self {
-            data,
+            data: memory::zeroed_vec(count)?,
             phase: Phase::Write,
         })
     }

@@ -3,9 +3,11 @@
 mod job;
 mod judge;
 mod leftovers;
+mod memory;
 mod options;
 mod table;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::case::Case;
+use crate::clause::Clause;
 use crate::model::Model;
 use crate::orders::Placement;
 use crate::subject::Subject;
@@ -59,14 +62,18 @@ pub(crate) fn usage(reason: &str) -> ExitCode {
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
     pub(crate) left_out: Vec<(Arc<Case>, &'static str)>,
+    /// What takes more than was asked for, or more memory than there is.
+    pub(crate) not_run: Vec<(Arc<Case>, String)>,
 }
 
 impl Plan {
     /// Plans the jobs of a backend.
     pub(crate) fn new<S: Subject>(cases: Vec<Case>, options: &Options) -> Result<Self, String> {
+        sound(&cases)?;
         let mut plan = Self {
             jobs: Vec::new(),
             left_out: Vec::new(),
+            not_run: Vec::new(),
         };
         let worlds = if options.worlds.is_empty() {
             &WORLDS
@@ -80,11 +87,19 @@ impl Plan {
                 continue;
             }
             found = true;
+            if case.memory() > 0 && !options.big {
+                plan.not_run.push((case, "takes --big".to_owned()));
+                continue;
+            }
             if let Some(reason) = case.left_out_by(&S::MODEL) {
                 plan.left_out.push((case, reason));
                 continue;
             }
             for (world, placement) in case.jobs(&S::MODEL, worlds) {
+                if let Err(reason) = memory::suffices(&case, world) {
+                    plan.not_run.push((Arc::clone(&case), reason));
+                    continue;
+                }
                 plan.jobs
                     .push(Job::new::<S>(Arc::clone(&case), world, placement, options));
             }
@@ -92,13 +107,26 @@ impl Plan {
         if !found {
             return Err(format!("no case has '{pattern}' in its name"));
         }
-        if plan.jobs.is_empty() && !options.worlds.is_empty() {
+        if plan.jobs.is_empty() && plan.not_run.is_empty() && !options.worlds.is_empty() {
             return Err(format!(
                 "nothing to run in worlds of {:?} ranks: the backend or the cases have none of them",
                 options.worlds
             ));
         }
         Ok(plan)
+    }
+}
+
+/// Checks the suite itself: a name is one case, and every clause has one.
+fn sound(cases: &[Case]) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = cases.iter().find(|case| !names.insert(&case.name)) {
+        return Err(format!("two cases are called '{}'", twice.name));
+    }
+    let cited = |clause| cases.iter().any(|case| case.clauses.contains(clause));
+    match Clause::ALL.iter().find(|clause| !cited(clause)) {
+        Some(clause) => Err(format!("no case is about {clause}")),
+        None => Ok(()),
     }
 }
 
@@ -121,7 +149,16 @@ fn mimic(plan: &Plan, arguments: Vec<OsString>) -> ExitCode {
             .with_kind("not promised")
             .with_ignored_flag(true)
     });
-    libtest_mimic::run(&arguments, run.chain(left_out).collect()).exit_code()
+    let not_run = plan.not_run.iter().map(|(case, reason)| {
+        let reason = reason.clone();
+        Trial::test(format!("{} ({reason})", case.name), || {
+            Err(Failed::from(reason))
+        })
+        .with_kind("not run")
+        .with_ignored_flag(true)
+    });
+    let trials = run.chain(left_out).chain(not_run).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 impl Placement {
@@ -130,5 +167,31 @@ impl Placement {
             Self::Processes => "",
             Self::Threads => "-threads",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(name: &str, clauses: &'static [Clause]) -> Case {
+        Case::new(name, clauses, |_| Ok(()))
+    }
+
+    #[test]
+    fn a_suite_without_a_clause_is_refused() {
+        let error = sound(&[case("a", &[Clause::C1])]);
+        assert_eq!(error, Err("no case is about C2".to_owned()));
+    }
+
+    #[test]
+    fn two_cases_of_one_name_are_refused() {
+        let error = sound(&[case("a", &Clause::ALL), case("a", &Clause::ALL)]);
+        assert_eq!(error, Err("two cases are called 'a'".to_owned()));
+    }
+
+    #[test]
+    fn a_suite_with_every_clause_is_sound() {
+        assert_eq!(sound(&[case("a", &Clause::ALL)]), Ok(()));
     }
 }

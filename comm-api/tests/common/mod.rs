@@ -1,0 +1,122 @@
+//! A communicator that says it is one of many and writes down what reaches it.
+
+use std::sync::Mutex;
+
+use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+
+/// Answers as rank `rank` of `size` and keeps a record of the calls that got through.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    rank: usize,
+    size: usize,
+    log: Mutex<Vec<Event>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    Allgatherv {
+        send_bytes: usize,
+        elem_size: usize,
+    },
+    Allreduce {
+        bytes: usize,
+        scalar: ScalarKind,
+        op: ReduceOp,
+    },
+    Broadcast {
+        bytes: usize,
+        elem_size: usize,
+        root: usize,
+    },
+    Refused(&'static str, CommError),
+}
+
+impl Recorder {
+    pub(crate) fn new(rank: usize, size: usize) -> Self {
+        Self {
+            rank,
+            size,
+            log: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.log
+            .lock()
+            .expect("nobody panics with the lock")
+            .clone()
+    }
+
+    fn note(&self, event: Event) {
+        self.log
+            .lock()
+            .expect("nobody panics with the lock")
+            .push(event);
+    }
+}
+
+impl Communicator for Recorder {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn barrier(&self) -> Result<(), CommError> {
+        Ok(())
+    }
+
+    fn abort(&self, code: i32) -> ! {
+        std::process::exit(code)
+    }
+
+    fn allgatherv_bytes(
+        &self,
+        send: &[u8],
+        _recv: &mut [u8],
+        _counts: &[usize],
+        _displs: &[usize],
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        self.note(Event::Allgatherv {
+            send_bytes: send.len(),
+            elem_size,
+        });
+        Ok(())
+    }
+
+    fn allreduce_bytes(
+        &self,
+        send: &[u8],
+        _recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        self.note(Event::Allreduce {
+            bytes: send.len(),
+            scalar,
+            op,
+        });
+        Ok(())
+    }
+
+    fn broadcast_bytes(
+        &self,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        self.note(Event::Broadcast {
+            bytes: buf.len(),
+            elem_size,
+            root,
+        });
+        Ok(())
+    }
+
+    fn refuse(&self, operation: &'static str, error: &CommError) {
+        self.note(Event::Refused(operation, error.clone()));
+    }
+}

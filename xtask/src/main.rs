@@ -1,0 +1,79 @@
+//! Runs the chores of the workspace: every check CI makes is a command here.
+//!
+//! `cargo xtask` alone lists the commands. Exit codes: 0 done, 1 a check failed, 2 wrong arguments.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+mod ci;
+mod conformance;
+mod demo;
+mod process;
+mod report;
+mod test;
+mod tidy;
+mod tools;
+
+/// Checks, tests and demonstrates the workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run every check and every test, then print what passed, failed and did not run
+    Test(Strictness),
+    /// Run what CI runs: the same steps as `test`
+    Ci(Strictness),
+    /// Check what the compiler does not: file sizes, SAFETY comments, names, numbers and links in documents
+    Tidy {
+        /// Check the tree below DIR instead of this workspace
+        #[arg(long, value_name = "DIR", value_parser = directory)]
+        root: Option<PathBuf>,
+    },
+    /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
+    Conformance(conformance::Conformance),
+    /// Run the program of the README
+    Demo,
+}
+
+/// Says what a step that could not run means for the exit code.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct Strictness {
+    /// Exit with 1 if a step did not run because a tool is missing
+    #[arg(long)]
+    strict: bool,
+}
+
+fn directory(argument: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(argument);
+    if path.is_dir() {
+        Ok(path)
+    } else {
+        Err("not a directory".to_owned())
+    }
+}
+
+fn main() -> ExitCode {
+    let succeeded = match Cli::parse().command {
+        None => {
+            print!("{}", Cli::command().render_help());
+            true
+        }
+        Some(Command::Test(Strictness { strict })) => test::run(strict),
+        Some(Command::Ci(Strictness { strict })) => ci::run(strict),
+        Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
+        Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
+        Some(Command::Demo) => demo::run(),
+    };
+    if succeeded {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

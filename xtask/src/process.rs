@@ -1,0 +1,98 @@
+//! Starts other programs, always from the root of the workspace.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::report::Outcome;
+
+/// Returns the directory that holds the workspace's `Cargo.toml`.
+pub(crate) fn workspace_root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}
+
+/// Prepares `program` with `arguments` and no input to wait for.
+pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(workspace_root())
+        .stdin(Stdio::null());
+    command
+}
+
+/// Prepares the cargo that started this program.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    command(&program, arguments)
+}
+
+/// Runs to the end with the output on this terminal; every way not to succeed is a failure.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let program = command.get_program().display().to_string();
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(status.to_string()),
+        Err(error) => Outcome::Failed(format!("{program} could not be started: {error}")),
+    }
+}
+
+/// Runs without showing the output; returns whether the program exists and succeeded.
+pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    command(program, arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Shows a command the way a person would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_holds_the_workspace_manifest() {
+        let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+
+    #[test]
+    fn a_program_that_cannot_start_fails() {
+        let Outcome::Failed(reason) = run(&mut command("no-such-program", &[])) else {
+            panic!("it passed")
+        };
+        assert!(
+            reason.starts_with("no-such-program could not be started"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn an_exit_code_other_than_zero_fails() {
+        let mut unknown = cargo(&["no-such-command"]);
+        assert!(matches!(
+            run(unknown.stderr(Stdio::null())),
+            Outcome::Failed(_)
+        ));
+    }
+
+    #[test]
+    fn commands_are_shown_without_the_directory_of_the_program() {
+        assert_eq!(
+            shown(&command("/usr/bin/cargo", &["fmt", "--all"])),
+            "cargo fmt --all"
+        );
+    }
+}

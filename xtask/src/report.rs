@@ -1,0 +1,162 @@
+//! Runs steps one after the other and sums them up.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::{IsTerminal, stdout};
+use std::time::{Duration, Instant};
+
+/// Says how a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ran and found nothing.
+    Passed,
+    /// It ran and found something, or could not be started.
+    Failed(String),
+    /// It did not run; the text says why and what to do.
+    NotRun(String),
+}
+
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    outcome: Outcome,
+    time: Duration,
+}
+
+/// Collects the outcome and the time of each step.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Runs one step between a headline and a result; returns whether it passed.
+    pub(crate) fn step(
+        &mut self,
+        name: &'static str,
+        what: &str,
+        step: impl FnOnce() -> Outcome,
+    ) -> bool {
+        println!("{}", bold(&format!("==> {name}: {what}")));
+        let start = Instant::now();
+        let outcome = step();
+        let row = Row {
+            name,
+            outcome,
+            time: start.elapsed(),
+        };
+        println!("{row}\n");
+        let passed = row.outcome == Outcome::Passed;
+        self.rows.push(row);
+        passed
+    }
+
+    /// Returns whether nothing failed; `strict` asks that everything ran, too.
+    pub(crate) fn succeeded(&self, strict: bool) -> bool {
+        let [_, failed, skipped] = self.counts();
+        failed == 0 && !(strict && skipped > 0)
+    }
+
+    fn counts(&self) -> [usize; 3] {
+        let mut counts = [0; 3];
+        for row in &self.rows {
+            counts[match row.outcome {
+                Outcome::Passed => 0,
+                Outcome::Failed(_) => 1,
+                Outcome::NotRun(_) => 2,
+            }] += 1;
+        }
+        counts
+    }
+}
+
+impl Display for Row {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (result, reason) = match &self.outcome {
+            Outcome::Passed => ("ok", ""),
+            Outcome::Failed(reason) => ("FAILED", reason.as_str()),
+            Outcome::NotRun(reason) => ("NOT RUN", reason.as_str()),
+        };
+        let line = format!(
+            "{:<12}{result:<8}{:>8.1}  {reason}",
+            self.name,
+            self.time.as_secs_f64()
+        );
+        f.write_str(line.trim_end())
+    }
+}
+
+/// Writes the table of steps; the last line holds the three counts and nothing else.
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<12}{:<8}{:>8}", "step", "result", "seconds")?;
+        for row in &self.rows {
+            writeln!(f, "{row}")?;
+        }
+        let [passed, failed, skipped] = self.counts();
+        write!(f, "\n{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+/// Makes `text` bold on a terminal and leaves it alone everywhere else.
+pub(crate) fn bold(text: &str) -> String {
+    if stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        format!("\x1b[1m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(outcomes: [Outcome; 3]) -> Report {
+        let rows = outcomes.map(|outcome| Row {
+            name: "step",
+            outcome,
+            time: Duration::from_millis(1250),
+        });
+        Report { rows: rows.into() }
+    }
+
+    #[test]
+    fn the_table_gives_reasons_and_ends_with_the_counts() {
+        let skip = Outcome::NotRun("install it".to_owned());
+        let shown =
+            report([Outcome::Passed, Outcome::Failed("exit 1".to_owned()), skip]).to_string();
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines[1], "step        ok           1.2");
+        assert_eq!(lines[2], "step        FAILED       1.2  exit 1");
+        assert_eq!(lines[3], "step        NOT RUN      1.2  install it");
+        assert_eq!(lines.last(), Some(&"1 passed, 1 failed, 1 skipped"));
+    }
+
+    #[test]
+    fn one_failure_is_enough() {
+        let failed = report([
+            Outcome::Passed,
+            Outcome::Failed(String::new()),
+            Outcome::Passed,
+        ]);
+        assert!(!failed.succeeded(false));
+    }
+
+    #[test]
+    fn what_did_not_run_counts_only_when_strict() {
+        let skipped = report([
+            Outcome::Passed,
+            Outcome::NotRun(String::new()),
+            Outcome::Passed,
+        ]);
+        assert!(skipped.succeeded(false));
+        assert!(!skipped.succeeded(true));
+    }
+
+    #[test]
+    fn a_step_is_recorded_with_its_outcome() {
+        let mut report = Report::default();
+        assert!(report.step("good", "passes", || Outcome::Passed));
+        assert!(!report.step("bad", "fails", || Outcome::Failed("no".to_owned())));
+        assert_eq!(report.counts(), [1, 1, 0]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Runs every check and every test.
+
+use std::process::Command;
+
+use crate::process::{self, cargo, command, shown, workspace_root};
+use crate::report::{Outcome, Report, bold};
+use crate::tidy;
+use crate::tools::{CARGO_DENY, SHELLCHECK, Tool};
+
+/// Runs all steps, prints the summary and returns whether nothing failed.
+///
+/// A failure does not hide the ones after it. Only what needs compiled code is left out when it does not compile.
+pub(crate) fn run(strict: bool) -> bool {
+    let mut report = Report::default();
+    run_command(&mut report, "format", cargo(&["fmt", "--all", "--check"]));
+    report.step("tidy", "cargo xtask tidy", || {
+        tidy::outcome(&workspace_root())
+    });
+    run_with(
+        &mut report,
+        "shellcheck",
+        &SHELLCHECK,
+        command("shellcheck", &[".ci/run"]),
+    );
+    let deny = cargo(&[
+        "deny",
+        "--workspace",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
+    run_with(&mut report, "deny", &CARGO_DENY, deny);
+
+    let compiles = run_command(
+        &mut report,
+        "build",
+        cargo(&["test", "--workspace", "--no-run"]),
+    );
+    for (name, command) in compiled_steps() {
+        if compiles {
+            run_command(&mut report, name, command);
+        } else {
+            report.step(name, &shown(&command), || {
+                Outcome::NotRun("the workspace does not compile".to_owned())
+            });
+        }
+    }
+
+    println!("{}\n{report}", bold("==> summary"));
+    report.succeeded(strict)
+}
+
+/// Lists the steps that need a workspace that compiles.
+fn compiled_steps() -> [(&'static str, Command); 3] {
+    let mut docs = cargo(&["doc", "--workspace", "--no-deps"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    [
+        (
+            "clippy",
+            cargo(&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ]),
+        ),
+        ("test", cargo(&["test", "--workspace", "--no-fail-fast"])),
+        ("docs", docs),
+    ]
+}
+
+fn run_command(report: &mut Report, name: &'static str, mut command: Command) -> bool {
+    let what = shown(&command);
+    report.step(name, &what, || process::run(&mut command))
+}
+
+fn run_with(report: &mut Report, name: &'static str, tool: &Tool, mut command: Command) -> bool {
+    let what = shown(&command);
+    report.step(name, &what, || match tool.obtain() {
+        Ok(()) => process::run(&mut command),
+        Err(advice) => Outcome::NotRun(advice),
+    })
+}

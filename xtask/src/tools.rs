@@ -1,0 +1,190 @@
+//! Knows the programs that the checks need beyond Rust, and how to get them.
+//!
+//! As root with apt (containers, CI) a missing Debian package is installed. Everywhere else the system is not
+//! touched: the step does not run, and its reason says what to install.
+
+use std::sync::OnceLock;
+
+use crate::process::{command, run, succeeds};
+use crate::report::Outcome;
+
+/// Describes one external program.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    name: &'static str,
+    /// The command that succeeds when the tool is there.
+    probe: &'static [&'static str],
+    source: Source,
+    purpose: &'static str,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// A package of Debian and its descendants.
+    Debian(&'static str),
+    /// A crate to build; takes minutes, so it is left to the user.
+    Cargo(&'static str),
+}
+
+pub(crate) const SHELLCHECK: Tool = Tool {
+    name: "shellcheck",
+    probe: &["shellcheck", "--version"],
+    source: Source::Debian("shellcheck"),
+    purpose: "finds mistakes in shell scripts",
+};
+
+pub(crate) const CARGO_DENY: Tool = Tool {
+    name: "cargo-deny",
+    probe: &["cargo-deny", "--version"],
+    source: Source::Cargo("cargo-deny"),
+    purpose: "checks the dependencies against deny.toml",
+};
+
+/// Remembers how refreshing the package lists ended: once is enough.
+static APT_UPDATE: OnceLock<Outcome> = OnceLock::new();
+
+/// Bounds one call of apt-get, so that a dead mirror cannot hold up the checks.
+const APT_SECONDS: &str = "300";
+
+impl Tool {
+    /// Finds the tool or installs it.
+    ///
+    /// # Errors
+    ///
+    /// Returns one line for the user: what is missing and how to get it.
+    pub(crate) fn obtain(&self) -> Result<(), String> {
+        match self.plan(self.is_present(), may_install()) {
+            Plan::Use => Ok(()),
+            Plan::Install(package) => self.install(package),
+            Plan::Tell(advice) => Err(advice),
+        }
+    }
+
+    fn is_present(&self) -> bool {
+        self.probe
+            .split_first()
+            .is_some_and(|(program, arguments)| succeeds(program, arguments))
+    }
+
+    fn plan(&self, present: bool, may_install: bool) -> Plan {
+        match self.source {
+            _ if present => Plan::Use,
+            Source::Debian(package) if may_install => Plan::Install(package),
+            Source::Debian(_) | Source::Cargo(_) => Plan::Tell(self.advice()),
+        }
+    }
+
+    fn advice(&self) -> String {
+        let Self { name, purpose, .. } = self;
+        match self.source {
+            Source::Debian(package) => {
+                format!("{name} ({purpose}) is missing: apt-get install {package}")
+            }
+            Source::Cargo(package) => {
+                format!("{name} ({purpose}) is missing: cargo install {package}")
+            }
+        }
+    }
+
+    fn install(&self, package: &str) -> Result<(), String> {
+        println!("{} is missing, installing the package {package}", self.name);
+        let update = APT_UPDATE.get_or_init(|| apt(&["update"]));
+        let outcome = match update {
+            Outcome::Passed => apt(&["install", "-y", "--no-install-recommends", package]),
+            failed => failed.clone(),
+        };
+        match outcome {
+            Outcome::Passed if self.is_present() => Ok(()),
+            Outcome::Passed => Err(format!(
+                "{package} was installed, but {} does not run",
+                self.probe.join(" ")
+            )),
+            Outcome::Failed(why) | Outcome::NotRun(why) => {
+                Err(format!("{} (apt-get gave up: {why})", self.advice()))
+            }
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    Use,
+    Install(&'static str),
+    Tell(String),
+}
+
+/// Runs apt-get without questions; `timeout` lets it end in order before it is killed.
+fn apt(arguments: &[&str]) -> Outcome {
+    let bounded = [
+        "--kill-after=10",
+        APT_SECONDS,
+        "apt-get",
+        "-qq",
+        "-o",
+        "DPkg::Lock::Timeout=60",
+        "-o",
+        "Dpkg::Use-Pty=0",
+    ];
+    run(command("timeout", &bounded)
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Returns whether installing is ours to do: as root, on a system with apt.
+fn may_install() -> bool {
+    let root = command("id", &["-u"])
+        .output()
+        .is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    root && succeeds("apt-get", &["--version"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_present_tool_is_used() {
+        assert_eq!(SHELLCHECK.plan(true, false), Plan::Use);
+        assert_eq!(CARGO_DENY.plan(true, true), Plan::Use);
+    }
+
+    #[test]
+    fn root_with_apt_installs() {
+        assert_eq!(SHELLCHECK.plan(false, true), Plan::Install("shellcheck"));
+    }
+
+    #[test]
+    fn others_are_told_what_to_install() {
+        let Plan::Tell(advice) = SHELLCHECK.plan(false, false) else {
+            panic!("the system would be touched")
+        };
+        assert_eq!(
+            advice,
+            "shellcheck (finds mistakes in shell scripts) is missing: apt-get install shellcheck"
+        );
+    }
+
+    #[test]
+    fn crates_are_never_installed_for_the_user() {
+        let Plan::Tell(advice) = CARGO_DENY.plan(false, true) else {
+            panic!("the system would be touched")
+        };
+        assert!(advice.ends_with("cargo install cargo-deny"), "{advice}");
+    }
+
+    #[test]
+    fn a_probe_that_cannot_run_means_missing() {
+        let tool = Tool {
+            probe: &["no-such-program"],
+            ..SHELLCHECK
+        };
+        assert!(!tool.is_present());
+        assert!(
+            !Tool {
+                probe: &[],
+                ..SHELLCHECK
+            }
+            .is_present()
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! Runs the program the way a user does.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail loudly, like the tests"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn xtask(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Makes an empty directory, a git repository of its own so that the one around it does not count.
+///
+/// Returns whether there is git as well: without it tidy checks every file, which most tests do not mind.
+fn repository(name: &str) -> (PathBuf, bool) {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if root.exists() {
+        fs::remove_dir_all(&root).unwrap();
+    }
+    fs::create_dir_all(&root).unwrap();
+    let git = Command::new("git")
+        .args(["init", "--quiet"])
+        .current_dir(&root)
+        .status();
+    if let Ok(status) = git {
+        assert!(status.success());
+    }
+    (root, git.is_ok())
+}
+
+fn tidy(root: &Path) -> Output {
+    xtask(&["tidy", "--root", root.to_str().unwrap()])
+}
+
+#[test]
+fn no_arguments_print_help() {
+    let output = xtask(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    let help = text(&output.stdout);
+    let words = [
+        "Usage: cargo xtask",
+        "test",
+        "ci",
+        "conformance",
+        "tidy",
+        "demo",
+    ];
+    for word in words {
+        assert!(help.contains(word), "{word} is missing in:\n{help}");
+    }
+    assert!(!help.contains('\x1b'), "colours without a terminal");
+}
+
+#[test]
+fn wrong_arguments_print_usage_and_exit_with_2() {
+    let wrong: [&[&str]; 10] = [
+        &["conformance"],
+        &["conformance", "--backend", "no-such-backend"],
+        &["conformance", "--backend", "local", "--world", "0"],
+        &["conformance", "--backend", "local", "--world", "x"],
+        &["conformance", "--backend", "local", "--seed", "-1"],
+        &["no-such-command"],
+        &["--no-such-flag"],
+        &["tidy", "--no-such-flag"],
+        &["demo", "extra"],
+        &["tidy", "--root"],
+    ];
+    for arguments in wrong {
+        let output = xtask(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        let message = text(&output.stderr);
+        assert!(message.starts_with("error: "), "{arguments:?}: {message}");
+        assert!(message.contains("--help"), "{arguments:?}: {message}");
+    }
+    assert!(text(&xtask(&["no-such-command"]).stderr).contains("Usage: cargo xtask"));
+}
+
+#[test]
+fn a_root_that_is_no_directory_is_a_wrong_argument() {
+    let output = xtask(&["tidy", "--root", "no/such/directory"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("not a directory"));
+}
+
+#[test]
+fn conformance_without_a_case_is_a_wrong_argument() {
+    let arguments = [
+        "conformance",
+        "--backend",
+        "local",
+        "--case",
+        "no such case",
+    ];
+    let output = xtask(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no case has 'no such case' in its name"));
+}
+
+#[test]
+fn conformance_prints_every_clause() {
+    let output = xtask(&["conformance", "--backend", "local", "--case", "identity"]);
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{table}");
+    for clause in 1..=14 {
+        assert!(
+            table.contains(&format!("\nC{clause} ")),
+            "C{clause} in:\n{table}"
+        );
+    }
+}
+
+#[test]
+fn tidy_passes_a_clean_repository() {
+    let (root, _) = repository("clean");
+    fs::write(root.join("README.md"), "# Clean\n").unwrap();
+    let output = tidy(&root);
+    assert!(text(&output.stdout).ends_with(" 0 findings\n"));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn tidy_names_file_and_line_of_a_planted_defect() {
+    let (root, _) = repository("planted");
+    fs::create_dir(root.join("src")).unwrap();
+    fs::write(root.join("src/lib.rs"), "fn f() {\n    unsafe { g() }\n}\n").unwrap();
+    fs::write(
+        root.join("README.md"),
+        "# Planted\n\nSee [the book](docs/book.md).\n",
+    )
+    .unwrap();
+    let output = tidy(&root);
+    assert_eq!(output.status.code(), Some(1));
+    let findings = text(&output.stdout);
+    assert!(
+        findings.contains("src/lib.rs:2: unsafe block without a SAFETY comment"),
+        "{findings}"
+    );
+    assert!(
+        findings.contains("README.md:3: the link docs/book.md leads nowhere"),
+        "{findings}"
+    );
+    assert_eq!(text(&output.stderr), "tidy: 2 findings\n");
+}
+
+#[test]
+fn tidy_leaves_ignored_files_alone() {
+    let (root, has_git) = repository("ignored");
+    if !has_git {
+        eprintln!("NOT RUN: git is missing, and only git knows what is ignored");
+        return;
+    }
+    fs::write(root.join(".gitignore"), "/scratch.md\n").unwrap();
+    fs::write(root.join("scratch.md"), "[gone](gone.md)\n").unwrap();
+    assert_eq!(tidy(&root).status.code(), Some(0));
+}
+
+#[test]
+fn tidy_of_nothing_fails() {
+    let output = tidy(&repository("empty").0);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no files to check"));
+}
