@@ -9,7 +9,7 @@ use std::time::Duration;
 use comm_tcp::{TcpBackend, TcpConfig};
 
 /// How long a world may take; whoever needs longer hangs.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
+pub(crate) const WATCHDOG: Duration = Duration::from_mins(1);
 
 /// Opens a listener on a free port of loopback.
 pub(crate) fn listener() -> (TcpListener, u16) {

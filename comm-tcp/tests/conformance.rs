@@ -1,0 +1,32 @@
+//! The contract of every backend, on this one.
+
+use std::net::TcpListener;
+use std::process::ExitCode;
+
+use comm_conformance::{Failure, Model, Seat, Subject};
+use comm_tcp::{TcpBackend, TcpConfig};
+
+struct Tcp;
+
+impl Subject for Tcp {
+    type Comm = TcpBackend;
+    const NAME: &'static str = "tcp";
+    const MODEL: Model = Model::TCP;
+
+    fn open(seat: &Seat) -> Result<TcpBackend, Failure> {
+        let mut config = TcpConfig::new("127.0.0.1", seat.rank(), seat.size());
+        (config.timeout, config.connect_timeout) = (seat.timeout(), seat.connect_timeout());
+        config.secret = Some(seat.name().to_owned());
+        if seat.rank() > 0 {
+            config.port = seat.lookup("port")?.parse()?;
+            return Ok(TcpBackend::connect(config)?);
+        }
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        seat.publish("port", &listener.local_addr()?.port().to_string())?;
+        Ok(TcpBackend::connect_with_listener(config, listener)?)
+    }
+}
+
+fn main() -> ExitCode {
+    comm_conformance::main::<Tcp>()
+}
