@@ -27,8 +27,12 @@ const SAY_SO: Duration = Duration::from_millis(10);
 /// How long the bytes of a call may still come after a rank was lost that may have sent its own.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// How long a rank that reported a timeout waits for the verdict, which may gather other reports.
-const VERDICT: Duration = Duration::from_millis(1500);
+/// How long before its timeout a rank asks whether rank 0 is there to decide: this, or a quarter of
+/// the timeout if that is less.
+const NOTICE: Duration = Duration::from_secs(1);
+
+/// How long a rank whose time is over waits for the verdict of a rank 0 that is there.
+const VERDICT: Duration = Duration::from_secs(1);
 
 /// What a task did when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +87,7 @@ pub(crate) struct Engine {
 struct Vigil {
     began: Option<Instant>,
     said_so: bool,
+    asked: bool,
     appealed: Option<Instant>,
     doom: Option<Cause>,
 }
@@ -149,19 +154,39 @@ impl Engine {
                 at(began + SAY_SO);
             }
         }
-        if let Some(deadline) = self.timeout.and_then(|timeout| began.checked_add(timeout)) {
-            if now < deadline {
+        if let Some(timeout) = self.timeout
+            && let Some(deadline) = began.checked_add(timeout)
+        {
+            let early = began + timeout.saturating_sub(NOTICE.min(timeout / 4));
+            let peer = task.waits_for();
+            let stalled = |last| Notice::Stalled {
+                sequence,
+                peer,
+                last,
+            };
+            if now < early {
+                vigil.asked = false;
+                at(early);
+            } else if now < deadline {
+                if !vigil.asked {
+                    vigil.asked = true;
+                    if outlook == Outlook::Moving {
+                        self.watcher.tell(&stalled(false));
+                    }
+                    self.watcher.ping();
+                }
                 at(deadline);
+            } else if self.watcher.is_unanswered() {
+                return Err(self.gave_up(0));
             } else if let Some(appealed) = vigil.appealed {
                 if now >= appealed + VERDICT {
-                    return Err(self.gave_up(task.waits_for()));
+                    return Err(self.gave_up(peer));
                 }
                 at(appealed + VERDICT);
             } else {
-                let peer = task.waits_for();
                 self.watcher.tell(&match outlook {
                     Outlook::Entering => Notice::TimedOut { sequence, call },
-                    Outlook::Moving => Notice::Stalled { sequence, peer },
+                    Outlook::Moving => stalled(true),
                 });
                 vigil.appealed = Some(now);
                 at(now + VERDICT);

@@ -45,7 +45,7 @@ pub(crate) enum Kind {
     Waiting = 16,
     /// Waited for the whole timeout.
     TimedOut = 17,
-    /// No byte came from, or went to, a neighbour for the whole timeout.
+    /// No byte came from, or went to, a neighbour for long, or for the whole timeout.
     Stalled = 18,
     /// A link broke.
     Broken = 19,
@@ -57,6 +57,10 @@ pub(crate) enum Kind {
     Abort = 22,
     /// From rank 0: the first cause, for everybody.
     Cause = 23,
+    /// To rank 0: will time out soon; are you there?
+    Ping = 24,
+    /// From rank 0: it is.
+    Pong = 25,
 
     /// While the ranks come together, from rank 0: all are there, your successor is here.
     Seat = 32,
@@ -69,7 +73,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -83,6 +87,8 @@ impl Kind {
         Self::Panicked,
         Self::Abort,
         Self::Cause,
+        Self::Ping,
+        Self::Pong,
         Self::Seat,
         Self::Ring,
         Self::Start,

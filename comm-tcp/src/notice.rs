@@ -41,9 +41,11 @@ pub(crate) enum Notice {
         sequence: u64,
         call: Call,
     },
+    /// `last` says that the timeout is over.
     Stalled {
         sequence: u64,
         peer: usize,
+        last: bool,
     },
     Broken {
         sequence: u64,
@@ -53,6 +55,8 @@ pub(crate) enum Notice {
     Goodbye {
         sequence: u64,
     },
+    Ping,
+    Pong,
     Panicked,
     Abort {
         code: i32,
@@ -71,7 +75,15 @@ impl Notice {
         match self {
             Self::Waiting { sequence, call } => with_call(Kind::Waiting, *sequence, *call),
             Self::TimedOut { sequence, call } => with_call(Kind::TimedOut, *sequence, *call),
-            Self::Stalled { sequence, peer } => frame(Kind::Stalled, *sequence, &number(*peer)),
+            Self::Stalled {
+                sequence,
+                peer,
+                last,
+            } => {
+                let mut body = number(*peer).to_vec();
+                body.push(u8::from(*last));
+                frame(Kind::Stalled, *sequence, &body)
+            }
             Self::Broken {
                 sequence,
                 peer,
@@ -82,6 +94,8 @@ impl Notice {
                 frame(Kind::Broken, *sequence, &body)
             }
             Self::Goodbye { sequence } => frame(Kind::Goodbye, *sequence, &[]),
+            Self::Ping => frame(Kind::Ping, 0, &[]),
+            Self::Pong => frame(Kind::Pong, 0, &[]),
             Self::Panicked => frame(Kind::Panicked, 0, &[]),
             Self::Abort { code } => frame(Kind::Abort, 0, &code.to_be_bytes()),
             Self::Cause { cause, answered } => {
@@ -108,6 +122,7 @@ impl Notice {
             Kind::Stalled => Self::Stalled {
                 sequence,
                 peer: rank(*body.first_chunk()?)?,
+                last: *body.get(4)? == 1,
             },
             Kind::Broken => Self::Broken {
                 sequence,
@@ -115,6 +130,8 @@ impl Notice {
                 reason: text(&body[4..]),
             },
             Kind::Goodbye => Self::Goodbye { sequence },
+            Kind::Ping => Self::Ping,
+            Kind::Pong => Self::Pong,
             Kind::Panicked => Self::Panicked,
             Kind::Abort => Self::Abort {
                 code: i32::from_be_bytes(*body.first_chunk()?),

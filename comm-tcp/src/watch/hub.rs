@@ -105,6 +105,10 @@ impl Hub {
         loop {
             let ruling = match self.ends[rank].next() {
                 Ok(None) => return,
+                Ok(Some(Notice::Ping)) => {
+                    self.ends[rank].tell(&Notice::Pong);
+                    None
+                }
                 Ok(Some(notice)) => self.judge.hear(rank, notice, now),
                 Err(broken) => {
                     self.ends[rank].link = None;
@@ -131,13 +135,9 @@ impl Hub {
             }
             Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
         };
-        let bytes = notice.encode();
         // Rank 0 last: once it knows, it may end this process.
         for end in self.ends.iter_mut().rev() {
-            if let Some(link) = &mut end.link {
-                link.keep(&bytes);
-                let _ = link.write(&[]);
-            }
+            end.tell(&notice);
         }
         if matches!(notice, Notice::Cause { .. }) {
             self.signals.announced.store(true, Ordering::Release);
@@ -146,6 +146,14 @@ impl Hub {
 }
 
 impl End {
+    /// Sends; if the link is broken, that shows when it is read.
+    fn tell(&mut self, notice: &Notice) {
+        if let Some(link) = &mut self.link {
+            link.keep(&notice.encode());
+            let _ = link.write(&[]);
+        }
+    }
+
     fn next(&mut self) -> Result<Option<Notice>, Broken> {
         let Some(link) = &mut self.link else {
             return Ok(None);

@@ -11,8 +11,8 @@ use crate::variables;
 /// How long a broken link waits for a death that explains it.
 const EXPLANATION: Duration = Duration::from_millis(200);
 
-/// How long a stall waits for the reports of others that stall.
-const GATHERING: Duration = Duration::from_millis(500);
+/// How long a report of a stall counts as news.
+const NEWS: Duration = Duration::from_secs(5);
 
 /// When the log begins to say who is waited for, and how often it repeats that.
 const SLOW: Duration = Duration::from_secs(10);
@@ -44,17 +44,18 @@ struct Seat {
     name: String,
     /// The call it waits in.
     waiting: Option<(u64, Call)>,
+    /// The latest call it is known to have entered.
+    entered: Option<u64>,
     /// The first call it takes no part in.
     left: Option<u64>,
-    /// It has reported a stall, so it is not the one that stalls the others.
-    stalled: bool,
+    /// The stall it has reported: the call, for whom it waits, and when it said so.
+    stalled: Option<(u64, usize, Instant)>,
 }
 
 /// What will be decided unless something better turns up.
 #[derive(Debug)]
 struct Pending {
     at: Instant,
-    accused: Vec<usize>,
     cause: Cause,
 }
 
@@ -63,8 +64,9 @@ impl Judge {
         let seat = |name| Seat {
             name,
             waiting: None,
+            entered: None,
             left: None,
-            stalled: false,
+            stalled: None,
         };
         Self {
             seats: names.into_iter().map(seat).collect(),
@@ -80,6 +82,7 @@ impl Judge {
         match notice {
             Notice::Waiting { sequence, call } => {
                 self.seats[rank].waiting = Some((sequence, call));
+                self.seats[rank].entered = Some(sequence);
                 self.warn_at.get_or_insert(now + SLOW);
                 self.deserted()
             }
@@ -87,11 +90,22 @@ impl Judge {
                 self.seats[rank].waiting = Some((sequence, call));
                 self.overdue(sequence)
             }
-            Notice::Stalled { sequence, peer } => {
-                self.stall(rank, peer, sequence, now);
-                None
+            Notice::Stalled {
+                sequence,
+                peer,
+                last,
+            } => {
+                self.seats[rank].stalled = Some((sequence, peer, now));
+                last.then(|| self.stall(sequence, peer, now))?
             }
-            Notice::Broken { peer, reason, .. } => self.torn(rank, peer, &reason, now),
+            Notice::Broken {
+                sequence,
+                peer,
+                reason,
+            } => {
+                self.seats[rank].entered = Some(sequence);
+                self.torn(rank, peer, &reason, now)
+            }
             Notice::Goodbye { sequence } => {
                 self.seats[rank].left = Some(sequence);
                 let deserted = self.deserted();
@@ -106,8 +120,8 @@ impl Judge {
                 Some(rank),
                 format!("{} called abort({code})", self.seats[rank].name),
             )),
-            // Only rank 0 sends causes, and never to itself.
-            Notice::Cause { .. } => None,
+            // The thread answers pings itself, and only it sends the others.
+            Notice::Ping | Notice::Pong | Notice::Cause { .. } => None,
         }
     }
 
@@ -132,15 +146,7 @@ impl Judge {
             self.warn(now);
         }
         let pending = self.pending.take_if(|pending| pending.at <= now)?;
-        let mut cause = pending.cause;
-        let silent = |rank: &&usize| !self.seats[**rank].stalled;
-        if let Some(&rank) = pending.accused.iter().filter(silent).min() {
-            cause.rank = Some(rank);
-        }
-        if cause.kind == FailureKind::TimedOut {
-            cause.message = self.stall_text(cause.rank.unwrap_or(0));
-        }
-        self.decide(cause)
+        self.decide(pending.cause)
     }
 
     /// The first cause wins: later ones are not heard.
@@ -162,16 +168,18 @@ impl Judge {
 
     /// Finds a rank that left before a call that another waits in.
     fn deserted(&mut self) -> Option<Ruling> {
-        let waiting = self.seats.iter().filter_map(|seat| seat.waiting);
-        let latest = waiting.map(|(sequence, _)| sequence).max()?;
+        let latest = self.seats.iter().filter_map(|seat| seat.entered).max()?;
         let mut seats = self.seats.iter();
         let rank = seats.position(|seat| seat.left.is_some_and(|left| left <= latest))?;
         self.lost(rank, "it dropped its communicator before it contributed")
     }
 
     fn torn(&mut self, rank: usize, peer: usize, reason: &str, now: Instant) -> Option<Ruling> {
-        if self.seats.get(peer)?.left.is_some() {
-            return self.lost(peer, "it dropped its communicator before it contributed");
+        if peer >= self.seats.len() {
+            return None;
+        }
+        if let Some(ruling) = self.deserted() {
+            return Some(ruling);
         }
         if self.pending.is_none() && !self.decided {
             let message = format!(
@@ -181,38 +189,31 @@ impl Judge {
             );
             self.pending = Some(Pending {
                 at: now + EXPLANATION,
-                accused: vec![peer],
                 cause: Cause::new(FailureKind::Io, Some(peer), message),
             });
         }
         None
     }
 
-    fn stall(&mut self, rank: usize, peer: usize, sequence: u64, now: Instant) {
-        self.seats[rank].stalled = true;
-        if self.decided || peer >= self.seats.len() {
-            return;
-        }
-        match &mut self.pending {
-            Some(pending) => pending.accused.push(peer),
-            None => {
-                self.pending = Some(Pending {
-                    at: now + GATHERING,
-                    accused: vec![peer],
-                    cause: Cause::new(FailureKind::TimedOut, Some(peer), sequence.to_string()),
-                });
-            }
-        }
-    }
-
-    fn stall_text(&self, rank: usize) -> String {
-        format!(
-            "{} moved no byte{} in the middle of a call; raise {} if the network is that slow (0 \
+    /// Decides a call in the middle of which no byte moves any more. Everybody accuses a neighbour;
+    /// the one to blame is accused and has not complained itself.
+    fn stall(&mut self, sequence: u64, peer: usize, now: Instant) -> Option<Ruling> {
+        let fresh = |seat: &Seat| {
+            let (call, peer, at) = seat.stalled?;
+            (call == sequence && now.saturating_duration_since(at) < NEWS).then_some(peer)
+        };
+        let accused = self.seats.iter().filter_map(fresh);
+        let silent =
+            accused.filter(|&rank| self.seats.get(rank).is_some_and(|s| fresh(s).is_none()));
+        let rank = silent.min().unwrap_or(peer);
+        let name = self.seats.get(rank).map_or("a rank", |seat| &seat.name);
+        let message = format!(
+            "{name} moved no byte{} in the middle of a call; raise {} if the network is that slow (0 \
              waits for ever)",
-            self.seats[rank].name,
             self.within(),
             variables::TIMEOUT
-        )
+        );
+        self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
@@ -225,6 +226,8 @@ impl Judge {
             return self.decide(cause);
         }
         let missing = self.missing(sequence);
+        // All have come, the last of them just now: it is for them to finish.
+        let &rank = missing.first()?;
         let message = format!(
             "{} did not come{}; raise {} if that is too short for the work between two calls (0 \
              waits for ever)",
@@ -232,11 +235,7 @@ impl Judge {
             self.within(),
             variables::TIMEOUT
         );
-        self.decide(Cause::new(
-            FailureKind::TimedOut,
-            missing.first().copied(),
-            message,
-        ))
+        self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
     fn missing(&self, sequence: u64) -> Vec<usize> {

@@ -33,6 +33,8 @@ pub(crate) struct Watcher {
     cause: Option<(Cause, u64)>,
     hub_left: Option<u64>,
     lost: Option<String>,
+    /// Rank 0 has not answered the last ping.
+    unanswered: bool,
     header: Option<Header>,
 }
 
@@ -45,6 +47,7 @@ impl Watcher {
             cause: None,
             hub_left: None,
             lost: None,
+            unanswered: false,
             header: None,
         }
     }
@@ -62,6 +65,7 @@ impl Watcher {
                 Ok(Some(Notice::Cause { cause, answered })) => {
                     self.cause.get_or_insert((cause, answered));
                 }
+                Ok(Some(Notice::Pong)) => self.unanswered = false,
                 Ok(Some(Notice::Goodbye { sequence })) => self.hub_left = Some(sequence),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
@@ -119,6 +123,17 @@ impl Watcher {
             )),
             (None, None) => None,
         }
+    }
+
+    /// Asks rank 0 whether it is there.
+    pub(crate) fn ping(&mut self) {
+        self.unanswered = true;
+        self.tell(&Notice::Ping);
+    }
+
+    /// Tells whether rank 0 owes an answer: it cannot say who is late, being late itself.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered
     }
 
     /// Tells whether the other end can still say something.
