@@ -3,7 +3,7 @@
 //! | ranks | small | large |
 //! |---|---|---|
 //! | 2 | both send header and bytes at once ([`pair`]) | headers, then bytes both ways at once |
-//! | more | through rank 0 ([`star`]) | after rank 0 has seen all, along the ring ([`gather`], [`chain`], [`fold`]) |
+//! | more | through rank 0 ([`star`]) | after rank 0 has seen all, along the ring ([`gather`], [`chain`], [`fold`]), or without one through rank 0 ([`relay`]) |
 
 mod blocks;
 mod chain;
@@ -11,6 +11,7 @@ mod entry;
 mod fold;
 mod gather;
 mod pair;
+mod relay;
 mod ring;
 mod run;
 mod star;

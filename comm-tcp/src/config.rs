@@ -57,6 +57,9 @@ pub struct TcpConfig {
     pub secret_file: Option<PathBuf>,
     /// Allows a job without a secret beyond loopback: whoever reaches the port may join.
     pub insecure: bool,
+    /// Lets bulk go from rank to rank; `false` sends it all through rank 0, which is slower. What
+    /// rank 0 says holds for all.
+    pub ring: bool,
     /// The descriptor of a listening socket that rank 0 inherited from its launcher.
     pub listen_fd: Option<i32>,
     /// Identifies the job; must agree between the ranks.
@@ -78,6 +81,7 @@ impl TcpConfig {
             secret: None,
             secret_file: None,
             insecure: false,
+            ring: true,
             listen_fd: None,
             job_id: None,
         }
@@ -249,6 +253,7 @@ impl fmt::Debug for TcpConfig {
             .field("secret", &self.secret.as_ref().map(|_| "(redacted)"))
             .field("secret_file", &self.secret_file)
             .field("insecure", &self.insecure)
+            .field("ring", &self.ring)
             .field("listen_fd", &self.listen_fd)
             .field("job_id", &self.job_id)
             .finish()

@@ -27,10 +27,15 @@ fn bits(values: &[f64]) -> Vec<u64> {
 fn collectives_match_their_twins(
     #[values(1, 2, 3, 5)] size: usize,
     #[values(1, 1000, 10_000, 300_001)] count: usize,
+    #[values(true, false)] ring: bool,
 ) {
+    if size < 3 && !ring {
+        // There is no ring to do without.
+        return;
+    }
     let results = world(
         size,
-        |_| (),
+        move |config| config.ring = ring,
         move |comm| {
             let rank = comm.rank();
             comm.barrier().unwrap();

@@ -51,6 +51,7 @@ pub(crate) struct Scatter<'a> {
     blocks: Blocks<'a>,
     buffer: &'a mut [u8],
     total: usize,
+    without: Option<usize>,
     /// The block that was asked for last, and where it begins in the payload.
     place: (usize, usize),
 }
@@ -61,8 +62,23 @@ impl<'a> Scatter<'a> {
             total: blocks.total(),
             blocks,
             buffer,
+            without: None,
             place: (0, 0),
         }
+    }
+
+    /// Leaves out the block of `rank`, which does not come.
+    pub(crate) fn without(mut self, rank: usize) -> Self {
+        self.total -= self.blocks.range(rank).len();
+        self.without = Some(rank);
+        self
+    }
+
+    fn range(&self, rank: usize) -> Range<usize> {
+        if self.without == Some(rank) {
+            return 0..0;
+        }
+        self.blocks.range(rank)
     }
 }
 
@@ -73,11 +89,11 @@ impl Land for Scatter<'_> {
 
     fn room(&mut self, at: usize) -> &mut [u8] {
         let (mut rank, mut start) = self.place;
-        let mut range = self.blocks.range(rank);
+        let mut range = self.range(rank);
         while at >= start + range.len() {
             start += range.len();
             rank += 1;
-            range = self.blocks.range(rank);
+            range = self.range(rank);
         }
         self.place = (rank, start);
         let skip = at - start;

@@ -8,6 +8,7 @@ use super::entry::{Entry, Land, pack};
 use super::fold::Fold;
 use super::gather::Gather;
 use super::pair::Swap;
+use super::relay::{Exchange, Relay, RelayFold, SLOT, Stretch};
 use super::star::{Answers, Ask, Collect, Landing, ending};
 use crate::call::{Call, Collective};
 use crate::engine::Engine;
@@ -60,6 +61,9 @@ impl Engine {
             if self.size == 2 {
                 return self.swap_blocks(call, send, recv, blocks);
             }
+            if self.links.ring.is_none() {
+                return self.relay_blocks(call, send, recv, blocks);
+            }
             let mut task = Gather::new(at, self.rank, send, recv, blocks);
             return Ok(self.drive(call, &mut task)?);
         }
@@ -100,6 +104,9 @@ impl Engine {
                 let mut task = Swap::new(send, recv, 1 - self.rank);
                 task.reduction = Some((op, scalar));
                 return Ok(self.drive(call, &mut task)?);
+            }
+            if self.links.ring.is_none() {
+                return self.relay_fold(call, send, recv, (op, scalar));
             }
             let place = (self.rank, self.size);
             let mut task = Fold::new(at, place, send, recv, (op, scalar));
@@ -145,6 +152,9 @@ impl Engine {
                     Swap::new(&[], buf, 1 - self.rank)
                 };
                 return Ok(self.drive(call, &mut task)?);
+            }
+            if self.links.ring.is_none() {
+                return self.relay_buffer(call, buf, root);
             }
             let mut task = Chain::new(at, (self.rank, self.size), root, buf);
             return Ok(self.drive(call, &mut task)?);
@@ -290,6 +300,56 @@ impl Engine {
         let mut task = Swap::new(send, land, 1 - self.rank);
         task.mirror = mirror;
         Ok(self.drive(call, &mut task)?)
+    }
+}
+
+/// Large calls without a ring.
+impl Engine {
+    fn relay_blocks(
+        &mut self,
+        call: Call,
+        send: &[u8],
+        recv: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Failure> {
+        recv[blocks.range(self.rank)].copy_from_slice(send);
+        if self.rank > 0 {
+            let mut land = Scatter::new(blocks, recv).without(self.rank);
+            return Ok(self.drive(call, &mut Exchange::new(send, &mut land))?);
+        }
+        let stretches = (0..self.size).map(|rank| Stretch::new(blocks.range(rank), rank));
+        let mut task = Relay::new(recv, stretches.collect(), self.size);
+        Ok(self.drive(call, &mut task)?)
+    }
+
+    fn relay_buffer(&mut self, call: Call, buf: &mut [u8], root: usize) -> Result<(), Failure> {
+        if self.rank == 0 {
+            let whole = Stretch::new(0..buf.len(), root);
+            let mut task = Relay::new(buf, vec![whole], self.size);
+            return Ok(self.drive(call, &mut task)?);
+        }
+        let nothing: &mut [u8] = &mut [];
+        if self.rank == root {
+            return Ok(self.drive(call, &mut Exchange::new(buf, nothing))?);
+        }
+        Ok(self.drive(call, &mut Exchange::new(&[], buf))?)
+    }
+
+    fn relay_fold(
+        &mut self,
+        call: Call,
+        send: &[u8],
+        recv: &mut [u8],
+        reduction: (ReduceOp, ScalarKind),
+    ) -> Result<(), Failure> {
+        if self.rank > 0 {
+            return Ok(self.drive(call, &mut Exchange::new(send, recv))?);
+        }
+        let mut slots = std::mem::take(&mut self.scratch);
+        slots.resize((self.size - 1) * SLOT, 0);
+        let result = self.drive(call, &mut RelayFold::new(send, recv, reduction, &mut slots));
+        self.scratch = slots;
+        Ok(result?)
     }
 }
 

@@ -33,7 +33,9 @@ pub(crate) fn coordinate(
     let mut seats = Seats::new(identity);
     gather(config, identity, &mut acceptor, &mut seats, deadline)?;
 
-    let places: Vec<Vec<u8>> = (1..identity.size).map(|rank| place(&seats, rank)).collect();
+    let wanted = identity.size > 2 && config.ring;
+    let places = (1..identity.size).map(|rank| place(&seats, rank, wanted));
+    let places: Vec<Vec<u8>> = places.collect();
     let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
     let (mut data, watch, names) = split(seats.into_seats(), config)?;
     let stop = |data: &mut [Link], error: InitError| {
@@ -48,14 +50,12 @@ pub(crate) fn coordinate(
             return stop(&mut data, error);
         }
     }
-    let mut streams = match identity.size {
-        2 => Err(String::new()),
-        _ => ring::build(identity, &mut acceptor, successor, deadline),
+    let mut streams = if wanted {
+        ring::build(identity, &mut acceptor, successor, deadline)
+    } else {
+        Err(String::new())
     };
-    for place in 0..data.len() {
-        if identity.size == 2 {
-            break;
-        }
+    for place in 0..if wanted { data.len() } else { 0 } {
         match hear(&mut data[place], deadline) {
             Ok((header, body)) if header.kind == Kind::Ring => {
                 if !body.is_empty() && streams.is_ok() {
@@ -135,8 +135,9 @@ fn gather(
     }
 }
 
-/// What a worker is told once all are there: its successor, and how many share its processors.
-fn place(seats: &Seats<'_>, rank: usize) -> Vec<u8> {
+/// What a worker is told once all are there: its successor, how many share its processors, and
+/// whether there is to be a ring.
+fn place(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
     let successor = seats.successor(rank);
     let ip = match successor {
         SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
@@ -145,6 +146,7 @@ fn place(seats: &Seats<'_>, rank: usize) -> Vec<u8> {
     let mut body = ip.octets().to_vec();
     body.extend_from_slice(&successor.port().to_be_bytes());
     body.extend_from_slice(&super::number(seats.neighbours(rank)).to_be_bytes());
+    body.push(u8::from(ring));
     body
 }
 

@@ -87,16 +87,16 @@ fn attempt(
     settle(&watch, config.timeout)?;
 
     let mut hub = Link::new(OwnedFd::from(data), 0);
-    let (successor, local_ranks) = seated(&mut hub, coordinator, deadline)?;
+    let (successor, local_ranks, wanted) = seated(&mut hub, coordinator, deadline)?;
     let ring = match listener {
-        Some(listener) => {
+        Some(listener) if wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
             let streams = ring::build(identity, &mut acceptor, successor, deadline);
             let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
             say(&mut hub, Kind::Ring, reason.as_bytes())?;
             streams.ok()
         }
-        None => None,
+        _ => None,
     };
     let (header, body) = hear(&mut hub, deadline)?;
     match header.kind {
@@ -191,15 +191,16 @@ fn dial<'a>(
     }
 }
 
-/// Waits until all ranks have come; gives the successor and how many ranks share the processors.
+/// Waits until all ranks have come; gives the successor, how many ranks share the processors, and
+/// whether there is to be a ring.
 fn seated(
     hub: &mut Link,
     coordinator: SocketAddr,
     deadline: Instant,
-) -> Result<(SocketAddr, usize), Attempt> {
+) -> Result<(SocketAddr, usize, bool), Attempt> {
     let (header, body) = hear(hub, deadline)?;
     match header.kind {
-        Kind::Seat if body.len() == 22 => {}
+        Kind::Seat if body.len() == 23 => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
         _ => return Err(unexpected(0).into()),
     }
@@ -212,7 +213,11 @@ fn seated(
         NOWHERE => coordinator,
         address => address,
     };
-    Ok((successor, usize::try_from(local).unwrap_or(1)))
+    Ok((
+        successor,
+        usize::try_from(local).unwrap_or(1),
+        body[22] == 1,
+    ))
 }
 
 fn stopped(body: &[u8]) -> InitError {
