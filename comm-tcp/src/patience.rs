@@ -20,12 +20,13 @@ pub(crate) enum Pause {
 impl Patience {
     /// Chooses by the ranks on this machine and the processors this process may use.
     ///
-    /// A rank with a processor of its own looks again and again: a sleep and a wake-up cost ten
-    /// times what the message costs. With more ranks than processors the rank that is waited for
-    /// may need this very processor, so it is given away at once.
+    /// A sleep and a wake-up cost ten times what a message costs, so a rank looks again and again
+    /// for a while. It gives its processor away between two looks: that costs next to nothing if
+    /// nobody wants it, and the rank that is waited for may be the one that does, even with as many
+    /// processors as ranks. Only a rank with a processor to spare looks a few times without.
     pub(crate) fn new(local_ranks: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin = if local_ranks <= processors { 100 } else { 0 };
+        let spin = if local_ranks < processors { 5 } else { 0 };
         Self {
             spin: Duration::from_micros(spin),
             drowse: Duration::from_millis(1),
