@@ -1,5 +1,7 @@
 //! Every collective, on both sides of every switch between algorithms, against a naive twin.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod common;
 
 use comm_api::{Communicator, ReduceOp};
