@@ -50,6 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[expect(
     clippy::print_stdout,
     clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
     reason = "a table for people"
 )]
 fn row(
