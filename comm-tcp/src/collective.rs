@@ -17,4 +17,5 @@ mod run;
 mod star;
 
 pub(crate) use blocks::Blocks;
+pub(crate) use entry::read_entry;
 pub(crate) use run::Failure;

@@ -47,6 +47,10 @@ pub(crate) enum Status {
 }
 
 impl Status {
+    pub(crate) fn is_welcome(self) -> bool {
+        self == Self::Welcome
+    }
+
     const ALL: [Self; 10] = [
         Self::Welcome,
         Self::OtherVersion,

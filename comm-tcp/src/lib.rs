@@ -38,6 +38,8 @@ mod config;
 mod engine;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod host;
 mod inherited;

@@ -102,7 +102,11 @@ fn one_rank() {
             let result = comm.barrier();
             say(
                 "end",
-                format!("{} {}", describe(result), (cpu() - before).as_millis()),
+                format!(
+                    "{} {}",
+                    describe(result),
+                    cpu().saturating_sub(before).as_millis()
+                ),
             );
         }
         _ => unreachable!("{role}"),

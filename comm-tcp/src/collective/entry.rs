@@ -165,6 +165,22 @@ fn astray(peer: usize, header: &Header, sequence: u64) -> Broken {
     }
 }
 
+/// Reads the entry of a broadcast from a link, looking at most `looks` times; for the fuzzer.
+pub(crate) fn read_entry<S: Stream>(
+    link: &mut Link<S>,
+    at: (u64, Call),
+    land: &mut [u8],
+    looks: usize,
+) {
+    let mut reading = Reading::new();
+    for _ in 0..looks {
+        let advanced = reading.advance(link, Kind::Enter, at, land);
+        if advanced.is_err() || reading.entry().is_some() {
+            return;
+        }
+    }
+}
+
 /// Packs a rank and a text into the body of a frame.
 pub(crate) fn pack(rank: usize, text: &str) -> Vec<u8> {
     let mut body = u32::try_from(rank)
