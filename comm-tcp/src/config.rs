@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use comm_api::init::{Reader, environment};
+
 use crate::error::InitError;
 use crate::secret::Secret;
-use crate::variables::{self, Reader};
+use crate::variables;
 
 /// The port of the coordinator unless another is given.
 pub(crate) const DEFAULT_PORT: u16 = 29500;
@@ -110,14 +112,11 @@ impl TcpConfig {
     ///
     /// As [`from_map`](Self::from_map); also for a value that is not UTF-8.
     pub fn from_env() -> Result<Self, InitError> {
-        let mut map = BTreeMap::new();
-        for variable in variables::ALL {
-            if let Some(value) = std::env::var_os(variable) {
-                let value = value.into_string().map_err(|_| {
-                    InitError::invalid(&[variable], format!("{variable} is not UTF-8"))
-                })?;
-                map.insert(variable.to_owned(), value);
-            }
+        let mut map = environment(&variables::PLAIN)?;
+        if let Some(secret) = std::env::var_os(variables::SECRET) {
+            let name = variables::SECRET;
+            let unusable = |_| InitError::invalid(&[name], format!("{name} is not UTF-8"));
+            map.insert(name.to_owned(), secret.into_string().map_err(unusable)?);
         }
         Self::from_map(&map)
     }
@@ -153,10 +152,11 @@ impl TcpConfig {
         if let Some(timeout) = reader.seconds(variables::TIMEOUT) {
             config.timeout = (!timeout.is_zero()).then_some(timeout);
         }
-        if let Some(millis) = reader.number(variables::CONNECT_TIMEOUT) {
-            config.connect_timeout = Duration::from_millis(millis);
+        if let Some(timeout) = reader.millis(variables::CONNECT_TIMEOUT) {
+            config.connect_timeout = timeout;
         }
-        config.bind_addr = reader.address(variables::BIND_ADDR);
+        let advice = "give an address such as 10.0.0.5 or ::";
+        config.bind_addr = reader.parse(variables::BIND_ADDR, advice, str::parse::<IpAddr>);
         config.secret = reader.text(variables::SECRET).map(str::to_owned);
         config.secret_file = reader.text(variables::SECRET_FILE).map(PathBuf::from);
         config.insecure = reader.switch(variables::INSECURE).unwrap_or(false);

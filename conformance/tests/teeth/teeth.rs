@@ -169,7 +169,7 @@ pub(crate) const BITES: &[Bite] = &[
         name: "leaks-threads",
         tooth: &endings::LeaksThreads,
         case: "faults::nothing_grows",
-        says: "descriptors and threads of this process",
+        says: "descriptors and threads grew from",
         threads: true,
     },
 ];

@@ -11,9 +11,6 @@ use crate::subject::Subject;
 /// The largest size is this power of two, plus one: past all chunks and slots.
 const LARGEST: u32 = 21;
 
-/// More bytes than 32 bits can count.
-const BIG: usize = (1 << 32) + 12_345;
-
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
         Case::new("sequences::sizes_of_broadcast", &[C7], |run| {
@@ -28,18 +25,6 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             let comm = run.open::<S>()?;
             sizes(run, |len| allgatherv(run, &comm, len))
         }),
-        Case::new("sequences::broadcast_beyond_4_gib", &[C7], |run| {
-            broadcast(run, &run.open::<S>()?, BIG)
-        })
-        .big(3 * BIG as u64),
-        Case::new("sequences::allreduce_beyond_4_gib", &[C7], |run| {
-            allreduce(run, &run.open::<S>()?, BIG)
-        })
-        .big(4 * BIG as u64),
-        Case::new("sequences::allgatherv_beyond_4_gib", &[C7], |run| {
-            allgatherv(run, &run.open::<S>()?, BIG)
-        })
-        .big(4 * BIG as u64),
     ]
 }
 
