@@ -1,0 +1,237 @@
+//! The header in front of everything that travels after the handshake.
+//!
+//! ```text
+//!  0 version   1 kind   2 collective   3 scalar   4 operation   5 reserved, zero
+//!  8 sequence          16 element size            24 root
+//! 32 bytes of the call 40 hash of the counts      48 length of what follows
+//! ```
+//!
+//! 56 bytes, numbers big-endian. Payloads keep the byte order of the machine, which the handshake
+//! compares. Pure: nothing here reads, writes or allocates, and whatever bytes come in, a header or
+//! an error comes out.
+
+use comm_api::{ReduceOp, ScalarKind};
+
+use crate::call::{Call, Collective};
+
+/// The length of a header.
+pub(crate) const HEADER: usize = 56;
+
+/// The version of headers and handshakes; ranks of one job agree on it.
+pub(crate) const VERSION: u8 = 1;
+
+/// The longest text in a frame: reasons and causes.
+pub(crate) const MOST_TEXT: u64 = 1024;
+
+/// The longest payload of a call that travels with its header; more goes as bulk, after all agreed.
+pub(crate) const MOST_EAGER: u64 = 1 << 20;
+
+/// What a frame is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A rank enters a call; its part follows if the call is small.
+    Enter = 1,
+    /// A rank refused its arguments; the reason follows. From rank 0 the verdict for all.
+    Refused = 2,
+    /// Rank 0 has seen all enter the same call; the result follows if the call is small.
+    Answer = 3,
+    /// Rank 0 has seen ranks enter different calls; the text follows.
+    Mismatch = 4,
+    /// The bytes of a large call follow.
+    Bulk = 5,
+
+    /// On a watch link, to rank 0: waits for the others in this call.
+    Waiting = 16,
+    /// Waited for the whole timeout.
+    TimedOut = 17,
+    /// No byte came from, or went to, a neighbour for long, or for the whole timeout.
+    Stalled = 18,
+    /// A link broke.
+    Broken = 19,
+    /// Leaves for good, and takes part in no call from this sequence on.
+    Goodbye = 20,
+    /// Unwinds.
+    Panicked = 21,
+    /// Ends the job.
+    Abort = 22,
+    /// From rank 0: the first cause, for everybody.
+    Cause = 23,
+    /// To rank 0: will time out soon; are you there?
+    Ping = 24,
+    /// From rank 0: it is.
+    Pong = 25,
+
+    /// While the ranks come together, from rank 0: all are there, your successor is here.
+    Seat = 32,
+    /// To rank 0: the ring stands on this side, or the reason why it does not follows.
+    Ring = 33,
+    /// From rank 0: begin, with the ring or without it.
+    Start = 34,
+    /// From rank 0: there will be no job; the reason follows.
+    Stop = 35,
+}
+
+impl Kind {
+    const ALL: [Self; 19] = [
+        Self::Enter,
+        Self::Refused,
+        Self::Answer,
+        Self::Mismatch,
+        Self::Bulk,
+        Self::Waiting,
+        Self::TimedOut,
+        Self::Stalled,
+        Self::Broken,
+        Self::Goodbye,
+        Self::Panicked,
+        Self::Abort,
+        Self::Cause,
+        Self::Ping,
+        Self::Pong,
+        Self::Seat,
+        Self::Ring,
+        Self::Start,
+        Self::Stop,
+    ];
+
+    /// Gives how much may follow.
+    const fn most(self) -> u64 {
+        match self {
+            Self::Bulk => u64::MAX,
+            Self::Enter | Self::Answer => MOST_EAGER,
+            _ => MOST_TEXT,
+        }
+    }
+}
+
+/// Says what follows, and which call it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) sequence: u64,
+    /// What was called; absent in frames that belong to no call.
+    pub(crate) call: Option<Call>,
+    pub(crate) length: u64,
+}
+
+/// Says why bytes are no header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error("version {0} instead of {VERSION}")]
+    Version(u8),
+    #[error("unknown kind {0}")]
+    Kind(u8),
+    #[error("no call that can be made")]
+    Call,
+    #[error("{length} bytes announced where {most} is the most")]
+    Length { length: u64, most: u64 },
+}
+
+impl Header {
+    pub(crate) fn new(kind: Kind, sequence: u64, call: Call, length: usize) -> Self {
+        Self {
+            kind,
+            sequence,
+            call: Some(call),
+            length: length as u64,
+        }
+    }
+
+    pub(crate) fn plain(kind: Kind, sequence: u64, length: usize) -> Self {
+        Self {
+            kind,
+            sequence,
+            call: None,
+            length: length as u64,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[0] = VERSION;
+        bytes[1] = self.kind as u8;
+        bytes[8..16].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes[48..56].copy_from_slice(&self.length.to_be_bytes());
+        if let Some(call) = self.call {
+            bytes[2] = call.collective as u8;
+            if let Some((op, scalar)) = call.reduction {
+                bytes[3] = scalar as u8 + 1;
+                bytes[4] = op as u8 + 1;
+            }
+            bytes[16..24].copy_from_slice(&call.elem_size.to_be_bytes());
+            bytes[24..32].copy_from_slice(&call.root.to_be_bytes());
+            bytes[32..40].copy_from_slice(&call.bytes.to_be_bytes());
+            bytes[40..48].copy_from_slice(&call.counts.to_be_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
+        if bytes[0] != VERSION {
+            return Err(FrameError::Version(bytes[0]));
+        }
+        let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == bytes[1]);
+        let kind = kind.ok_or(FrameError::Kind(bytes[1]))?;
+        let header = Self {
+            kind,
+            sequence: word(bytes, 8),
+            call: call(bytes)?,
+            length: word(bytes, 48),
+        };
+        if header.length > kind.most() {
+            return Err(FrameError::Length {
+                length: header.length,
+                most: kind.most(),
+            });
+        }
+        Ok(header)
+    }
+}
+
+fn call(bytes: &[u8; HEADER]) -> Result<Option<Call>, FrameError> {
+    if bytes[5..8] != [0; 3] {
+        return Err(FrameError::Call);
+    }
+    if bytes[2] == 0 {
+        let empty = bytes[3..5] == [0; 2] && bytes[16..48] == [0; 32];
+        return if empty {
+            Ok(None)
+        } else {
+            Err(FrameError::Call)
+        };
+    }
+    let collective = Collective::ALL
+        .into_iter()
+        .find(|&collective| collective as u8 == bytes[2])
+        .ok_or(FrameError::Call)?;
+    let scalar = ScalarKind::ALL
+        .into_iter()
+        .find(|&s| s as u8 + 1 == bytes[3]);
+    let op = ReduceOp::ALL
+        .into_iter()
+        .find(|&op| op as u8 + 1 == bytes[4]);
+    let reduction = match (collective, op, scalar) {
+        (Collective::Allreduce, Some(op), Some(scalar)) => Some((op, scalar)),
+        (Collective::Allreduce, ..) => return Err(FrameError::Call),
+        _ if bytes[3..5] == [0; 2] => None,
+        _ => return Err(FrameError::Call),
+    };
+    Ok(Some(Call {
+        collective,
+        reduction,
+        elem_size: word(bytes, 16),
+        root: word(bytes, 24),
+        bytes: word(bytes, 32),
+        counts: word(bytes, 40),
+    }))
+}
+
+fn word(bytes: &[u8; HEADER], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(word)
+}
+
+#[cfg(test)]
+mod tests;

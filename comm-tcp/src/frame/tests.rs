@@ -1,0 +1,79 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn calls() -> impl Strategy<Value = Call> {
+    let scalars = proptest::sample::select(ScalarKind::ALL.to_vec());
+    let ops = proptest::sample::select(ReduceOp::ALL.to_vec());
+    let collectives = proptest::sample::select(Collective::ALL.to_vec());
+    (collectives, ops, scalars, any::<[u64; 4]>()).prop_map(|(collective, op, scalar, words)| {
+        Call {
+            collective,
+            reduction: (collective == Collective::Allreduce).then_some((op, scalar)),
+            elem_size: words[0],
+            root: words[1],
+            bytes: words[2],
+            counts: words[3],
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded(
+        kind in proptest::sample::select(Kind::ALL.to_vec()),
+        sequence: u64,
+        call in proptest::option::of(calls()),
+        length: u64,
+    ) {
+        let header = Header { kind, sequence, call, length: length % kind.most().max(1) };
+        prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+    }
+
+    /// Any bytes give a header or an error, and a header that says the same in bytes again.
+    #[test]
+    fn any_bytes_are_understood_or_refused(bytes: [u8; HEADER]) {
+        if let Ok(header) = Header::decode(&bytes) {
+            prop_assert_eq!(header.encode(), bytes);
+        }
+    }
+
+    /// Bytes near a true header, so that more than the version is looked at.
+    #[test]
+    fn one_wrong_byte_is_another_header_or_none(call in calls(), at in 0..HEADER, wrong: u8) {
+        let header = Header::new(Kind::Enter, 7, call, 100);
+        let mut bytes = header.encode();
+        prop_assume!(bytes[at] != wrong);
+        bytes[at] = wrong;
+        match Header::decode(&bytes) {
+            Ok(other) => {
+                prop_assert_ne!(other, header);
+                prop_assert_eq!(other.encode(), bytes);
+            }
+            Err(_) => prop_assert!(!(8..48).contains(&at)),
+        }
+    }
+}
+
+#[test]
+fn a_header_that_announces_too_much_is_refused() {
+    let mut header = Header::new(Kind::Enter, 0, Call::BARRIER, 0);
+    header.length = 1 << 63;
+    let most = MOST_EAGER;
+    let refused = FrameError::Length {
+        length: 1 << 63,
+        most,
+    };
+    assert_eq!(Header::decode(&header.encode()), Err(refused));
+    header.kind = Kind::Bulk;
+    assert_eq!(Header::decode(&header.encode()), Ok(header));
+}
+
+#[test]
+fn the_layout_is_as_documented() {
+    let call = Call::allreduce(16, ScalarKind::I8, ReduceOp::Sum);
+    let bytes = Header::new(Kind::Enter, 0x0102, call, 16).encode();
+    assert_eq!(bytes[..5], [VERSION, 1, 3, 1, 1]);
+    assert_eq!(bytes[8..16], [0, 0, 0, 0, 0, 0, 1, 2]);
+    assert_eq!(bytes[55], 16);
+}

@@ -1,0 +1,198 @@
+//! How two ranks prove to each other that they know the secret, before anything else is said.
+//!
+//! ```text
+//! server                                                                client
+//!   Challenge: magic, version, nonce                              ────────►
+//!   ◄────────   Hello: magic, version, who, which link, nonce, HMAC(Kc, all before)
+//!   Reply: status, session, HMAC(Ks, all before)                  ────────►
+//! ```
+//!
+//! The keys of the two sides differ, `Kc = HMAC(secret, "client")` and `Ks = HMAC(secret,
+//! "server")`, so neither proof can be sent back as the other one; both cover both nonces, so neither
+//! can be used twice. Without a secret the key is empty and the code the same. All messages have a
+//! fixed length. Pure: bytes in, bytes out.
+
+mod hello;
+mod keys;
+
+use crate::frame::VERSION;
+pub(crate) use hello::{Hello, LAYOUT, LinkKind, job};
+pub(crate) use keys::Keys;
+use keys::PROOF;
+
+pub(crate) const MAGIC: [u8; 8] = *b"cobrecom";
+pub(crate) const CHALLENGE: usize = 8 + 4 + NONCE;
+pub(crate) const HELLO: usize = hello::FIELDS + NONCE + PROOF;
+pub(crate) const REPLY: usize = 4 + SESSION + PROOF;
+pub(crate) const NONCE: usize = 32;
+pub(crate) const SESSION: usize = 16;
+
+/// Sets one start of a job apart from every other: random bytes that rank 0 draws.
+pub(crate) type Session = [u8; SESSION];
+
+/// Says whether a link was let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Status {
+    Welcome = 0,
+    OtherVersion = 1,
+    OtherLayout = 2,
+    OtherSize = 3,
+    OtherJob = 4,
+    OtherSession = 5,
+    NoSuchRank = 6,
+    Taken = 7,
+    WrongProof = 8,
+    NotExpected = 9,
+}
+
+impl Status {
+    pub(crate) fn is_welcome(self) -> bool {
+        self == Self::Welcome
+    }
+
+    const ALL: [Self; 10] = [
+        Self::Welcome,
+        Self::OtherVersion,
+        Self::OtherLayout,
+        Self::OtherSize,
+        Self::OtherJob,
+        Self::OtherSession,
+        Self::NoSuchRank,
+        Self::Taken,
+        Self::WrongProof,
+        Self::NotExpected,
+    ];
+}
+
+/// Says why a handshake ends here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HandshakeError {
+    #[error("what answers there does not speak this protocol")]
+    Stranger,
+    #[error("it speaks version {0} of the protocol, this rank {VERSION}")]
+    Version(u16),
+    #[error("its proof does not fit the secret of this rank")]
+    Proof,
+    #[error("it sent a status nobody knows")]
+    Status,
+}
+
+/// Stands on the side that was connected to.
+#[derive(Debug)]
+pub(crate) struct Server {
+    challenge: [u8; CHALLENGE],
+}
+
+impl Server {
+    pub(crate) fn new(nonce: [u8; NONCE]) -> Self {
+        let mut challenge = [0; CHALLENGE];
+        challenge[..8].copy_from_slice(&MAGIC);
+        challenge[8..10].copy_from_slice(&u16::from(VERSION).to_be_bytes());
+        challenge[12..].copy_from_slice(&nonce);
+        Self { challenge }
+    }
+
+    /// Gives what to send first.
+    pub(crate) fn challenge(&self) -> &[u8; CHALLENGE] {
+        &self.challenge
+    }
+
+    /// Tells early that the other side is no client of this protocol, from what has come so far.
+    pub(crate) fn tolerates(received: &[u8]) -> bool {
+        let seen = received.len().min(MAGIC.len());
+        received[..seen] == MAGIC[..seen]
+    }
+
+    /// Reads the whole hello and checks its proof.
+    pub(crate) fn hello(&self, hello: &[u8; HELLO], keys: &Keys) -> Result<Hello, Status> {
+        let version = u16::from_be_bytes([hello[8], hello[9]]);
+        if hello[..8] != MAGIC || version != u16::from(VERSION) {
+            return Err(Status::OtherVersion);
+        }
+        let (said, proof) = hello.split_at(HELLO - PROOF);
+        if !keys.client_proves(&[&self.challenge, said], proof) {
+            return Err(Status::WrongProof);
+        }
+        Hello::decode(said).ok_or(Status::NotExpected)
+    }
+
+    /// Gives what to send last.
+    pub(crate) fn reply(
+        &self,
+        hello: &[u8; HELLO],
+        status: Status,
+        session: &Session,
+        keys: &Keys,
+    ) -> [u8; REPLY] {
+        let mut reply = [0; REPLY];
+        reply[0] = status as u8;
+        if status == Status::Welcome {
+            reply[4..4 + SESSION].copy_from_slice(session);
+        }
+        let (said, proof) = reply.split_at_mut(REPLY - PROOF);
+        proof.copy_from_slice(&keys.server_proof(&[&self.challenge, hello, said]));
+        reply
+    }
+}
+
+/// Stands on the side that connects.
+#[derive(Debug)]
+pub(crate) struct Client {
+    challenge: [u8; CHALLENGE],
+    hello: [u8; HELLO],
+}
+
+impl Client {
+    /// Takes the challenge and makes the hello.
+    pub(crate) fn new(
+        challenge: &[u8; CHALLENGE],
+        hello: &Hello,
+        nonce: &[u8; NONCE],
+        keys: &Keys,
+    ) -> Result<Self, HandshakeError> {
+        if challenge[..8] != MAGIC {
+            return Err(HandshakeError::Stranger);
+        }
+        let version = u16::from_be_bytes([challenge[8], challenge[9]]);
+        if version != u16::from(VERSION) {
+            return Err(HandshakeError::Version(version));
+        }
+        let mut bytes = [0; HELLO];
+        let (said, proof) = bytes.split_at_mut(HELLO - PROOF);
+        said[..hello::FIELDS].copy_from_slice(&hello.encode());
+        said[hello::FIELDS..].copy_from_slice(nonce);
+        proof.copy_from_slice(&keys.client_proof(&[challenge, said]));
+        Ok(Self {
+            challenge: *challenge,
+            hello: bytes,
+        })
+    }
+
+    /// Gives what to send.
+    pub(crate) fn hello(&self) -> &[u8; HELLO] {
+        &self.hello
+    }
+
+    /// Reads the reply. A refusal needs no proof: it gives nothing, and a server with another secret
+    /// could not make one that fits.
+    pub(crate) fn reply(
+        &self,
+        reply: &[u8; REPLY],
+        keys: &Keys,
+    ) -> Result<(Status, Session), HandshakeError> {
+        let status = Status::ALL.into_iter().find(|&s| s as u8 == reply[0]);
+        let status = status.ok_or(HandshakeError::Status)?;
+        let (said, proof) = reply.split_at(REPLY - PROOF);
+        let proven = keys.server_proves(&[&self.challenge, &self.hello, said], proof);
+        if status == Status::Welcome && !proven {
+            return Err(HandshakeError::Proof);
+        }
+        let mut session = [0; SESSION];
+        session.copy_from_slice(&said[4..]);
+        Ok((status, session))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What a connecting rank says about itself.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use sha2::{Digest, Sha256};
+
+use super::{MAGIC, SESSION, Session};
+use crate::frame::VERSION;
+
+/// The length of the fields in front of the nonce.
+pub(crate) const FIELDS: usize = 8 + 2 + 2 + 4 + 4 + 4 + 8 + 18 + 2 + SESSION + 32;
+
+/// What a link is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum LinkKind {
+    /// Calls, between a worker and rank 0.
+    Data = 1,
+    /// News of failures, between a worker and rank 0.
+    Watch = 2,
+    /// Bulk, from a rank to its successor.
+    Ring = 3,
+}
+
+/// Says who connects, to whom, and what for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub(crate) link: LinkKind,
+    /// Byte order and pointer width, which the ranks of a job share.
+    pub(crate) layout: u8,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) size: u32,
+    /// Says which ranks share processors: a hash of what identifies the running system.
+    pub(crate) host: u64,
+    /// Where the predecessor of this rank finds it.
+    pub(crate) ring: SocketAddr,
+    /// Zero on the first link of a rank, which learns the session from the reply.
+    pub(crate) session: Session,
+    pub(crate) job: [u8; 32],
+}
+
+/// The byte order and pointer width of this process.
+pub(crate) const LAYOUT: u8 =
+    (usize::BITS / 4).to_le_bytes()[0] | cfg!(target_endian = "big") as u8;
+
+/// Shortens a job id of any length; none at all is all zeros.
+pub(crate) fn job(id: Option<&str>) -> [u8; 32] {
+    id.map_or([0; 32], |id| Sha256::digest(id.as_bytes()).into())
+}
+
+impl Hello {
+    pub(crate) fn encode(&self) -> [u8; FIELDS] {
+        let ip = match self.ring.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        let mut bytes = Vec::with_capacity(FIELDS);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&u16::from(VERSION).to_be_bytes());
+        bytes.extend_from_slice(&[self.link as u8, self.layout]);
+        for number in [self.from, self.to, self.size] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        bytes.extend_from_slice(&self.host.to_be_bytes());
+        bytes.extend_from_slice(&ip.octets());
+        bytes.extend_from_slice(&self.ring.port().to_be_bytes());
+        bytes.extend_from_slice(&[0; 2]);
+        bytes.extend_from_slice(&self.session);
+        bytes.extend_from_slice(&self.job);
+        let mut fields = [0; FIELDS];
+        fields.copy_from_slice(&bytes);
+        fields
+    }
+
+    /// Reads the fields of a hello whose magic and version were checked.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let fields: &[u8; FIELDS] = bytes.first_chunk()?;
+        let number =
+            |at: usize| -> Option<u32> { Some(u32::from_be_bytes(*fields[at..].first_chunk()?)) };
+        let link = match fields[10] {
+            1 => LinkKind::Data,
+            2 => LinkKind::Watch,
+            3 => LinkKind::Ring,
+            _ => return None,
+        };
+        let ip = Ipv6Addr::from(*fields[32..].first_chunk::<16>()?).to_canonical();
+        let port = u16::from_be_bytes(*fields[48..].first_chunk()?);
+        Some(Self {
+            link,
+            layout: fields[11],
+            from: number(12)?,
+            to: number(16)?,
+            size: number(20)?,
+            host: u64::from_be_bytes(*fields[24..].first_chunk()?),
+            ring: SocketAddr::new(ip, port),
+            session: *fields[52..].first_chunk()?,
+            job: *fields[52 + SESSION..].first_chunk()?,
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! The TCP backend: many machines or containers, nothing to install, no stranger let in.
+//!
+//! [`TcpBackend::connect`] brings the ranks of a job together; from then on they are a
+//! [`Communicator`](comm_api::Communicator) like any other:
+//!
+//! ```no_run
+//! use comm_api::{CommunicatorExt, ReduceOp};
+//! use comm_tcp::{TcpBackend, TcpConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let comm = TcpBackend::connect(TcpConfig::from_env()?)?;
+//! let total = comm.allreduce_scalar(1.0_f64, ReduceOp::Sum)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `config`, `variables`, `secret` | what a user sets |
+//! | `handshake`, `frame`, `notice`, `call` | what travels, as pure functions of bytes |
+//! | `rendezvous`, `listen`, `inherited`, `host` | how the ranks find each other |
+//! | `link`, `links`, `message`, `socket` | moving bytes without waiting |
+//! | `engine`, `patience` | the one loop that waits |
+//! | `collective` | the calls |
+//! | `watch` | how all learn the first cause of a failure |
+//!
+//! Architecture invariant: one thread, on rank 0, that owns the watch links; everything else runs in
+//! the calls of the program. No asynchronous runtime.
+//!
+//! Architecture invariant: a rank never stops reading because it cannot write.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod call;
+mod collective;
+mod communicator;
+mod config;
+mod engine;
+mod error;
+mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
+mod handshake;
+mod host;
+mod inherited;
+mod link;
+mod links;
+mod listen;
+mod message;
+mod notice;
+mod patience;
+mod rendezvous;
+mod secret;
+mod socket;
+mod variables;
+mod watch;
+
+pub use communicator::TcpBackend;
+pub use config::TcpConfig;
+pub use error::{InitError, InitErrorKind};

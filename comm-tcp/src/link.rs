@@ -1,0 +1,189 @@
+//! One link to one rank: frames and raw bytes over a stream that never blocks.
+//!
+//! What is read ahead stays in the link's own small inbox, so a frame costs one system call and a
+//! later frame is never lost; long payloads bypass it and land where they belong. What could not be
+//! written when a rank left a call early is kept and goes out first in the next one.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::frame::{HEADER, Header};
+
+/// How much is read ahead.
+const INBOX: usize = 16 << 10;
+
+/// Moves bytes without waiting; `WouldBlock` says that none can be moved.
+pub(crate) trait Stream {
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+}
+
+/// Says that a link can no longer be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// The rank at the other end.
+    pub(crate) peer: usize,
+    pub(crate) reason: String,
+}
+
+/// Holds one end of a link.
+#[derive(Debug)]
+pub(crate) struct Link<S = OwnedFd> {
+    stream: S,
+    peer: usize,
+    inbox: Box<[u8]>,
+    start: usize,
+    end: usize,
+    backlog: Vec<u8>,
+}
+
+impl<S: Stream> Link<S> {
+    pub(crate) fn new(stream: S, peer: usize) -> Self {
+        Self {
+            stream,
+            peer,
+            inbox: vec![0; INBOX].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            backlog: Vec::new(),
+        }
+    }
+
+    pub(crate) fn peer(&self) -> usize {
+        self.peer
+    }
+
+    /// Takes the next header once all of it has come.
+    pub(crate) fn header(&mut self) -> Result<Option<Header>, Broken> {
+        self.ahead(HEADER)?;
+        let Some(bytes) = self.inbox[self.start..self.end].first_chunk() else {
+            return Ok(None);
+        };
+        match Header::decode(bytes) {
+            Ok(header) => {
+                self.start += HEADER;
+                Ok(Some(header))
+            }
+            Err(error) => Err(Broken {
+                peer: self.peer,
+                reason: format!("it sent what is no frame: {error}"),
+            }),
+        }
+    }
+
+    /// Reads what is there, at most `into.len()` bytes; 0 if nothing is.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, Broken> {
+        let ahead = (self.end - self.start).min(into.len());
+        into[..ahead].copy_from_slice(&self.inbox[self.start..self.start + ahead]);
+        self.start += ahead;
+        if ahead == into.len() {
+            return Ok(ahead);
+        }
+        match receive(&mut self.stream, &mut into[ahead..]) {
+            Ok(count) => Ok(ahead + count),
+            // What came before the end counts; the end shows again at the next read.
+            Err(_) if ahead > 0 => Ok(ahead),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+
+    /// Takes `count` bytes, few enough for the inbox, once all of them have come.
+    pub(crate) fn take(&mut self, count: usize) -> Result<Option<Vec<u8>>, Broken> {
+        self.ahead(count)?;
+        let whole = self.inbox[self.start..self.end].get(..count);
+        let bytes = whole.map(<[u8]>::to_vec);
+        self.start += bytes.as_ref().map_or(0, Vec::len);
+        Ok(bytes)
+    }
+
+    /// Reads and forgets, at most `count` bytes.
+    pub(crate) fn skip(&mut self, count: u64) -> Result<u64, Broken> {
+        self.ahead(1)?;
+        let ahead = self.end - self.start;
+        let skipped = usize::try_from(count).map_or(ahead, |count| ahead.min(count));
+        self.start += skipped;
+        Ok(skipped as u64)
+    }
+
+    /// Writes what fits, in order, behind what was kept; returns how much of `parts` went.
+    pub(crate) fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Broken> {
+        while !self.backlog.is_empty() {
+            match send(&mut self.stream, &[IoSlice::new(&self.backlog)]) {
+                Ok(0) => return Ok(0),
+                Ok(count) => drop(self.backlog.drain(..count)),
+                Err(error) => return Err(self.broken(&error)),
+            }
+        }
+        if parts.iter().all(|part| part.is_empty()) {
+            return Ok(0);
+        }
+        send(&mut self.stream, parts).map_err(|error| self.broken(&error))
+    }
+
+    /// Keeps bytes that must go out before anything else.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        self.backlog.extend_from_slice(bytes);
+    }
+
+    /// Gives how many bytes wait to go out.
+    pub(crate) fn kept(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// Reads ahead, once, if fewer than `count` bytes are there.
+    fn ahead(&mut self, count: usize) -> Result<(), Broken> {
+        if self.end - self.start >= count {
+            return Ok(());
+        }
+        self.inbox.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        match receive(&mut self.stream, &mut self.inbox[self.end..]) {
+            Ok(count) => self.end += count,
+            Err(error) => return Err(self.broken(&error)),
+        }
+        Ok(())
+    }
+
+    fn broken(&self, error: &io::Error) -> Broken {
+        let reason = match error.kind() {
+            ErrorKind::UnexpectedEof => "it closed the link".to_owned(),
+            _ => error.to_string(),
+        };
+        Broken {
+            peer: self.peer,
+            reason,
+        }
+    }
+}
+
+impl<S: AsFd> AsFd for Link<S> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Receives; 0 if nothing is there, an error at the end of the stream.
+fn receive<S: Stream>(stream: &mut S, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        return match stream.receive(into) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            result => result,
+        };
+    }
+}
+
+/// Sends; 0 if there is no room.
+fn send<S: Stream>(stream: &mut S, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    loop {
+        return match stream.send(parts) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            result => result,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Where rank 0 listens, and whether that needs a secret.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+
+use crate::config::TcpConfig;
+use crate::error::InitError;
+use crate::inherited;
+use crate::secret::Secret;
+use crate::variables;
+
+/// How many connections may wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+
+/// Opens the listener of rank 0: the inherited one if there is one.
+pub(crate) fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
+    if let Some(fd) = config.listen_fd {
+        return inherited::listener(fd).map_err(|reason| {
+            let name = variables::LISTEN_FD;
+            InitError::invalid(&[name], format!("{name} is {fd}: {reason}"))
+        });
+    }
+    let choices = match config.bind_addr {
+        Some(ip) => vec![ip],
+        None => by_coordinator(&config.coordinator),
+    };
+    let mut failure = None;
+    for ip in choices {
+        match TcpListener::bind((ip, config.port)) {
+            Ok(listener) => {
+                // Ranks by the hundred come at once. The default holds, should this fail.
+                let _ = rustix::net::listen(&listener, BACKLOG);
+                return Ok(listener);
+            }
+            Err(error) => {
+                failure.get_or_insert((ip, error));
+            }
+        }
+    }
+    let Some((ip, error)) = failure else {
+        return Err(InitError::failed(&[], "there is no address to listen on"));
+    };
+    let address = SocketAddr::new(ip, config.port);
+    let (names, advice): (&[&str], String) = match error.kind() {
+        ErrorKind::AddrInUse => (
+            &[variables::PORT],
+            format!(
+                "another program holds the port; set {} to a free one on every rank",
+                variables::PORT
+            ),
+        ),
+        ErrorKind::AddrNotAvailable => (
+            &[variables::BIND_ADDR, variables::COORDINATOR],
+            format!(
+                "this machine has no such address; set {} to one it has, and run rank 0 on {}",
+                variables::BIND_ADDR,
+                variables::COORDINATOR
+            ),
+        ),
+        _ => (
+            &[variables::PORT, variables::BIND_ADDR],
+            format!("set {} or {}", variables::PORT, variables::BIND_ADDR),
+        ),
+    };
+    let message = format!("rank 0 cannot listen on {address}: {error}; {advice}");
+    Err(InitError::failed(names, message))
+}
+
+/// Chooses by how the coordinator is written, never by what its name resolves to: many systems give
+/// their own name a loopback address, on which no other machine could reach this one.
+fn by_coordinator(coordinator: &str) -> Vec<IpAddr> {
+    let all = [
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    ];
+    match coordinator.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(ip) if ip.is_loopback() => vec![ip],
+        Ok(IpAddr::V4(_)) => vec![all[1]],
+        Ok(IpAddr::V6(_)) => vec![all[0]],
+        Err(_) if is_localhost(coordinator) => {
+            vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+        }
+        Err(_) => all.to_vec(),
+    }
+}
+
+pub(crate) fn is_localhost(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Refuses to leave loopback without a secret.
+pub(crate) fn permit(
+    address: IpAddr,
+    what: &str,
+    secret: Option<&Secret>,
+    config: &TcpConfig,
+) -> Result<(), InitError> {
+    if secret.is_some() {
+        return Ok(());
+    }
+    if address.to_canonical().is_loopback() {
+        tracing::warn!("no secret is set: any user of this machine may join the job");
+        return Ok(());
+    }
+    if config.insecure {
+        tracing::warn!(%address, "no secret is set: whoever reaches the port may join the job");
+        return Ok(());
+    }
+    let names = [
+        variables::SECRET,
+        variables::SECRET_FILE,
+        variables::INSECURE,
+    ];
+    let [secret, file, insecure] = names;
+    Err(InitError::invalid(
+        &names,
+        format!(
+            "{what} {address} is not on loopback, so the ranks need a secret: set {secret} or {file} \
+             to the same on all of them ({insecure}=1 lets everybody in)"
+        ),
+    ))
+}

@@ -1,0 +1,214 @@
+//! What travels on watch links: who waits, who left, what broke, and the first cause.
+//!
+//! Pure, as `frame` is: a notice becomes bytes, and any bytes become a notice or an error.
+
+use comm_api::{CommError, FailureKind};
+
+use crate::call::Call;
+use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
+
+/// Says why the job cannot go on: decided once, by rank 0, the same on every rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) kind: FailureKind,
+    pub(crate) rank: Option<usize>,
+    pub(crate) message: String,
+}
+
+impl Cause {
+    pub(crate) fn new(kind: FailureKind, rank: Option<usize>, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            rank,
+            message: message.into(),
+        }
+    }
+
+    /// Gives the error of the method that is told.
+    pub(crate) fn error(&self, operation: &'static str) -> CommError {
+        CommError::failed(operation, self.kind, self.rank, self.message.clone())
+    }
+}
+
+/// Tells something on a watch link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Notice {
+    Waiting {
+        sequence: u64,
+        call: Call,
+    },
+    TimedOut {
+        sequence: u64,
+        call: Call,
+    },
+    /// `last` says that the timeout is over.
+    Stalled {
+        sequence: u64,
+        peer: usize,
+        last: bool,
+    },
+    Broken {
+        sequence: u64,
+        peer: usize,
+        reason: String,
+    },
+    Goodbye {
+        sequence: u64,
+    },
+    Ping,
+    Pong,
+    Panicked,
+    Abort {
+        code: i32,
+    },
+    /// `answered` is the first sequence rank 0 has not answered: answers below it are on their way.
+    Cause {
+        cause: Cause,
+        answered: u64,
+    },
+}
+
+const NO_RANK: u32 = u32::MAX;
+
+impl Notice {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Waiting { sequence, call } => with_call(Kind::Waiting, *sequence, *call),
+            Self::TimedOut { sequence, call } => with_call(Kind::TimedOut, *sequence, *call),
+            Self::Stalled {
+                sequence,
+                peer,
+                last,
+            } => {
+                let mut body = number(*peer).to_vec();
+                body.push(u8::from(*last));
+                frame(Kind::Stalled, *sequence, &body)
+            }
+            Self::Broken {
+                sequence,
+                peer,
+                reason,
+            } => {
+                let mut body = number(*peer).to_vec();
+                body.extend_from_slice(cut(reason).as_bytes());
+                frame(Kind::Broken, *sequence, &body)
+            }
+            Self::Goodbye { sequence } => frame(Kind::Goodbye, *sequence, &[]),
+            Self::Ping => frame(Kind::Ping, 0, &[]),
+            Self::Pong => frame(Kind::Pong, 0, &[]),
+            Self::Panicked => frame(Kind::Panicked, 0, &[]),
+            Self::Abort { code } => frame(Kind::Abort, 0, &code.to_be_bytes()),
+            Self::Cause { cause, answered } => {
+                let mut body = vec![failure_code(cause.kind)];
+                body.extend_from_slice(&cause.rank.map_or(NO_RANK.to_be_bytes(), number));
+                body.extend_from_slice(cut(&cause.message).as_bytes());
+                frame(Kind::Cause, *answered, &body)
+            }
+        }
+    }
+
+    /// Reads a notice; `None` for what no rank sends on a watch link.
+    pub(crate) fn decode(header: &Header, body: &[u8]) -> Option<Self> {
+        let sequence = header.sequence;
+        Some(match header.kind {
+            Kind::Waiting => Self::Waiting {
+                sequence,
+                call: header.call?,
+            },
+            Kind::TimedOut => Self::TimedOut {
+                sequence,
+                call: header.call?,
+            },
+            Kind::Stalled => Self::Stalled {
+                sequence,
+                peer: rank(*body.first_chunk()?)?,
+                last: *body.get(4)? == 1,
+            },
+            Kind::Broken => Self::Broken {
+                sequence,
+                peer: rank(*body.first_chunk()?)?,
+                reason: text(&body[4..]),
+            },
+            Kind::Goodbye => Self::Goodbye { sequence },
+            Kind::Ping => Self::Ping,
+            Kind::Pong => Self::Pong,
+            Kind::Panicked => Self::Panicked,
+            Kind::Abort => Self::Abort {
+                code: i32::from_be_bytes(*body.first_chunk()?),
+            },
+            Kind::Cause => {
+                let (kind, rest) = body.split_first()?;
+                let cause = Cause {
+                    kind: failure_kind(*kind)?,
+                    rank: rank(*rest.first_chunk()?),
+                    message: text(&rest[4..]),
+                };
+                Self::Cause {
+                    cause,
+                    answered: sequence,
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Makes text of bytes that came from elsewhere: one line, printable, not too long.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    cut(&clean.collect::<String>()).to_owned()
+}
+
+/// Shortens a text to what fits into a frame beside its numbers.
+pub(crate) fn cut(text: &str) -> &str {
+    let room = usize::try_from(MOST_TEXT).unwrap_or(0).saturating_sub(16);
+    let mut end = text.len().min(room);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn with_call(kind: Kind, sequence: u64, call: Call) -> Vec<u8> {
+    Header::new(kind, sequence, call, 0).encode().to_vec()
+}
+
+pub(crate) fn frame(kind: Kind, sequence: u64, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + body.len());
+    bytes.extend_from_slice(&Header::plain(kind, sequence, body.len()).encode());
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn number(rank: usize) -> [u8; 4] {
+    u32::try_from(rank).unwrap_or(NO_RANK).to_be_bytes()
+}
+
+fn rank(bytes: [u8; 4]) -> Option<usize> {
+    let rank = u32::from_be_bytes(bytes);
+    (rank != NO_RANK).then(|| usize::try_from(rank).ok())?
+}
+
+const FAILURES: [FailureKind; 6] = [
+    FailureKind::PeerLost,
+    FailureKind::TimedOut,
+    FailureKind::Mismatch,
+    FailureKind::Refused,
+    FailureKind::Aborted,
+    FailureKind::Io,
+];
+
+fn failure_code(kind: FailureKind) -> u8 {
+    let place = FAILURES.iter().position(|&known| known == kind);
+    place
+        .and_then(|place| u8::try_from(place).ok())
+        .unwrap_or(5)
+}
+
+fn failure_kind(code: u8) -> Option<FailureKind> {
+    FAILURES.get(usize::from(code)).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! How a rank waits: it spins, then yields, then sleeps in the kernel.
+
+use std::time::{Duration, Instant};
+
+/// How long to wait in which way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    spin: Duration,
+    drowse: Duration,
+}
+
+/// What to do until the next look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pause {
+    Spin,
+    Yield,
+    Sleep,
+}
+
+impl Patience {
+    /// Chooses by the ranks on this machine and the processors this process may use.
+    ///
+    /// A sleep and a wake-up cost ten times what a message costs, so a rank looks again and again
+    /// for a while. It gives its processor away between two looks: that costs next to nothing if
+    /// nobody wants it, and the rank that is waited for may be the one that does, even with as many
+    /// processors as ranks. Only a rank with a processor to spare looks a few times without.
+    pub(crate) fn new(local_ranks: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let spin = if local_ranks < processors { 5 } else { 0 };
+        Self {
+            spin: Duration::from_micros(spin),
+            drowse: Duration::from_millis(1),
+        }
+    }
+}
+
+/// Keeps the time of one wait.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    patience: Patience,
+    since: Option<Instant>,
+}
+
+impl Idle {
+    pub(crate) fn new(patience: Patience) -> Self {
+        Self {
+            patience,
+            since: None,
+        }
+    }
+
+    /// Something moved: the wait begins anew.
+    pub(crate) fn moved(&mut self) {
+        self.since = None;
+    }
+
+    /// Tells how to wait on, and since when nothing has moved.
+    pub(crate) fn pause(&mut self) -> (Pause, Instant) {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        let idle = now - since;
+        let Patience { spin, drowse } = self.patience;
+        let pause = if idle < spin {
+            Pause::Spin
+        } else if idle < spin + drowse {
+            Pause::Yield
+        } else {
+            Pause::Sleep
+        };
+        (pause, since)
+    }
+}

@@ -1,0 +1,158 @@
+//! How the ranks find each other, before the first call.
+//!
+//! ```text
+//! worker r                          rank 0                         worker r + 1
+//!   data link, handshake ──────────►  keeps the seat
+//!   watch link, handshake ─────────►
+//!                        (until all seats are taken)
+//!   ◄─────────── Seat: your successor listens there
+//!   ring link, handshake ────────────────────────────────────────►
+//!   Ring: it stands, or why not ───►
+//!   ◄─────────── Start: with the ring or without it
+//! ```
+//!
+//! Each rank needs one thread and one poll. Nobody resolves its own name: a worker announces the
+//! address from which it reached rank 0.
+
+mod accept;
+mod coordinate;
+mod dial;
+mod join;
+mod ring;
+mod seats;
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::frame::{Header, Kind, MOST_TEXT};
+use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
+use crate::link::{Broken, Link};
+use crate::links::Links;
+use crate::notice::frame;
+use crate::socket::poll_for;
+use crate::watch::{Signals, Watcher};
+
+pub(crate) use coordinate::coordinate;
+pub(crate) use join::join;
+
+/// What a rank says about itself in every handshake, and expects of others.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) keys: Keys,
+    pub(crate) session: Session,
+    pub(crate) job: [u8; 32],
+    pub(crate) layout: u8,
+    pub(crate) host: u64,
+}
+
+impl Identity {
+    /// Makes the hello of a link to rank `to`.
+    fn hello(&self, link: LinkKind, to: usize, ring: SocketAddr) -> Hello {
+        Hello {
+            link,
+            layout: self.layout,
+            from: number(self.rank),
+            to: number(to),
+            size: number(self.size),
+            host: self.host,
+            ring,
+            session: self.session,
+            job: self.job,
+        }
+    }
+
+    /// Checks what must be the same on all ranks; gives what is not.
+    fn differs(&self, hello: &Hello) -> Option<Status> {
+        if hello.layout != self.layout {
+            Some(Status::OtherLayout)
+        } else if hello.job != self.job {
+            Some(Status::OtherJob)
+        } else if hello.size != number(self.size) {
+            Some(Status::OtherSize)
+        } else if hello.from >= hello.size {
+            Some(Status::NoSuchRank)
+        } else if hello.to != number(self.rank) {
+            Some(Status::NotExpected)
+        } else {
+            None
+        }
+    }
+}
+
+/// What the communicator is made of.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) links: Links,
+    pub(crate) watcher: Watcher,
+    pub(crate) hub: Option<JoinHandle<()>>,
+    pub(crate) signals: Arc<Signals>,
+    /// How many ranks share the processors of this one.
+    pub(crate) local_ranks: usize,
+}
+
+/// Stands for "no address": rank 0 is where the worker found it.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
+
+fn number(rank: usize) -> u32 {
+    u32::try_from(rank).unwrap_or(u32::MAX)
+}
+
+fn nonce() -> std::io::Result<[u8; NONCE]> {
+    let mut nonce = [0; NONCE];
+    getrandom::fill(&mut nonce).map_err(std::io::Error::other)?;
+    Ok(nonce)
+}
+
+/// Sends a small frame of the start-up.
+fn say(link: &mut Link, kind: Kind, body: &[u8]) -> Result<(), Broken> {
+    link.keep(&frame(kind, 0, body));
+    link.write(&[]).map(drop)
+}
+
+/// Waits for a small frame of the start-up.
+fn hear(link: &mut Link, deadline: Instant) -> Result<(Header, Vec<u8>), Broken> {
+    let mut header = None;
+    loop {
+        if header.is_none() {
+            header = link.header()?;
+        }
+        if let Some(header) = header {
+            if header.length > MOST_TEXT {
+                return Err(unexpected(link.peer()));
+            }
+            let length = usize::try_from(header.length).unwrap_or(0);
+            if let Some(body) = link.take(length)? {
+                return Ok((header, body));
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Broken {
+                peer: link.peer(),
+                reason: "it said nothing until the connect timeout".to_owned(),
+            });
+        }
+        wait(&mut [PollFd::new(link, PollFlags::IN)], left);
+    }
+}
+
+fn unexpected(peer: usize) -> Broken {
+    Broken {
+        peer,
+        reason: "it sent what does not belong to the start-up".to_owned(),
+    }
+}
+
+/// Polls; if that fails it pauses, so that no loop around it spins.
+fn wait(fds: &mut [PollFd<'_>], limit: Duration) {
+    if let Err(error) = poll_for(fds, Some(limit)) {
+        tracing::warn!(%error, "cannot poll");
+        std::thread::sleep(limit.min(Duration::from_millis(10)));
+    }
+}

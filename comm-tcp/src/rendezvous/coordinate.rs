@@ -1,0 +1,244 @@
+//! The part of rank 0.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::accept::Acceptor;
+use super::ring::{self, RingStreams};
+use super::seats::{Seat, Seats};
+use super::{Identity, Joined, hear, say, unexpected, wait};
+use crate::config::TcpConfig;
+use crate::error::InitError;
+use crate::frame::Kind;
+use crate::link::Link;
+use crate::links::{Links, Ring};
+use crate::notice::{cut, text};
+use crate::socket::settle;
+use crate::variables;
+use crate::watch::{Hub, Signals, Watcher};
+
+/// Waits for all workers and starts the job.
+pub(crate) fn coordinate(
+    config: &TcpConfig,
+    listener: TcpListener,
+    identity: &Identity,
+) -> Result<Joined, InitError> {
+    let deadline = Instant::now() + config.connect_timeout;
+    let mut acceptor = Acceptor::new(listener, identity.size).map_err(|e| internal(&e))?;
+    let mut seats = Seats::new(identity);
+    gather(config, identity, &mut acceptor, &mut seats, deadline)?;
+
+    let wanted = identity.size > 2 && config.ring;
+    let places = (1..identity.size).map(|rank| place(&seats, rank, wanted));
+    let places: Vec<Vec<u8>> = places.collect();
+    let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
+    let (mut data, watch, names) = split(seats.into_seats(), config)?;
+    let stop = |data: &mut [Link], error: InitError| {
+        for link in data {
+            let _ = say(link, Kind::Stop, cut(&error.message).as_bytes());
+        }
+        Err(error)
+    };
+    for (link, place) in data.iter_mut().zip(&places) {
+        if let Err(broken) = say(link, Kind::Seat, place) {
+            let error = gone(&names[broken.peer], &broken.reason);
+            return stop(&mut data, error);
+        }
+    }
+    let mut streams = if wanted {
+        ring::build(identity, &mut acceptor, successor, deadline)
+    } else {
+        Err(String::new())
+    };
+    for place in 0..if wanted { data.len() } else { 0 } {
+        match hear(&mut data[place], deadline) {
+            Ok((header, body)) if header.kind == Kind::Ring => {
+                if !body.is_empty() && streams.is_ok() {
+                    streams = Err(text(&body));
+                }
+            }
+            other => {
+                let broken = other.err().unwrap_or_else(|| unexpected(place + 1));
+                let error = gone(&names[place + 1], &broken.reason);
+                return stop(&mut data, error);
+            }
+        }
+    }
+    if let Err(reason) = &streams
+        && !reason.is_empty()
+    {
+        tracing::warn!(%reason, "there is no ring: bulk goes through rank 0, which is slower");
+    }
+    for place in 0..data.len() {
+        if let Err(broken) = say(&mut data[place], Kind::Start, &[u8::from(streams.is_ok())]) {
+            let error = gone(&names[place + 1], &broken.reason);
+            return stop(&mut data, error);
+        }
+    }
+    let ring = streams
+        .ok()
+        .map(|streams| link_ring(streams, identity, config));
+    let ring = ring.transpose().map_err(|error| internal(&error))?;
+    let links = Links { data, ring };
+    watched(links, watch, names, config, local_ranks).map_err(|error| internal(&error))
+}
+
+/// Takes links until every seat is taken.
+fn gather(
+    config: &TcpConfig,
+    identity: &Identity,
+    acceptor: &mut Acceptor,
+    seats: &mut Seats<'_>,
+    deadline: Instant,
+) -> Result<(), InitError> {
+    loop {
+        acceptor.step(identity, seats);
+        let missing = seats.missing();
+        let now = Instant::now();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if now >= deadline {
+            let error = absent(config, &missing);
+            let streams = seats
+                .streams()
+                .filter_map(|(_, stream)| stream.try_clone().ok());
+            for stream in streams {
+                let mut link = Link::new(OwnedFd::from(stream), 0);
+                let _ = say(&mut link, Kind::Stop, cut(&error.message).as_bytes());
+                crate::socket::part(&link);
+            }
+            return Err(error);
+        }
+        let mut limit = deadline - now;
+        if let Some(due) = acceptor.next_due() {
+            limit = limit.min(due.saturating_duration_since(now) + Duration::from_millis(1));
+        }
+        let places: Vec<usize> = seats.streams().map(|(place, _)| place).collect();
+        let mut fds: Vec<PollFd<'_>> = seats
+            .streams()
+            .map(|(_, stream)| PollFd::new(stream, PollFlags::IN))
+            .collect();
+        acceptor.interest(&mut fds);
+        wait(&mut fds, limit);
+        let stirred = |place: &usize| fds[*place].revents() != PollFlags::empty();
+        let stirred: Vec<usize> = (0..places.len()).filter(stirred).collect();
+        drop(fds);
+        for place in stirred {
+            seats.recheck(places[place]);
+        }
+    }
+}
+
+/// What a worker is told once all are there: its successor, how many share its processors, and
+/// whether there is to be a ring.
+fn place(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
+    let successor = seats.successor(rank);
+    let ip = match successor {
+        SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
+        SocketAddr::V6(address) => *address.ip(),
+    };
+    let mut body = ip.octets().to_vec();
+    body.extend_from_slice(&successor.port().to_be_bytes());
+    body.extend_from_slice(&super::number(seats.neighbours(rank)).to_be_bytes());
+    body.push(u8::from(ring));
+    body
+}
+
+type Split = (Vec<Link>, Vec<TcpStream>, Vec<String>);
+
+/// Makes links of the streams, and names for messages.
+fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
+    let mut data = Vec::new();
+    let mut watch = Vec::new();
+    let mut names = vec!["rank 0".to_owned()];
+    for (place, seat) in seats.into_iter().enumerate() {
+        let rank = place + 1;
+        let (Some(proven), Some(stream)) = (seat.data, seat.watch) else {
+            return Err(InitError::failed(&[], format!("rank {rank} is not there")));
+        };
+        let settled = settle(&proven.stream, config.timeout);
+        settled
+            .and_then(|()| settle(&stream, config.timeout))
+            .map_err(|error| internal(&error))?;
+        names.push(format!(
+            "rank {rank} ({})",
+            proven.address.ip().to_canonical()
+        ));
+        data.push(Link::new(OwnedFd::from(proven.stream), rank));
+        watch.push(stream);
+    }
+    Ok((data, watch, names))
+}
+
+pub(super) fn link_ring(
+    streams: RingStreams,
+    identity: &Identity,
+    config: &TcpConfig,
+) -> std::io::Result<Ring> {
+    let Identity { rank, size, .. } = *identity;
+    settle(&streams.next, config.timeout)?;
+    settle(&streams.prev, config.timeout)?;
+    Ok(Ring {
+        next: Link::new(OwnedFd::from(streams.next), (rank + 1) % size),
+        prev: Link::new(OwnedFd::from(streams.prev), (rank + size - 1) % size),
+    })
+}
+
+/// Starts the watch.
+fn watched(
+    links: Links,
+    watch: Vec<TcpStream>,
+    names: Vec<String>,
+    config: &TcpConfig,
+    local_ranks: usize,
+) -> std::io::Result<Joined> {
+    let (mine, its) = UnixStream::pair()?;
+    mine.set_nonblocking(true)?;
+    its.set_nonblocking(true)?;
+    let ends = [OwnedFd::from(its)].into_iter();
+    let ends = ends.chain(watch.into_iter().map(OwnedFd::from));
+    let signals = Arc::new(Signals::default());
+    let hub = Hub::new(
+        ends.zip(names).collect(),
+        config.timeout,
+        Arc::clone(&signals),
+    );
+    Ok(Joined {
+        links,
+        watcher: Watcher::new(Link::new(mine.into(), 0), 0, "rank 0".to_owned()),
+        hub: Some(hub.start()?),
+        signals,
+        local_ranks,
+    })
+}
+
+fn internal(error: &std::io::Error) -> InitError {
+    InitError::failed(&[], format!("rank 0 cannot set up its links: {error}"))
+}
+
+fn gone(name: &str, reason: &str) -> InitError {
+    let message = format!("{name} was lost while the job started: {reason}; restart the job");
+    InitError::failed(&[], message)
+}
+
+fn absent(config: &TcpConfig, missing: &[usize]) -> InitError {
+    let list: Vec<String> = missing.iter().take(16).map(usize::to_string).collect();
+    let more = if missing.len() > 16 { ", .." } else { "" };
+    InitError::failed(
+        &[variables::CONNECT_TIMEOUT],
+        format!(
+            "{} of {} ranks did not come within {:?}: {}{more}; start them, or raise {}",
+            missing.len(),
+            config.size,
+            config.connect_timeout,
+            list.join(", "),
+            variables::CONNECT_TIMEOUT
+        ),
+    )
+}

@@ -1,0 +1,127 @@
+//! The client side of a handshake.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::{Identity, nonce};
+use crate::handshake::{CHALLENGE, Client, Hello, REPLY, Session, Status};
+use crate::socket::{begin_connect, finish_connect};
+
+/// Says why a link could not be made.
+#[derive(Debug)]
+pub(crate) enum DialError {
+    /// The other end refuses this rank; trying again changes nothing.
+    Refused(Status),
+    /// Nobody is there yet, or not the right one.
+    Failed(String),
+}
+
+impl From<io::Error> for DialError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(match error.kind() {
+            ErrorKind::UnexpectedEof => "it hung up in the handshake".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+}
+
+/// A link on its way to be made.
+pub(crate) struct Dial<'a> {
+    stream: TcpStream,
+    identity: &'a Identity,
+    hello: Box<dyn FnMut(SocketAddr) -> io::Result<Hello> + 'a>,
+    state: State,
+    received: usize,
+}
+
+enum State {
+    Connecting,
+    Challenge([u8; CHALLENGE]),
+    Reply(Box<Client>, [u8; REPLY]),
+}
+
+impl<'a> Dial<'a> {
+    /// Begins; `hello` is asked, once connected, what to say from this local address.
+    pub(crate) fn new(
+        address: SocketAddr,
+        identity: &'a Identity,
+        hello: impl FnMut(SocketAddr) -> io::Result<Hello> + 'a,
+    ) -> Result<Self, DialError> {
+        Ok(Self {
+            stream: begin_connect(address)?,
+            identity,
+            hello: Box::new(hello),
+            state: State::Connecting,
+            received: 0,
+        })
+    }
+
+    pub(crate) fn interest(&self) -> PollFd<'_> {
+        let flags = match self.state {
+            State::Connecting => PollFlags::OUT,
+            _ => PollFlags::IN,
+        };
+        PollFd::new(&self.stream, flags)
+    }
+
+    /// Moves what can be moved, after a poll; gives the session once the link stands.
+    pub(crate) fn step(&mut self) -> Result<Option<Session>, DialError> {
+        loop {
+            match &mut self.state {
+                State::Connecting => {
+                    let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
+                    crate::socket::poll_for(&mut fds, Some(std::time::Duration::ZERO))?;
+                    if fds[0].revents().is_empty() {
+                        return Ok(None);
+                    }
+                    finish_connect(&self.stream)?;
+                    self.state = State::Challenge([0; CHALLENGE]);
+                }
+                State::Challenge(challenge) => {
+                    if !fill(&mut self.stream, challenge, &mut self.received)? {
+                        return Ok(None);
+                    }
+                    let hello = (self.hello)(self.stream.local_addr()?)?;
+                    let client = Client::new(challenge, &hello, &nonce()?, &self.identity.keys);
+                    let client = client.map_err(|error| DialError::Failed(error.to_string()))?;
+                    // A new socket has room for these few bytes.
+                    if self.stream.write(client.hello())? != client.hello().len() {
+                        return Err(DialError::Failed("the link takes no bytes".to_owned()));
+                    }
+                    self.received = 0;
+                    self.state = State::Reply(Box::new(client), [0; REPLY]);
+                }
+                State::Reply(client, reply) => {
+                    if !fill(&mut self.stream, reply, &mut self.received)? {
+                        return Ok(None);
+                    }
+                    return match client.reply(reply, &self.identity.keys) {
+                        Ok((Status::Welcome, session)) => Ok(Some(session)),
+                        Ok((status, _)) => Err(DialError::Refused(status)),
+                        Err(error) => Err(DialError::Failed(error.to_string())),
+                    };
+                }
+            }
+        }
+    }
+
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+}
+
+/// Reads until `into` is full; tells whether it is.
+fn fill(stream: &mut TcpStream, into: &mut [u8], received: &mut usize) -> io::Result<bool> {
+    while *received < into.len() {
+        match stream.read(&mut into[*received..]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => *received += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,101 @@
+//! Building the ring: every rank connects to its successor while its predecessor connects to it.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::accept::{Acceptor, Door, HANDSHAKE, Proven};
+use super::dial::{Dial, DialError};
+use super::{Identity, NOWHERE, number, wait};
+use crate::handshake::{Hello, LinkKind, Status};
+
+/// The two links of a rank in the ring.
+#[derive(Debug)]
+pub(crate) struct RingStreams {
+    pub(crate) next: TcpStream,
+    pub(crate) prev: TcpStream,
+}
+
+/// Lets the predecessor in, once.
+struct RingDoor<'a> {
+    identity: &'a Identity,
+    prev: Option<TcpStream>,
+}
+
+impl Door for RingDoor<'_> {
+    fn decide(&mut self, hello: &Hello) -> Status {
+        let Identity { rank, size, .. } = *self.identity;
+        if let Some(status) = self.identity.differs(hello) {
+            return status;
+        }
+        if hello.session != self.identity.session {
+            Status::OtherSession
+        } else if hello.link != LinkKind::Ring || hello.from != number((rank + size - 1) % size) {
+            Status::NotExpected
+        } else if self.prev.is_some() {
+            Status::Taken
+        } else {
+            Status::Welcome
+        }
+    }
+
+    fn keep(&mut self, proven: Proven) {
+        self.prev = Some(proven.stream);
+    }
+}
+
+/// Makes both links, or says why they cannot be made.
+pub(crate) fn build(
+    identity: &Identity,
+    acceptor: &mut Acceptor,
+    successor: SocketAddr,
+    deadline: Instant,
+) -> Result<RingStreams, String> {
+    let deadline = deadline.min(Instant::now() + HANDSHAKE);
+    let next_rank = (identity.rank + 1) % identity.size;
+    let explain = |error: DialError| {
+        let reason = match error {
+            DialError::Refused(status) => format!("refused: {status:?}"),
+            DialError::Failed(reason) => reason,
+        };
+        format!(
+            "rank {} cannot reach rank {next_rank} at {successor}: {reason}",
+            identity.rank
+        )
+    };
+    let mut door = RingDoor {
+        identity,
+        prev: None,
+    };
+    let hello = |_| Ok(identity.hello(LinkKind::Ring, next_rank, NOWHERE));
+    let mut dial = Dial::new(successor, identity, hello).map_err(explain)?;
+    let mut connected = false;
+    loop {
+        acceptor.step(identity, &mut door);
+        if !connected {
+            connected = dial.step().map_err(explain)?.is_some();
+        }
+        if connected && let Some(prev) = door.prev.take() {
+            let next = dial.into_stream();
+            return Ok(RingStreams { next, prev });
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            let what = if connected {
+                "heard nothing of its predecessor".to_owned()
+            } else {
+                format!("got no answer from rank {next_rank} at {successor}")
+            };
+            return Err(format!("rank {} {what}", identity.rank));
+        }
+        let mut limit = deadline - now;
+        if let Some(due) = acceptor.next_due() {
+            limit = limit.min(due.saturating_duration_since(now) + Duration::from_millis(1));
+        }
+        let mut fds = Vec::new();
+        acceptor.interest(&mut fds);
+        if !connected {
+            fds.push(dial.interest());
+        }
+        wait(&mut fds, limit);
+    }
+}

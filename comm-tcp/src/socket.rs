@@ -1,0 +1,117 @@
+//! Sockets: their options, and connecting without waiting.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, Timespec, poll};
+use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketType, sockopt};
+
+use crate::link::Stream;
+
+/// The timeout that keepalive goes by where calls may wait longer, or for ever.
+const LONGEST_KEEPALIVE: Duration = Duration::from_mins(1);
+
+/// Peers that are gone give an error, never a signal.
+#[cfg(not(target_vendor = "apple"))]
+const QUIET: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const QUIET: SendFlags = SendFlags::empty();
+
+impl Stream for OwnedFd {
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = rustix::net::recv(&*self, into, RecvFlags::empty())?;
+        Ok(count)
+    }
+
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut control = SendAncillaryBuffer::default();
+        Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
+    }
+}
+
+/// Begins to connect; the socket becomes writable when that has worked or failed.
+pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let stream = TcpStream::from(rustix::net::socket(family, SocketType::STREAM, None)?);
+    rustix::io::fcntl_setfd(&stream, rustix::io::FdFlags::CLOEXEC)?;
+    prepare(&stream)?;
+    match rustix::net::connect(&stream, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(stream),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tells how connecting went, once the socket is writable.
+pub(crate) fn finish_connect(stream: &TcpStream) -> io::Result<()> {
+    sockopt::socket_error(stream)??;
+    // Connecting to a free port of one's own machine may meet itself.
+    if stream.peer_addr()? == stream.local_addr()? {
+        return Err(ErrorKind::ConnectionRefused.into());
+    }
+    Ok(())
+}
+
+/// Sets what every socket needs before the first byte.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    #[cfg(target_vendor = "apple")]
+    sockopt::set_socket_nosigpipe(stream, true)?;
+    Ok(())
+}
+
+/// Sets what a link of a running job needs.
+///
+/// Keepalive finds a host that vanished while nothing is sent. Deliberately absent:
+/// `TCP_USER_TIMEOUT`, which ends links to living ranks that merely do not read for a while.
+pub(crate) fn settle(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
+    let limit = timeout.map_or(LONGEST_KEEPALIVE, |limit| limit.min(LONGEST_KEEPALIVE));
+    let second = Duration::from_secs(1);
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, (limit / 4).max(second))?;
+    sockopt::set_tcp_keepintvl(stream, (limit / 8).max(second))?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    #[cfg(target_os = "linux")]
+    if stream.peer_addr()?.ip().to_canonical().is_loopback() {
+        // Nothing is lost on loopback, and pacing or probing for bandwidth only costs time there.
+        let _ = sockopt::set_tcp_congestion(stream, "reno");
+    }
+    Ok(())
+}
+
+/// Polls for at most `limit`; an interruption counts as a poll without events.
+pub(crate) fn poll_for(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+    // A day at most: some systems take no longer times, and the callers ask again.
+    let limit = limit.map(|limit| limit.min(Duration::from_hours(24)));
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    match poll(fds, limit.as_ref()) {
+        Ok(_) => Ok(()),
+        Err(rustix::io::Errno::INTR) => {
+            for fd in fds {
+                fd.clear_revents();
+            }
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Closes the writing side, and reads what is there, so that closing resets nothing on its way.
+pub(crate) fn part(fd: &impl AsFd) {
+    let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
+    let mut scratch = [0; 4096];
+    for _ in 0..256 {
+        match rustix::net::recv(fd, &mut scratch, RecvFlags::DONTWAIT) {
+            Ok((count, _)) if count > 0 => {}
+            _ => break,
+        }
+    }
+}

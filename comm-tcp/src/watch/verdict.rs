@@ -1,0 +1,302 @@
+//! How the first cause is found: a pure function of what the watch links said, and when.
+
+use std::time::{Duration, Instant};
+
+use comm_api::FailureKind;
+
+use crate::call::Call;
+use crate::notice::{Cause, Notice};
+use crate::variables;
+
+/// How long a broken link waits for a death that explains it.
+const EXPLANATION: Duration = Duration::from_millis(200);
+
+/// How long a report of a stall counts as news.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// When the log begins to say who is waited for, and how often it repeats that.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// How many ranks a message lists.
+const LISTED: usize = 16;
+
+/// What all ranks are to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ruling {
+    Cause(Cause),
+    /// Rank 0 left for good, after the calls below this sequence.
+    Farewell(u64),
+}
+
+/// Knows what each rank said last.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    seats: Vec<Seat>,
+    timeout: Option<Duration>,
+    decided: bool,
+    pending: Option<Pending>,
+    warn_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    /// How messages name it.
+    name: String,
+    /// The call it waits in.
+    waiting: Option<(u64, Call)>,
+    /// The latest call it is known to have entered.
+    entered: Option<u64>,
+    /// The first call it takes no part in.
+    left: Option<u64>,
+    /// The stall it has reported: the call, for whom it waits, and when it said so.
+    stalled: Option<(u64, usize, Instant)>,
+}
+
+/// What will be decided unless something better turns up.
+#[derive(Debug)]
+struct Pending {
+    at: Instant,
+    cause: Cause,
+}
+
+impl Judge {
+    pub(crate) fn new(names: Vec<String>, timeout: Option<Duration>) -> Self {
+        let seat = |name| Seat {
+            name,
+            waiting: None,
+            entered: None,
+            left: None,
+            stalled: None,
+        };
+        Self {
+            seats: names.into_iter().map(seat).collect(),
+            timeout,
+            decided: false,
+            pending: None,
+            warn_at: None,
+        }
+    }
+
+    /// Takes what `rank` said.
+    pub(crate) fn hear(&mut self, rank: usize, notice: Notice, now: Instant) -> Option<Ruling> {
+        match notice {
+            Notice::Waiting { sequence, call } => {
+                self.seats[rank].waiting = Some((sequence, call));
+                self.seats[rank].entered = Some(sequence);
+                self.warn_at.get_or_insert(now + SLOW);
+                self.deserted()
+            }
+            Notice::TimedOut { sequence, call } => {
+                self.seats[rank].waiting = Some((sequence, call));
+                self.overdue(sequence)
+            }
+            Notice::Stalled {
+                sequence,
+                peer,
+                last,
+            } => {
+                self.seats[rank].stalled = Some((sequence, peer, now));
+                last.then(|| self.stall(sequence, peer, now))?
+            }
+            Notice::Broken {
+                sequence,
+                peer,
+                reason,
+            } => {
+                self.seats[rank].entered = Some(sequence);
+                self.torn(rank, peer, &reason, now)
+            }
+            Notice::Goodbye { sequence } => {
+                self.seats[rank].left = Some(sequence);
+                let deserted = self.deserted();
+                if rank == 0 && deserted.is_none() {
+                    return Some(Ruling::Farewell(sequence));
+                }
+                deserted
+            }
+            Notice::Panicked => self.lost(rank, "it panicked"),
+            Notice::Abort { code } => self.decide(Cause::new(
+                FailureKind::Aborted,
+                Some(rank),
+                format!("{} called abort({code})", self.seats[rank].name),
+            )),
+            // The thread answers pings itself, and only it sends the others.
+            Notice::Ping | Notice::Pong | Notice::Cause { .. } => None,
+        }
+    }
+
+    /// Notes that the watch link of `rank` ended.
+    pub(crate) fn lose(&mut self, rank: usize, reason: &str) -> Option<Ruling> {
+        if self.seats[rank].left.is_some() {
+            return None;
+        }
+        self.lost(rank, &format!("it ended without a goodbye ({reason})"))
+    }
+
+    /// Gives how long nothing falls due.
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
+        let pending = self.pending.as_ref().map(|pending| pending.at);
+        let next = [pending, self.warn_at].into_iter().flatten().min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// Decides what has waited long enough, and says who is waited for.
+    pub(crate) fn due(&mut self, now: Instant) -> Option<Ruling> {
+        if self.warn_at.is_some_and(|at| at <= now) {
+            self.warn(now);
+        }
+        let pending = self.pending.take_if(|pending| pending.at <= now)?;
+        self.decide(pending.cause)
+    }
+
+    /// The first cause wins: later ones are not heard.
+    fn decide(&mut self, cause: Cause) -> Option<Ruling> {
+        if self.decided {
+            return None;
+        }
+        self.decided = true;
+        self.pending = None;
+        self.warn_at = None;
+        Some(Ruling::Cause(cause))
+    }
+
+    fn lost(&mut self, rank: usize, how: &str) -> Option<Ruling> {
+        let name = &self.seats[rank].name;
+        let message = format!("{name}: {how}; look at what it printed last, then restart the job");
+        self.decide(Cause::new(FailureKind::PeerLost, Some(rank), message))
+    }
+
+    /// Finds a rank that left before a call that another waits in.
+    fn deserted(&mut self) -> Option<Ruling> {
+        let latest = self.seats.iter().filter_map(|seat| seat.entered).max()?;
+        let mut seats = self.seats.iter();
+        let rank = seats.position(|seat| seat.left.is_some_and(|left| left <= latest))?;
+        self.lost(rank, "it dropped its communicator before it contributed")
+    }
+
+    fn torn(&mut self, rank: usize, peer: usize, reason: &str, now: Instant) -> Option<Ruling> {
+        if peer >= self.seats.len() {
+            return None;
+        }
+        if let Some(ruling) = self.deserted() {
+            return Some(ruling);
+        }
+        if self.pending.is_none() && !self.decided {
+            let message = format!(
+                "the link between {} and {} broke ({reason}) while both live; look at the network \
+                 between them, then restart the job",
+                self.seats[rank].name, self.seats[peer].name
+            );
+            self.pending = Some(Pending {
+                at: now + EXPLANATION,
+                cause: Cause::new(FailureKind::Io, Some(peer), message),
+            });
+        }
+        None
+    }
+
+    /// Decides a call in the middle of which no byte moves any more. Everybody accuses a neighbour;
+    /// the one to blame is accused and has not complained itself.
+    fn stall(&mut self, sequence: u64, peer: usize, now: Instant) -> Option<Ruling> {
+        let fresh = |seat: &Seat| {
+            let (call, peer, at) = seat.stalled?;
+            (call == sequence && now.saturating_duration_since(at) < NEWS).then_some(peer)
+        };
+        let accused = self.seats.iter().filter_map(fresh);
+        let silent =
+            accused.filter(|&rank| self.seats.get(rank).is_some_and(|s| fresh(s).is_none()));
+        let rank = silent.min().unwrap_or(peer);
+        let name = self.seats.get(rank).map_or("a rank", |seat| &seat.name);
+        let message = format!(
+            "{name} moved no byte{} in the middle of a call; raise {} if the network is that slow (0 \
+             waits for ever)",
+            self.within(),
+            variables::TIMEOUT
+        );
+        self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
+    }
+
+    /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
+    /// missing.
+    fn overdue(&mut self, sequence: u64) -> Option<Ruling> {
+        let there = |seat: &Seat| seat.waiting.filter(|&(s, _)| s == sequence);
+        let calls = self.seats.iter().enumerate();
+        let calls = calls.filter_map(|(rank, seat)| Some((rank, there(seat)?.1)));
+        if let Some(cause) = disagreement(calls) {
+            return self.decide(cause);
+        }
+        let missing = self.missing(sequence);
+        // All have come, the last of them just now: it is for them to finish.
+        let &rank = missing.first()?;
+        let message = format!(
+            "{} did not come{}; raise {} if that is too short for the work between two calls (0 \
+             waits for ever)",
+            self.list(&missing),
+            self.within(),
+            variables::TIMEOUT
+        );
+        self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
+    }
+
+    fn missing(&self, sequence: u64) -> Vec<usize> {
+        let absent = |seat: &Seat| seat.waiting.is_none_or(|(s, _)| s < sequence);
+        let seats = self.seats.iter().enumerate();
+        let missing = seats.filter(|(_, seat)| absent(seat));
+        missing.map(|(rank, _)| rank).collect()
+    }
+
+    fn warn(&mut self, now: Instant) {
+        let latest = self
+            .seats
+            .iter()
+            .filter_map(|seat| seat.waiting)
+            .max_by_key(|w| w.0);
+        self.warn_at = None;
+        let Some((sequence, call)) = latest else {
+            return;
+        };
+        let missing = self.missing(sequence);
+        if !missing.is_empty() {
+            let operation = call.operation();
+            tracing::warn!(operation, missing = %self.list(&missing), "ranks are waiting");
+            self.warn_at = Some(now + SLOW);
+        }
+    }
+
+    fn within(&self) -> String {
+        self.timeout
+            .map_or(String::new(), |limit| format!(" within {limit:?}"))
+    }
+
+    /// Lists ranks by name, as far as a line goes.
+    fn list(&self, ranks: &[usize]) -> String {
+        let names = ranks.iter().take(LISTED);
+        let mut list: Vec<&str> = names.map(|&rank| self.seats[rank].name.as_str()).collect();
+        if ranks.len() > LISTED {
+            list.push("..");
+        }
+        list.join(", ")
+    }
+}
+
+/// Shows who called what, if not all called the same; the lowest that differs from the first is to
+/// blame.
+pub(crate) fn disagreement(calls: impl Iterator<Item = (usize, Call)>) -> Option<Cause> {
+    let mut distinct: Vec<(usize, Call)> = Vec::new();
+    for (rank, call) in calls {
+        if distinct.iter().all(|&(_, known)| known != call) {
+            distinct.push((rank, call));
+        }
+    }
+    let &(blamed, _) = distinct.get(1)?;
+    let called = |(rank, call): &(usize, Call)| format!("rank {rank} called {call}");
+    let shown: Vec<String> = distinct.iter().take(LISTED).map(called).collect();
+    let message = format!(
+        "{}; all ranks must call the same collectives in the same order with arguments that agree",
+        shown.join(", ")
+    );
+    Some(Cause::new(FailureKind::Mismatch, Some(blamed), message))
+}
+
+#[cfg(test)]
+mod tests;

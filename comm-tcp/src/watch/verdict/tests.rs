@@ -1,0 +1,166 @@
+use std::time::{Duration, Instant};
+
+use comm_api::FailureKind::{Aborted, Io, Mismatch, PeerLost, TimedOut};
+
+use super::*;
+
+fn judge(size: usize) -> (Judge, Instant) {
+    let names = (0..size).map(|rank| format!("rank {rank}")).collect();
+    (
+        Judge::new(names, Some(Duration::from_secs(1))),
+        Instant::now(),
+    )
+}
+
+fn waiting(sequence: u64) -> Notice {
+    Notice::Waiting {
+        sequence,
+        call: Call::BARRIER,
+    }
+}
+
+fn blame(ruling: Option<Ruling>) -> Option<(FailureKind, Option<usize>)> {
+    match ruling? {
+        Ruling::Cause(cause) => Some((cause.kind, cause.rank)),
+        Ruling::Farewell(_) => None,
+    }
+}
+
+#[test]
+fn the_first_end_without_goodbye_is_the_cause_and_later_ones_are_not_heard() {
+    let (mut judge, now) = judge(4);
+    assert_eq!(blame(judge.lose(2, "reset")), Some((PeerLost, Some(2))));
+    assert_eq!(judge.lose(1, "reset"), None);
+    assert_eq!(judge.hear(3, Notice::Abort { code: 1 }, now), None);
+}
+
+#[test]
+fn who_leaves_harms_only_calls_it_takes_no_part_in() {
+    let (mut judge, now) = judge(3);
+    assert_eq!(judge.hear(1, waiting(4), now), None);
+    assert_eq!(judge.hear(2, Notice::Goodbye { sequence: 5 }, now), None);
+    assert_eq!(judge.lose(2, "closed"), None);
+    assert_eq!(
+        blame(judge.hear(1, waiting(5), now)),
+        Some((PeerLost, Some(2)))
+    );
+}
+
+#[test]
+fn who_leaves_while_awaited_is_lost_whichever_is_heard_first() {
+    let (mut first, now) = judge(3);
+    assert_eq!(first.hear(0, waiting(5), now), None);
+    let left = first.hear(1, Notice::Goodbye { sequence: 5 }, now);
+    assert_eq!(blame(left), Some((PeerLost, Some(1))));
+
+    let broken = Notice::Broken {
+        sequence: 5,
+        peer: 1,
+        reason: "closed".into(),
+    };
+    let (mut second, now) = judge(3);
+    assert_eq!(second.hear(0, broken, now), None);
+    let left = second.hear(1, Notice::Goodbye { sequence: 5 }, now);
+    assert_eq!(blame(left), Some((PeerLost, Some(1))));
+}
+
+#[test]
+fn a_broken_link_is_explained_by_a_death_or_is_a_failure_of_the_network() {
+    let broken = |peer| Notice::Broken {
+        sequence: 1,
+        peer,
+        reason: "reset".into(),
+    };
+    let (mut explained, now) = judge(4);
+    assert_eq!(explained.hear(3, broken(2), now), None);
+    // Rank 2 is a survivor that has hung up: rank 1 is the one that died.
+    assert_eq!(
+        blame(explained.lose(1, "closed")),
+        Some((PeerLost, Some(1)))
+    );
+
+    let (mut unexplained, now) = judge(4);
+    assert_eq!(unexplained.hear(3, broken(2), now), None);
+    let due = unexplained.next_due(now).unwrap();
+    assert_eq!(unexplained.due(now), None);
+    assert_eq!(blame(unexplained.due(now + due)), Some((Io, Some(2))));
+}
+
+#[test]
+fn a_timeout_names_all_that_are_missing() {
+    let (mut judge, now) = judge(5);
+    for rank in [0, 3] {
+        assert_eq!(judge.hear(rank, waiting(7), now), None);
+    }
+    assert_eq!(judge.hear(4, waiting(6), now), None);
+    let call = Call::BARRIER;
+    let Some(Ruling::Cause(cause)) = judge.hear(3, Notice::TimedOut { sequence: 7, call }, now)
+    else {
+        panic!("no cause");
+    };
+    assert_eq!((cause.kind, cause.rank), (TimedOut, Some(1)));
+    assert!(
+        cause
+            .message
+            .starts_with("rank 1, rank 2, rank 4 did not come within 1s"),
+        "{}",
+        cause.message
+    );
+    assert!(cause.message.contains("COBRE_TCP_TIMEOUT_SECS"));
+}
+
+#[test]
+fn a_timeout_with_a_visible_disagreement_is_a_mismatch() {
+    let (mut judge, now) = judge(3);
+    assert_eq!(judge.hear(0, waiting(7), now), None);
+    let call = Call::broadcast(8, 8, 0);
+    let ruling = judge.hear(2, Notice::TimedOut { sequence: 7, call }, now);
+    assert_eq!(blame(ruling), Some((Mismatch, Some(2))));
+}
+
+#[test]
+fn a_stall_is_blamed_on_who_is_accused_and_silent() {
+    let (mut judge, now) = judge(4);
+    let stalled = |peer, last| Notice::Stalled {
+        sequence: 3,
+        peer,
+        last,
+    };
+    assert_eq!(judge.hear(0, stalled(3, false), now), None);
+    assert_eq!(judge.hear(3, stalled(2, false), now), None);
+    assert_eq!(judge.hear(1, stalled(0, false), now), None);
+    // Ranks 0, 1 and 3 complain; rank 2 is accused and says nothing.
+    assert_eq!(
+        blame(judge.hear(1, stalled(0, true), now)),
+        Some((TimedOut, Some(2)))
+    );
+}
+
+#[test]
+fn an_abort_is_told_with_its_code_and_a_farewell_with_its_sequence() {
+    let (mut first, now) = judge(2);
+    assert_eq!(
+        blame(first.hear(1, Notice::Abort { code: 9 }, now)),
+        Some((Aborted, Some(1)))
+    );
+    let (mut second, now) = judge(2);
+    let farewell = second.hear(0, Notice::Goodbye { sequence: 12 }, now);
+    assert_eq!(farewell, Some(Ruling::Farewell(12)));
+}
+
+#[test]
+fn nonsense_from_a_rank_is_survived() {
+    let (mut judge, now) = judge(2);
+    let broken = Notice::Broken {
+        sequence: u64::MAX,
+        peer: 99,
+        reason: String::new(),
+    };
+    assert_eq!(judge.hear(1, broken, now), None);
+    let stalled = Notice::Stalled {
+        sequence: 0,
+        peer: 99,
+        last: true,
+    };
+    assert!(judge.hear(1, stalled, now).is_some());
+}

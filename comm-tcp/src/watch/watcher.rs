@@ -1,0 +1,181 @@
+//! One rank's end of the watch.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use comm_api::FailureKind;
+use rustix::event::{PollFd, PollFlags};
+
+use crate::frame::Header;
+use crate::link::{Broken, Link};
+use crate::notice::{Cause, Notice};
+use crate::socket::poll_for;
+
+/// How long a rank that saw a link break waits for the verdict of rank 0.
+const VERDICT: Duration = Duration::from_secs(1);
+
+/// What a rank is waiting for while it asks whether that can still come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// The others, to enter the call.
+    Entering,
+    /// Bytes, of ranks that have all entered.
+    Moving,
+}
+
+/// Holds the watch link of one rank and what came over it.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    link: Link,
+    rank: usize,
+    /// How messages name rank 0.
+    hub: String,
+    cause: Option<(Cause, u64)>,
+    hub_left: Option<u64>,
+    lost: Option<String>,
+    /// Rank 0 has not answered the last ping.
+    unanswered: bool,
+    header: Option<Header>,
+}
+
+impl Watcher {
+    pub(crate) fn new(link: Link, rank: usize, hub: String) -> Self {
+        Self {
+            link,
+            rank,
+            hub,
+            cause: None,
+            hub_left: None,
+            lost: None,
+            unanswered: false,
+            header: None,
+        }
+    }
+
+    /// Tells rank 0. If that fails rank 0 is gone, which the next look finds.
+    pub(crate) fn tell(&mut self, notice: &Notice) {
+        self.link.keep(&notice.encode());
+        let _ = self.link.write(&[]);
+    }
+
+    /// Reads what has come.
+    pub(crate) fn look(&mut self) {
+        while self.lost.is_none() {
+            match self.next() {
+                Ok(Some(Notice::Cause { cause, answered })) => {
+                    self.cause.get_or_insert((cause, answered));
+                }
+                Ok(Some(Notice::Pong)) => self.unanswered = false,
+                Ok(Some(Notice::Goodbye { sequence })) => self.hub_left = Some(sequence),
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(broken) => self.lost = Some(broken.reason),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Notice>, Broken> {
+        let header = match self.header.take() {
+            Some(header) => header,
+            None => match self.link.header()? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
+        };
+        let length = usize::try_from(header.length).unwrap_or(usize::MAX);
+        let Some(body) = self.link.take(length)? else {
+            self.header = Some(header);
+            return Ok(None);
+        };
+        Notice::decode(&header, &body).map(Some).ok_or(Broken {
+            peer: 0,
+            reason: "it sent what does not belong on a watch link".to_owned(),
+        })
+    }
+
+    /// Gives the cause for which `sequence` cannot be completed any more, as far as is known.
+    pub(crate) fn verdict(&self, sequence: u64, outlook: Outlook) -> Option<Cause> {
+        if let Some((cause, answered)) = &self.cause {
+            // Rank 0 had seen all enter before it lost a rank: the answer is on its way.
+            let answer_comes = outlook == Outlook::Entering
+                && cause.kind == FailureKind::PeerLost
+                && sequence < *answered;
+            return (!answer_comes).then(|| cause.clone());
+        }
+        match (self.hub_left, &self.lost) {
+            (Some(left), _) if sequence < left => None,
+            (Some(_), _) => Some(Cause::new(
+                FailureKind::PeerLost,
+                Some(0),
+                format!(
+                    "{} dropped its communicator before it contributed",
+                    self.hub
+                ),
+            )),
+            (None, Some(reason)) => Some(Cause::new(
+                FailureKind::PeerLost,
+                Some(0),
+                format!(
+                    "{} is gone without a goodbye: {reason}; look at what it printed last, then \
+                     restart the job",
+                    self.hub
+                ),
+            )),
+            (None, None) => None,
+        }
+    }
+
+    /// Asks rank 0 whether it is there.
+    pub(crate) fn ping(&mut self) {
+        self.unanswered = true;
+        self.tell(&Notice::Ping);
+    }
+
+    /// Tells whether rank 0 owes an answer: it cannot say who is late, being late itself.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered
+    }
+
+    /// Tells whether the other end can still say something.
+    pub(crate) fn is_open(&self) -> bool {
+        self.lost.is_none()
+    }
+
+    /// Reports a broken link and waits, for a bounded time, for what rank 0 makes of it.
+    pub(crate) fn judge(&mut self, broken: &Broken, sequence: u64) -> Cause {
+        self.tell(&Notice::Broken {
+            sequence,
+            peer: broken.peer,
+            reason: broken.reason.clone(),
+        });
+        let deadline = Instant::now() + VERDICT;
+        loop {
+            self.look();
+            if let Some(cause) = self.verdict(sequence, Outlook::Moving) {
+                return cause;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.is_open() {
+                break;
+            }
+            let mut fds = [PollFd::new(&self.link, PollFlags::IN)];
+            if poll_for(&mut fds, Some(left)).is_err() {
+                break;
+            }
+        }
+        Cause::new(
+            FailureKind::PeerLost,
+            Some(broken.peer),
+            format!(
+                "the link from rank {} broke ({}), and rank 0 no longer says why",
+                self.rank, broken.reason
+            ),
+        )
+    }
+}
+
+impl AsFd for Watcher {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}

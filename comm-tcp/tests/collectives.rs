@@ -1,0 +1,85 @@
+//! Every collective, on both sides of every switch between algorithms, against a naive twin.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use comm_api::{Communicator, ReduceOp};
+use common::world;
+use rstest::rstest;
+
+/// What `rank` holds at `index`: different everywhere, and sums that depend on their order.
+fn value(rank: usize, index: usize) -> f64 {
+    let mixed = (rank * 7919 + index * 104_729 + 13) % 1009;
+    let scale = [1e-9, 1.0, 1e9][(rank + index) % 3];
+    #[expect(clippy::cast_precision_loss, reason = "below 1009")]
+    let value = mixed as f64 * scale;
+    value
+}
+
+fn values(rank: usize, count: usize) -> Vec<f64> {
+    (0..count).map(|index| value(rank, index)).collect()
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[rstest]
+fn collectives_match_their_twins(
+    #[values(1, 2, 3, 5)] size: usize,
+    #[values(1, 1000, 10_000, 300_001)] count: usize,
+    #[values(true, false)] ring: bool,
+) {
+    if size < 3 && !ring {
+        // There is no ring to do without.
+        return;
+    }
+    let results = world(
+        size,
+        move |config| config.ring = ring,
+        move |comm| {
+            let rank = comm.rank();
+            comm.barrier().unwrap();
+            let mut sum = vec![0.0; count];
+            comm.allreduce(&values(rank, count), &mut sum, ReduceOp::Sum)
+                .unwrap();
+            let mut shared = values(rank, count);
+            comm.broadcast(&mut shared, size - 1).unwrap();
+            // Blocks of different lengths, in reverse order, with a gap of one element between them.
+            let counts: Vec<usize> = (0..size)
+                .map(|r| if r == 1 { 0 } else { count + r })
+                .collect();
+            let mut displs = vec![0; size];
+            let mut end = 0;
+            for r in (0..size).rev() {
+                displs[r] = end;
+                end += counts[r] + 1;
+            }
+            let mut all = vec![-1.0; end];
+            let mine = values(rank, counts[rank]);
+            comm.allgatherv(&mine, &mut all, &counts, &displs).unwrap();
+            comm.barrier().unwrap();
+            (sum, shared, all, counts, displs)
+        },
+    );
+    let mut sum = values(0, count);
+    for rank in 1..size {
+        for (sum, value) in sum.iter_mut().zip(values(rank, count)) {
+            *sum += value;
+        }
+    }
+    for (rank, (got, shared, all, counts, displs)) in results.into_iter().enumerate() {
+        assert_eq!(bits(&got), bits(&sum), "allreduce on rank {rank}");
+        assert_eq!(
+            bits(&shared),
+            bits(&values(size - 1, count)),
+            "broadcast on rank {rank}"
+        );
+        let mut expected = vec![-1.0; all.len()];
+        for r in 0..size {
+            expected[displs[r]..displs[r] + counts[r]].copy_from_slice(&values(r, counts[r]));
+        }
+        assert_eq!(bits(&all), bits(&expected), "allgatherv on rank {rank}");
+    }
+}

@@ -1,0 +1,340 @@
+//! Ranks that stop, die in pairs, fork, or are late: what the suite of all backends does not cover.
+//!
+//! Ranks are processes: this program starts itself again, as the test `one_rank`, with a role.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
+use comm_tcp::{TcpBackend, TcpConfig};
+use rstest::rstest;
+use rustix::process::{Pid, Signal, kill_process};
+
+const ROLE: &str = "COMM_TCP_TEST_ROLE";
+const WATCHDOG: Duration = Duration::from_mins(1);
+
+/// One rank, and the lines it prints.
+struct Rank {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Rank {
+    /// Gives the next line that begins with `word`, without it.
+    fn wait_for(&mut self, word: &str) -> String {
+        for line in self.lines.by_ref() {
+            let line = line.unwrap();
+            if let Some((_, rest)) = line.split_once(&format!("@{word} ")) {
+                return rest.to_owned();
+            }
+        }
+        panic!("a rank ended without saying {word}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(role: &str, size: usize) -> Vec<Rank> {
+    let probe = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = probe.local_addr().unwrap().port().to_string();
+    drop(probe);
+    let program = std::env::current_exe().unwrap();
+    let start = |rank: usize| {
+        let mut child = Command::new(&program)
+            .args(["--exact", "one_rank", "--nocapture", "--test-threads", "1"])
+            .env(ROLE, role)
+            .env("COBRE_TCP_COORDINATOR", "127.0.0.1")
+            .env("COBRE_TCP_PORT", &port)
+            .env("COBRE_TCP_RANK", rank.to_string())
+            .env("COBRE_TCP_SIZE", size.to_string())
+            .env("COBRE_TCP_SECRET", "between processes")
+            .env("COBRE_TCP_TIMEOUT_SECS", "20")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Rank { child, lines }
+    };
+    (0..size).map(start).collect()
+}
+
+/// Says something to the test that started this rank.
+fn say(word: &str, rest: impl std::fmt::Display) {
+    println!("@{word} {rest}");
+}
+
+/// What a rank does; run by the others as a program of its own.
+#[test]
+fn one_rank() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    std::thread::spawn(|| {
+        std::thread::sleep(WATCHDOG);
+        std::process::exit(3);
+    });
+    let comm = TcpBackend::connect(TcpConfig::from_env().unwrap()).unwrap();
+    comm.barrier().unwrap();
+    say("ready", comm.rank());
+    match role.as_str() {
+        "bulk" => say("end", describe(bulk(&comm, usize::MAX))),
+        "some bulk" => say("end", describe(bulk(&comm, 150))),
+        "late" => {
+            if comm.rank() == 0 {
+                std::thread::sleep(Duration::from_secs(2));
+            }
+            let before = cpu();
+            let result = comm.barrier();
+            say(
+                "end",
+                format!(
+                    "{} {}",
+                    describe(result),
+                    cpu().saturating_sub(before).as_millis()
+                ),
+            );
+        }
+        _ => unreachable!("{role}"),
+    }
+    // Nobody leaves before the others have seen what they are to see.
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+fn describe(result: Result<(), CommError>) -> String {
+    match result {
+        Ok(()) => "ok".to_owned(),
+        Err(CommError::CollectiveFailed { kind, rank, .. }) => {
+            format!(
+                "{kind:?} {}",
+                rank.map_or("none".to_owned(), |r| r.to_string())
+            )
+        }
+        Err(other) => other.to_string(),
+    }
+}
+
+/// Gathers, reduces and broadcasts large buffers, in turn.
+fn bulk(comm: &TcpBackend, rounds: usize) -> Result<(), CommError> {
+    let size = comm.size();
+    let mine = vec![1.0_f64; 100_000];
+    let mut sum = mine.clone();
+    let mut all = vec![0.0; size * mine.len()];
+    let displs: Vec<usize> = (0..size).map(|rank| rank * mine.len()).collect();
+    for _ in 0..rounds {
+        comm.allgatherv(&mine, &mut all, &vec![mine.len(); size], &displs)?;
+        comm.allreduce(&mine, &mut sum, ReduceOp::Sum)?;
+        comm.broadcast(&mut sum, size - 1)?;
+    }
+    Ok(())
+}
+
+/// The processor time this process has used.
+fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let after = stat.rsplit_once(')').unwrap().1;
+    let ticks = after.split_whitespace().skip(11).take(2);
+    let ticks: u64 = ticks.map(|word| word.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// A rank that is killed in the middle of bulk is named by all others, not its neighbours.
+#[rstest]
+fn a_rank_killed_in_the_middle_of_bulk_is_named(
+    #[values(2, 3, 5)] size: usize,
+    #[values(0, 1)] victim: usize,
+    #[values(1, 7, 23)] after_millis: u64,
+) {
+    let mut ranks = start("bulk", size);
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    std::thread::sleep(Duration::from_millis(after_millis));
+    ranks[victim].signal(Signal::KILL);
+    for (rank, process) in ranks
+        .iter_mut()
+        .enumerate()
+        .filter(|&(rank, _)| rank != victim)
+    {
+        assert_eq!(
+            process.wait_for("end"),
+            format!("PeerLost {victim}"),
+            "on rank {rank}"
+        );
+    }
+}
+
+/// Of two that die at once, all survivors name the same one.
+#[test]
+fn two_deaths_at_once_have_one_cause() {
+    for _ in 0..5 {
+        let mut ranks = start("bulk", 5);
+        for rank in &mut ranks {
+            rank.wait_for("ready");
+        }
+        ranks[1].signal(Signal::KILL);
+        ranks[3].signal(Signal::KILL);
+        let causes: Vec<String> = [0, 2, 4].map(|rank| ranks[rank].wait_for("end")).into();
+        assert!(
+            ["PeerLost 1", "PeerLost 3"].contains(&causes[0].as_str()),
+            "{causes:?}"
+        );
+        assert!(causes.iter().all(|cause| *cause == causes[0]), "{causes:?}");
+    }
+}
+
+/// Five seconds of silence in the middle of bulk lose nobody.
+#[rstest]
+fn a_rank_that_is_stopped_for_a_while_is_not_lost(#[values(0, 1)] stopped: usize) {
+    let mut ranks = start("some bulk", 3);
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    ranks[stopped].signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(5));
+    ranks[stopped].signal(Signal::CONT);
+    for rank in &mut ranks {
+        assert_eq!(rank.wait_for("end"), "ok");
+    }
+}
+
+/// Waiting for a late rank costs no processor time to speak of.
+#[test]
+fn waiting_sleeps() {
+    for rank in &mut start("late", 3)[1..] {
+        let end = rank.wait_for("end");
+        let (result, millis) = end.split_once(' ').unwrap();
+        assert_eq!(result, "ok");
+        assert!(
+            millis.parse::<u64>().unwrap() < 100,
+            "{millis} ms of processor time"
+        );
+    }
+}
+
+/// A listener passed on by number serves one job; what is no listener is refused.
+#[test]
+fn a_listener_is_inherited_by_number() {
+    use std::os::fd::{AsRawFd, IntoRawFd};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = move |rank| {
+        let mut config = TcpConfig::new("127.0.0.1", rank, 2);
+        config.port = port;
+        config
+    };
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let stream = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for (number, what) in [
+        (1, "standard"),
+        (file.as_raw_fd(), "file"),
+        (stream.as_raw_fd(), "udp"),
+        (9999, "closed"),
+    ] {
+        let mut config = config(0);
+        config.listen_fd = Some(number);
+        let error = TcpBackend::connect(config).unwrap_err();
+        assert_eq!(error.variables, ["COBRE_TCP_LISTEN_FD"], "{what}: {error}");
+    }
+    // The refused ones are still ours.
+    assert!(file.as_fd().try_clone_to_owned().is_ok());
+    let number = listener.into_raw_fd();
+    let one = std::thread::spawn(move || TcpBackend::connect(config(1)).unwrap().barrier());
+    let mut zero = config(0);
+    zero.listen_fd = Some(number);
+    let comm = TcpBackend::connect(zero.clone()).unwrap();
+    comm.barrier().unwrap();
+    one.join().unwrap().unwrap();
+    let again = TcpBackend::connect(zero).unwrap_err();
+    assert!(again.message.contains("already"), "{again}");
+}
+
+/// A secret in a file works as one in a variable; a file without one is refused.
+#[test]
+fn a_secret_comes_from_a_file() {
+    let path = std::env::temp_dir().join(format!("comm-tcp-secret-{}", std::process::id()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = |rank| {
+        let mut config = TcpConfig::new("127.0.0.1", rank, 2);
+        config.port = port;
+        config
+    };
+    let mut zero = config(0);
+    zero.secret_file = Some(path.clone());
+    std::fs::write(&path, " \n").unwrap();
+    let error = TcpBackend::connect(zero.clone()).unwrap_err();
+    assert_eq!(error.variables, ["COBRE_TCP_SECRET_FILE"], "{error}");
+    std::fs::write(&path, "a long random string\n").unwrap();
+    let mut one = config(1);
+    one.secret = Some("a long random string".into());
+    let one = std::thread::spawn(move || TcpBackend::connect(one).map(drop));
+    TcpBackend::connect_with_listener(zero, listener)
+        .map(drop)
+        .unwrap();
+    one.join().unwrap().unwrap();
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A refusal while the others mismatch: the refusal wins, and the next call works.
+#[test]
+fn a_refusal_wins_over_a_mismatch() {
+    let started = Instant::now();
+    let results: Vec<_> = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut listener = Some(listener);
+        let ranks: Vec<_> = (0..4)
+            .map(|rank| {
+                let mut config = TcpConfig::new("127.0.0.1", rank, 4);
+                config.port = port;
+                let listener = listener.take();
+                std::thread::spawn(move || {
+                    let comm = match listener {
+                        Some(listener) => TcpBackend::connect_with_listener(config, listener),
+                        None => TcpBackend::connect(config),
+                    }
+                    .unwrap();
+                    let first = match rank {
+                        2 => comm.broadcast(&mut [0_u8], 9),
+                        3 => comm.broadcast(&mut [0_u8], 0),
+                        _ => comm.barrier(),
+                    };
+                    (first, comm.barrier())
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    };
+    for (rank, (first, second)) in results.into_iter().enumerate() {
+        second.unwrap();
+        match first.unwrap_err() {
+            CommError::InvalidRoot { root: 9, size: 4 } => assert_eq!(rank, 2),
+            CommError::CollectiveFailed {
+                kind, rank: blamed, ..
+            } => {
+                assert_eq!(
+                    (kind, blamed),
+                    (FailureKind::Refused, Some(2)),
+                    "on rank {rank}"
+                );
+            }
+            other => panic!("{other} on rank {rank}"),
+        }
+    }
+    assert!(started.elapsed() < WATCHDOG);
+}

@@ -1,0 +1,290 @@
+//! Ranks on several machines: network namespaces joined by a bridge, each with an address of its own.
+//!
+//! Needs root and iproute2; says so in one line where it cannot run. Everything it makes lies in
+//! namespaces that it removes.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    reason = "helpers of tests; the numbers are small"
+)]
+
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, ReduceOp};
+use comm_tcp::{TcpBackend, TcpConfig};
+
+const HOSTS: usize = 4;
+/// How long a rank may take before it ends itself, and before it is ended.
+const WATCHDOG: Duration = Duration::from_mins(1);
+const ROLE: &str = "COMM_TCP_TEST_ROLE";
+
+/// A switch and hosts around it. One at a time: the tests measure.
+struct Network {
+    name: String,
+    _alone: MutexGuard<'static, ()>,
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+static MADE: AtomicUsize = AtomicUsize::new(0);
+
+impl Network {
+    /// Builds the network, or says why not.
+    fn build() -> Option<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let network = Self {
+            name: format!("cct{}-{number}", std::process::id()),
+            _alone: alone,
+        };
+        match network.wire() {
+            Ok(()) => Some(network),
+            Err(reason) => {
+                println!("not run: network namespaces cannot be made here: {reason}");
+                None
+            }
+        }
+    }
+
+    fn wire(&self) -> Result<(), String> {
+        let switch = self.host("sw");
+        ip(&format!("netns add {switch}"))?;
+        ip(&format!("-n {switch} link add br0 type bridge"))?;
+        ip(&format!("-n {switch} link set br0 up"))?;
+        for rank in 0..HOSTS {
+            let host = self.host(rank);
+            ip(&format!("netns add {host}"))?;
+            ip(&format!("-n {host} link set lo up"))?;
+            ip(&format!(
+                "-n {host} link add eth0 type veth peer name p{rank} netns {switch}"
+            ))?;
+            ip(&format!("-n {switch} link set p{rank} master br0 up"))?;
+            ip(&format!(
+                "-n {host} addr add 10.99.0.{}/24 dev eth0",
+                rank + 1
+            ))?;
+            ip(&format!("-n {host} link set eth0 up"))?;
+        }
+        Ok(())
+    }
+
+    fn host(&self, which: impl std::fmt::Display) -> String {
+        format!("{}-{which}", self.name)
+    }
+
+    /// Limits every link at both ends.
+    fn limit(&self, rate: &str) -> Result<(), String> {
+        let limit = format!("root tbf rate {rate} burst 256kb latency 50ms");
+        for rank in 0..HOSTS {
+            run(
+                "tc",
+                &format!("-n {} qdisc add dev eth0 {limit}", self.host(rank)),
+            )?;
+            run(
+                "tc",
+                &format!("-n {} qdisc add dev p{rank} {limit}", self.host("sw")),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a host off: no packet passes any more, and nobody is told.
+    fn cut(&self, rank: usize) {
+        ip(&format!("-n {} link set p{rank} down", self.host("sw"))).unwrap();
+    }
+
+    /// Starts this program as a rank on every host.
+    fn start(&self, role: &str, arguments: &[(&str, &str)]) -> Vec<Child> {
+        let program = std::env::current_exe().unwrap();
+        let start = |rank: usize| {
+            Command::new("ip")
+                .args(["netns", "exec", &self.host(rank)])
+                .arg(&program)
+                .args(["--exact", "one_rank", "--nocapture", "--test-threads", "1"])
+                .env(ROLE, role)
+                .env("COBRE_TCP_RANK", rank.to_string())
+                .envs(arguments.iter().copied())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        (0..HOSTS).map(start).collect()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for rank in 0..HOSTS {
+            let _ = ip(&format!("netns del {}", self.host(rank)));
+        }
+        let _ = ip(&format!("netns del {}", self.host("sw")));
+    }
+}
+
+fn ip(arguments: &str) -> Result<(), String> {
+    run("ip", arguments)
+}
+
+fn run(program: &str, arguments: &str) -> Result<(), String> {
+    let output = Command::new(program)
+        .args(arguments.split_whitespace())
+        .output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("{program} {arguments}: {reason}"))
+}
+
+/// Waits for all ranks and gives what each reported.
+fn reports(children: Vec<Child>) -> Vec<String> {
+    let report = |output: Output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "a rank failed: {text}");
+        let line = text.lines().find_map(|line| line.split_once("report: "));
+        line.map_or_else(
+            || panic!("no report: {text}"),
+            |(_, report)| report.to_owned(),
+        )
+    };
+    children
+        .into_iter()
+        .map(|child| report(child.wait_with_output().unwrap()))
+        .collect()
+}
+
+/// What a rank does; run as a test of its own by the others, and by nobody else.
+#[test]
+fn one_rank() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    std::thread::spawn(|| {
+        std::thread::sleep(WATCHDOG);
+        eprintln!("the rank did not end in time");
+        std::process::exit(3);
+    });
+    let rank = std::env::var("COBRE_TCP_RANK").unwrap().parse().unwrap();
+    let mut config = TcpConfig::new("10.99.0.1", rank, HOSTS);
+    config.secret = Some("between the hosts".into());
+    config.timeout = Some(Duration::from_secs(if role == "cut" { 3 } else { 30 }));
+    config.ring = role != "star";
+    let comm = TcpBackend::connect(config).unwrap();
+    let report = match role.as_str() {
+        "core" => core(&comm).map(|()| "ok".to_owned()),
+        "cut" => Ok(until_failure(&comm)),
+        _ => timed(&comm).map(|time| format!("{}", time.as_secs_f64())),
+    };
+    println!("report: {}", report.unwrap());
+}
+
+/// Runs every collective, small and large, and checks what came out.
+fn core(comm: &TcpBackend) -> Result<(), CommError> {
+    for count in [1_usize, 500, 400_000] {
+        comm.barrier()?;
+        let mine: Vec<u64> = (0..count as u64)
+            .map(|i| i * 7 + comm.rank() as u64)
+            .collect();
+        let mut sum = vec![0; count];
+        comm.allreduce(&mine, &mut sum, ReduceOp::Sum)?;
+        assert!((0..count as u64).all(|i| sum[i as usize] == 4 * 7 * i + 6));
+        let mut shared = mine.clone();
+        comm.broadcast(&mut shared, 2)?;
+        assert!((0..count as u64).all(|i| shared[i as usize] == i * 7 + 2));
+        let displs: Vec<usize> = (0..HOSTS).map(|rank| rank * count).collect();
+        let mut all = vec![0; HOSTS * count];
+        comm.allgatherv(&mine, &mut all, &[count; HOSTS], &displs)?;
+        for rank in 0..HOSTS as u64 {
+            let block = &all[displs[rank as usize]..][..count];
+            assert!((0..count as u64).all(|i| block[i as usize] == i * 7 + rank));
+        }
+    }
+    Ok(())
+}
+
+/// Gathers until that fails; tells how, and how long after the call began.
+fn until_failure(comm: &TcpBackend) -> String {
+    let mine = vec![1_u8; 500_000];
+    let mut all = vec![0; HOSTS * mine.len()];
+    let displs: Vec<usize> = (0..HOSTS).map(|rank| rank * mine.len()).collect();
+    loop {
+        let began = Instant::now();
+        let result = comm.allgatherv(&mine, &mut all, &[mine.len(); HOSTS], &displs);
+        if let Err(CommError::CollectiveFailed { kind, rank, .. }) = result {
+            let seconds = began.elapsed().as_secs_f64();
+            return format!(
+                "{kind:?} {} {seconds:.2}",
+                rank.map_or(-1, |rank| rank as i64)
+            );
+        }
+        result.unwrap();
+    }
+}
+
+const BYTES: usize = 100_000_000;
+
+/// Gathers [`BYTES`] twice and gives the time of the second on the slowest rank.
+fn timed(comm: &TcpBackend) -> Result<Duration, CommError> {
+    let mine = vec![comm.rank() as u8; BYTES / HOSTS];
+    let mut all = vec![0; BYTES];
+    let displs: Vec<usize> = (0..HOSTS).map(|rank| rank * mine.len()).collect();
+    let mut nanos = [0_u64];
+    for _ in 0..2 {
+        comm.barrier()?;
+        let began = Instant::now();
+        comm.allgatherv(&mine, &mut all, &[mine.len(); HOSTS], &displs)?;
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap();
+        comm.allreduce(&[took], &mut nanos, ReduceOp::Max)?;
+    }
+    assert!((0..HOSTS).all(|rank| all[displs[rank] + 17] == rank as u8));
+    Ok(Duration::from_nanos(nanos[0]))
+}
+
+#[test]
+fn four_hosts_run_every_collective() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    assert_eq!(reports(network.start("core", &[])), ["ok"; HOSTS]);
+}
+
+#[test]
+fn a_host_cut_off_without_a_word_is_named_by_all_others() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    let children = network.start("cut", &[]);
+    // Long enough for the job to be in the middle of its calls; whatever it is in then must end.
+    std::thread::sleep(Duration::from_secs(2));
+    network.cut(2);
+    let reports = reports(children);
+    for survivor in [0, 1, 3] {
+        let words: Vec<&str> = reports[survivor].split(' ').collect();
+        assert!(matches!(words[0], "TimedOut" | "PeerLost"), "{reports:?}");
+        assert_eq!(words[1], "2", "{reports:?}");
+        assert!(words[2].parse::<f64>().unwrap() < 5.0, "{reports:?}");
+    }
+}
+
+#[test]
+fn bulk_fills_every_link_and_through_rank_0_it_would_not() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    if let Err(reason) = network.limit("500mbit") {
+        println!("not run: links cannot be limited here: {reason}");
+        return;
+    }
+    let floor = (BYTES / HOSTS * (HOSTS - 1) * 8) as f64 / 500e6;
+    let time = |role| reports(network.start(role, &[]))[0].parse::<f64>().unwrap();
+    let (ring, star) = (time("ring"), time("star"));
+    println!("floor {floor:.3} s, ring {ring:.3} s, star {star:.3} s");
+    assert!(ring <= 1.25 * floor, "ring {ring:.3} s, floor {floor:.3} s");
+    assert!(star > 1.25 * floor, "star {star:.3} s, floor {floor:.3} s");
+}
