@@ -66,9 +66,10 @@ impl ShmBackend {
     pub fn attach(config: ShmConfig) -> Result<Self, InitError> {
         let segment = Segment::open(&config)?;
         let owner = Owner::mark().map_err(|error| {
-            InitError::failed(format!(
-                "cannot map the page that tells a forked child: {error}"
-            ))
+            InitError::failed(
+                &[],
+                format!("cannot map the page that tells a forked child: {error}"),
+            )
         })?;
         let ShmConfig {
             name,

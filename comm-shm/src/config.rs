@@ -1,10 +1,11 @@
 //! Where the segment is found, and how long a rank waits.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::time::Duration;
 
-use crate::error::{InitError, InitErrorKind};
+use comm_api::init::{Reader, environment};
+
+use crate::error::InitError;
 
 /// The most ranks one segment takes.
 const MOST_RANKS: usize = 1024;
@@ -79,18 +80,7 @@ impl ShmConfig {
     ///
     /// As [`from_map`](Self::from_map); also for a value that is not UTF-8.
     pub fn from_env() -> Result<Self, InitError> {
-        let mut map = BTreeMap::new();
-        for variable in [NAME, RANK, SIZE, TIMEOUT, CONNECT_TIMEOUT, JOB_ID] {
-            if let Some(value) = std::env::var_os(variable) {
-                let value = value.into_string().map_err(|value| {
-                    InitError::invalid(
-                        &[variable],
-                        format!("{variable} is not UTF-8: {}", value.display()),
-                    )
-                })?;
-                map.insert(variable.to_owned(), value);
-            }
-        }
+        let map = environment(&[NAME, RANK, SIZE, TIMEOUT, CONNECT_TIMEOUT, JOB_ID])?;
         Self::from_map(&map)
     }
 
@@ -98,8 +88,8 @@ impl ShmConfig {
     ///
     /// # Errors
     ///
-    /// [`MissingConfiguration`](InitErrorKind::MissingConfiguration) naming every required
-    /// variable that is missing, [`InvalidConfiguration`](InitErrorKind::InvalidConfiguration)
+    /// [`MissingConfiguration`](crate::InitErrorKind::MissingConfiguration) naming every required
+    /// variable that is missing, [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration)
     /// for a value that cannot be used.
     ///
     /// ```
@@ -110,37 +100,24 @@ impl ShmConfig {
     /// assert_eq!(error.variables, ["COBRE_SHM_NAME", "COBRE_SHM_RANK", "COBRE_SHM_SIZE"]);
     /// ```
     pub fn from_map(map: &BTreeMap<String, String>) -> Result<Self, InitError> {
-        let get = |variable: &str| {
-            let value = map.get(variable).map(|value| value.trim());
-            value.filter(|value| !value.is_empty())
-        };
-        let required = [NAME, RANK, SIZE];
-        let missing: Vec<&str> = required
-            .into_iter()
-            .filter(|variable| get(variable).is_none())
-            .collect();
-        let (Some(name), Some(rank), Some(size)) = (get(NAME), get(RANK), get(SIZE)) else {
-            return Err(InitError::new(
-                InitErrorKind::MissingConfiguration,
-                &missing,
-                format!(
-                    "{} not set; start the ranks with comm-run, which sets them, or set all of \
-                     {NAME}, {RANK} and {SIZE} yourself",
-                    missing.join(", ")
-                ),
-            ));
-        };
-
-        let mut config = Self::new(name, number(RANK, rank)?, number(SIZE, size)?);
-        if let Some(value) = get(TIMEOUT) {
-            let timeout = seconds(value)?;
+        let mut reader = Reader::new(map);
+        let name = reader.required(NAME);
+        let (rank, size) = (reader.required_number(RANK), reader.required_number(SIZE));
+        let timeout = reader.seconds(TIMEOUT);
+        let connect_timeout = reader.millis(CONNECT_TIMEOUT);
+        let job_id = reader.text(JOB_ID);
+        reader.finish()?;
+        // Each is there, or the reader has said so.
+        let mut config = Self::new(
+            name.unwrap_or_default(),
+            rank.unwrap_or_default(),
+            size.unwrap_or_default(),
+        );
+        if let Some(timeout) = timeout {
             config.timeout = (!timeout.is_zero()).then_some(timeout);
         }
-        if let Some(value) = get(CONNECT_TIMEOUT) {
-            let millis = number(CONNECT_TIMEOUT, value)?;
-            config.connect_timeout = Duration::from_millis(millis);
-        }
-        config.job_id = get(JOB_ID).map(str::to_owned);
+        config.connect_timeout = connect_timeout.unwrap_or(config.connect_timeout);
+        config.job_id = job_id.map(str::to_owned);
         config.check()?;
         Ok(config)
     }
@@ -189,26 +166,5 @@ impl ShmConfig {
     }
 }
 
-fn number<N: std::str::FromStr<Err: Display>>(variable: &str, value: &str) -> Result<N, InitError> {
-    value.parse().map_err(|reason: N::Err| {
-        InitError::invalid(
-            &[variable],
-            format!("{variable} is {value:?}: {reason}; give a whole number"),
-        )
-    })
-}
-
-fn seconds(value: &str) -> Result<Duration, InitError> {
-    let invalid = |reason: String| {
-        let message = format!("{TIMEOUT} is {value:?}: {reason}; give seconds, 0 waits for ever");
-        InitError::invalid(&[TIMEOUT], message)
-    };
-    let seconds: f64 = value
-        .parse()
-        .map_err(|reason| invalid(format!("{reason}")))?;
-    Duration::try_from_secs_f64(seconds).map_err(|reason| invalid(reason.to_string()))
-}
-
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

@@ -89,18 +89,24 @@ impl Identity {
     pub(crate) fn check(&self, config: &ShmConfig, own: Process) -> Result<(), InitError> {
         let Self { creator, .. } = self;
         if self.version != VERSION || self.platform != PLATFORM {
-            return Err(InitError::failed(format!(
-                "segment {:?} was made by another build (layout {}, this one has {VERSION}); start \
+            return Err(InitError::failed(
+                &[],
+                format!(
+                    "segment {:?} was made by another build (layout {}, this one has {VERSION}); start \
                  all ranks from the same build",
-                config.name, self.version
-            )));
+                    config.name, self.version
+                ),
+            ));
         }
         if creator.namespace != own.namespace {
-            return Err(InitError::failed(format!(
-                "segment {:?} was made in another pid namespace (a container?); run all ranks of \
+            return Err(InitError::failed(
+                &[],
+                format!(
+                    "segment {:?} was made in another pid namespace (a container?); run all ranks of \
                  a job in one, or use the tcp backend",
-                config.name
-            )));
+                    config.name
+                ),
+            ));
         }
         let job_id = config.job_id.as_deref().unwrap_or_default();
         if self.job_id != job_id.as_bytes() {

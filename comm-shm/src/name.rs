@@ -30,10 +30,13 @@ pub(crate) struct Found {
 /// Looks for a segment under a name; what is not one, or not ours, is an error and stays.
 pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     let refused = |what: &str| {
-        Err(InitError::failed(format!(
-            "{} {what}; remove it, or give the job another name",
-            path.display()
-        )))
+        Err(InitError::failed(
+            &[],
+            format!(
+                "{} {what}; remove it, or give the job another name",
+                path.display()
+            ),
+        ))
     };
     // Without NONBLOCK the name of a pipe would make this rank wait for its other end.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -125,7 +125,7 @@ impl Start<'_> {
     fn create(&mut self) -> Result<(File, Mapping, Pulse), InitError> {
         let ShmConfig { name, size, .. } = self.config;
         let failed = |what: &str, error: &dyn std::fmt::Display| {
-            InitError::failed(format!("cannot {what} segment {name:?}: {error}"))
+            InitError::failed(&[], format!("cannot {what} segment {name:?}: {error}"))
         };
         let bytes = layout::segment(*size);
         let file = name::nameless(&self.path).map_err(|error| failed("create", &error))?;
@@ -191,23 +191,29 @@ impl Start<'_> {
                 let bytes = layout::segment(*size);
                 let length = file.metadata().map_or(0, |metadata| metadata.len());
                 if length < bytes as u64 {
-                    return Err(InitError::failed(format!(
-                        "segment {name:?} is cut short: {length} of {bytes} bytes; remove {}",
-                        self.path.display()
-                    )));
+                    return Err(InitError::failed(
+                        &[],
+                        format!(
+                            "segment {name:?} is cut short: {length} of {bytes} bytes; remove {}",
+                            self.path.display()
+                        ),
+                    ));
                 }
                 let map = Mapping::of(&file, 0, bytes).map_err(|error| {
-                    InitError::failed(format!("cannot map segment {name:?}: {error}"))
+                    InitError::failed(&[], format!("cannot map segment {name:?}: {error}"))
                 })?;
                 let pulse = self.claim(&map)?;
                 return Ok((file, map, pulse));
             }
             if !self.rest() {
-                return Err(InitError::failed(format!(
-                    "rank {rank} of {size} found no segment {name:?} within {:?}: rank 0 did not \
+                return Err(InitError::failed(
+                    &[],
+                    format!(
+                        "rank {rank} of {size} found no segment {name:?} within {:?}: rank 0 did not \
                      come; see what it printed, or raise COBRE_SHM_CONNECT_TIMEOUT_MS",
-                    self.config.connect_timeout
-                )));
+                        self.config.connect_timeout
+                    ),
+                ));
             }
         }
     }
@@ -231,9 +237,10 @@ impl Start<'_> {
         }
         member.start.store(self.own.start, Ordering::Relaxed);
         let pulse = Pulse::start(&self.path, *rank).map_err(|error| {
-            InitError::failed(format!(
-                "rank {rank} of segment {name:?} cannot show that it lives: {error}"
-            ))
+            InitError::failed(
+                &[],
+                format!("rank {rank} of segment {name:?} cannot show that it lives: {error}"),
+            )
         })?;
         member.ready.store(CAME, Ordering::Release);
         Ok(pulse)
@@ -289,10 +296,13 @@ impl Start<'_> {
             .map(|rank| process_of(member(map, rank)))
             .collect();
         Peers::find(&self.path, &ranks).map_err(|error| {
-            InitError::failed(format!(
-                "cannot watch the ranks of segment {:?}: {error}",
-                self.config.name
-            ))
+            InitError::failed(
+                &[],
+                format!(
+                    "cannot watch the ranks of segment {:?}: {error}",
+                    self.config.name
+                ),
+            )
         })
     }
 
@@ -353,17 +363,23 @@ impl Start<'_> {
             ),
             FailureKind::TimedOut => {
                 let missing = if missing.is_empty() { &[rank] } else { missing };
-                InitError::failed(format!(
-                    "{} of {size} did not attach to segment {name:?} in time (rank {own} waited \
+                InitError::failed(
+                    &[],
+                    format!(
+                        "{} of {size} did not attach to segment {name:?} in time (rank {own} waited \
                      for up to {:?}); see what they printed, or raise COBRE_SHM_CONNECT_TIMEOUT_MS",
-                    report::ranks(missing),
-                    self.config.connect_timeout
-                ))
+                        report::ranks(missing),
+                        self.config.connect_timeout
+                    ),
+                )
             }
-            _ => InitError::failed(format!(
-                "rank {rank} of {size} ended while the ranks were attaching to segment {name:?}; \
+            _ => InitError::failed(
+                &[],
+                format!(
+                    "rank {rank} of {size} ended while the ranks were attaching to segment {name:?}; \
                  see what it printed"
-            )),
+                ),
+            ),
         }
     }
 

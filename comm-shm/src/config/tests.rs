@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::InitErrorKind;
 use rstest::rstest;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
