@@ -1,0 +1,121 @@
+//! From a choice to a communicator.
+
+#[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
+use comm_api::init::{InitError, InitErrorKind};
+use comm_local::LocalBackend;
+
+use crate::backend::CommBackend;
+use crate::error::BackendError;
+use crate::kind::{BackendKind, COMPILED};
+use crate::name::Name;
+use crate::select::{Selection, Variables, not_available, select};
+
+/// Makes the communicator that the environment asks for, see [`select`].
+///
+/// The same program runs alone, under `comm-run`, `mpiexec` or `srun`, without being touched.
+///
+/// # Errors
+///
+/// As [`BackendError`] says, in its order.
+///
+/// ```
+/// use comm_factory::api::{CommunicatorExt, ReduceOp};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let comm = comm_factory::create_communicator()?;
+/// let ranks = comm.allreduce_scalar(1_u64, ReduceOp::Sum)?;
+/// println!("{ranks} ranks on {}", comm.name());
+/// # Ok(())
+/// # }
+/// ```
+pub fn create_communicator() -> Result<CommBackend, BackendError> {
+    create_communicator_with(BackendKind::Auto)
+}
+
+/// Makes the communicator that `kind` asks for.
+///
+/// # Errors
+///
+/// As [`BackendError`] says, in its order.
+pub fn create_communicator_with(kind: BackendKind) -> Result<CommBackend, BackendError> {
+    match kind {
+        BackendKind::Auto => {
+            let variables = environment();
+            let selection = select(&variables, COMPILED)?;
+            start(&selection, variables)
+        }
+        #[cfg(feature = "mpi")]
+        BackendKind::Mpi => mpi(),
+        #[cfg(not(feature = "mpi"))]
+        BackendKind::Mpi => Err(not_available(Name::Mpi, COMPILED)),
+        #[cfg(feature = "tcp")]
+        BackendKind::Tcp(config) => tcp(Ok(config)),
+        #[cfg(feature = "shm")]
+        BackendKind::Shm(config) => shm(Ok(config)),
+        BackendKind::Local => Ok(LocalBackend.into()),
+    }
+}
+
+/// What is not UTF-8 cannot be a value that anybody here understands.
+fn environment() -> Variables {
+    let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
+    };
+    std::env::vars_os().filter_map(pair).collect()
+}
+
+fn start(selection: &Selection, mut variables: Variables) -> Result<CommBackend, BackendError> {
+    for filled in &selection.filled {
+        variables.insert(filled.variable.to_owned(), filled.value.clone());
+    }
+    match selection.backend {
+        #[cfg(feature = "mpi")]
+        Name::Mpi => mpi(),
+        #[cfg(feature = "tcp")]
+        Name::Tcp => tcp(comm_tcp::TcpConfig::from_map(&variables)),
+        #[cfg(feature = "shm")]
+        Name::Shm => shm(comm_shm::ShmConfig::from_map(&variables)),
+        Name::Local => Ok(LocalBackend.into()),
+        #[cfg(not(all(feature = "mpi", feature = "tcp", feature = "shm")))]
+        absent => Err(not_available(absent, COMPILED)),
+    }
+}
+
+#[cfg(feature = "mpi")]
+fn mpi() -> Result<CommBackend, BackendError> {
+    let comm = comm_mpi::MpiConfig::from_env().and_then(comm_mpi::FerrompiBackend::init);
+    comm.map(Into::into)
+        .map_err(|error| failed(Name::Mpi, error))
+}
+
+#[cfg(feature = "tcp")]
+fn tcp(config: Result<comm_tcp::TcpConfig, InitError>) -> Result<CommBackend, BackendError> {
+    let comm = config.and_then(comm_tcp::TcpBackend::connect);
+    comm.map(Into::into)
+        .map_err(|error| failed(Name::Tcp, error))
+}
+
+#[cfg(feature = "shm")]
+fn shm(config: Result<comm_shm::ShmConfig, InitError>) -> Result<CommBackend, BackendError> {
+    let comm = config.and_then(comm_shm::ShmBackend::attach);
+    comm.map(Into::into)
+        .map_err(|error| failed(Name::Shm, error))
+}
+
+#[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
+fn failed(backend: Name, error: InitError) -> BackendError {
+    let backend = backend.to_string();
+    match error.kind {
+        InitErrorKind::MissingConfiguration => BackendError::MissingConfiguration {
+            backend,
+            missing_vars: error.variables,
+        },
+        _ => BackendError::InitializationFailed {
+            backend,
+            source: Box::new(error),
+        },
+    }
+}

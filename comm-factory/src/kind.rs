@@ -1,0 +1,54 @@
+//! Which backend a program asks for.
+
+use crate::name::Name;
+
+/// Asks for a backend, with its configuration where the program has one of its own.
+///
+/// `Auto`, `Mpi` and `Local` always exist, so that code that names them compiles with any set of
+/// features; one that is not compiled in is an error when it is asked for.
+#[derive(Debug, Clone, Default)]
+pub enum BackendKind {
+    /// What the environment says, see [`select`](crate::select).
+    #[default]
+    Auto,
+    /// MPI, configured by the environment.
+    Mpi,
+    /// Sockets.
+    #[cfg(feature = "tcp")]
+    Tcp(comm_tcp::TcpConfig),
+    /// A shared segment on one machine.
+    #[cfg(feature = "shm")]
+    Shm(comm_shm::ShmConfig),
+    /// This process alone.
+    Local,
+}
+
+/// The backends that are compiled in, best first.
+pub(crate) const COMPILED: &[Name] = &[
+    #[cfg(feature = "mpi")]
+    Name::Mpi,
+    #[cfg(feature = "tcp")]
+    Name::Tcp,
+    #[cfg(feature = "shm")]
+    Name::Shm,
+    Name::Local,
+];
+
+/// Lists the names of the backends that are compiled in, best first.
+///
+/// ```
+/// assert_eq!(comm_factory::available_backends().last(), Some(&"local"));
+/// ```
+#[must_use]
+pub fn available_backends() -> &'static [&'static str] {
+    const NAMES: [&str; COMPILED.len()] = {
+        let mut names = [""; COMPILED.len()];
+        let mut i = 0;
+        while i < names.len() {
+            names[i] = COMPILED[i].as_str();
+            i += 1;
+        }
+        names
+    };
+    &NAMES
+}

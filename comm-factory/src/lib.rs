@@ -1,0 +1,49 @@
+//! One line to get a communicator, whatever started the program.
+//!
+//! ```
+//! use comm_factory::api::{CommError, Communicator, CommunicatorExt, ReduceOp};
+//!
+//! fn work<C: Communicator>(comm: &C) -> Result<u64, CommError> {
+//!     comm.allreduce_scalar(comm.rank() as u64 + 1, ReduceOp::Sum)
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let comm = comm_factory::create_communicator()?;
+//! println!("the sum of all ranks on {} is {}", comm.name(), work(&comm)?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Two things decide: which backends are compiled in, by the features `mpi`, `tcp` and `shm`
+//! (`local` is always there), and what the environment says, see [`select`]. Features only add:
+//! the return type is [`CommBackend`] with any set of them.
+//!
+//! Architecture invariant: nobody but this crate knows more than one way to communicate.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod backend;
+mod create;
+mod error;
+mod kind;
+mod launcher;
+mod name;
+mod region;
+mod select;
+
+pub use comm_api as api;
+pub use comm_local as local;
+#[cfg(feature = "mpi")]
+pub use comm_mpi as mpi;
+#[cfg(feature = "shm")]
+pub use comm_shm as shm;
+#[cfg(feature = "tcp")]
+pub use comm_tcp as tcp;
+
+pub use backend::CommBackend;
+pub use create::{create_communicator, create_communicator_with};
+pub use error::BackendError;
+pub use kind::{BackendKind, available_backends};
+pub use name::Name;
+pub use region::CommRegion;
+pub use select::{Filled, Selection, Variables, select};

@@ -1,0 +1,108 @@
+//! The names of the backends.
+
+use std::fmt;
+
+/// Names a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Name {
+    /// An MPI library, through `ferrompi`.
+    Mpi,
+    /// Sockets.
+    Tcp,
+    /// A shared segment on one machine.
+    Shm,
+    /// This process alone.
+    Local,
+}
+
+impl Name {
+    /// All backends, in the order in which `auto` prefers them.
+    pub const ALL: [Self; 4] = [Self::Mpi, Self::Tcp, Self::Shm, Self::Local];
+
+    /// Gives the name as it is written in variables and features.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mpi => "mpi",
+            Self::Tcp => "tcp",
+            Self::Shm => "shm",
+            Self::Local => "local",
+        }
+    }
+
+    /// Finds a backend by its name; case does not matter.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let names = Self::ALL.into_iter();
+        names
+            .into_iter()
+            .find(|name| name.as_str().eq_ignore_ascii_case(text))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Gives the name that `text` was probably meant to be: at most two letters away.
+pub(crate) fn nearest(text: &str) -> Option<&'static str> {
+    let text = text.to_ascii_lowercase();
+    let names = Name::ALL.map(Name::as_str).into_iter().chain(["auto"]);
+    let (distance, name) = names.map(|name| (distance(&text, name), name)).min()?;
+    (distance <= 2 && distance < name.len()).then_some(name)
+}
+
+/// Counts the letters to insert, delete, replace or swap with their neighbour to turn `a` into `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            if i == 0 || j == 0 {
+                table[i][j] = i + j;
+                continue;
+            }
+            let replace = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let shift = table[i - 1][j].min(table[i][j - 1]) + 1;
+            let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            let swap = if swapped {
+                table[i - 2][j - 2] + 1
+            } else {
+                usize::MAX
+            };
+            table[i][j] = replace.min(shift).min(swap);
+        }
+    }
+    table[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::{Name, nearest};
+
+    #[rstest]
+    #[case("mpi", Some(Name::Mpi))]
+    #[case("SHM", Some(Name::Shm))]
+    #[case("Local", Some(Name::Local))]
+    #[case("auto", None)]
+    #[case("", None)]
+    fn parses(#[case] text: &str, #[case] expected: Option<Name>) {
+        assert_eq!(Name::parse(text), expected);
+    }
+
+    #[rstest]
+    #[case("smh", Some("shm"))]
+    #[case("tpc", Some("tcp"))]
+    #[case("MPICH", Some("mpi"))]
+    #[case("loca", Some("local"))]
+    #[case("atuo", Some("auto"))]
+    #[case("infiniband", None)]
+    #[case("", None)]
+    fn suggests(#[case] text: &str, #[case] expected: Option<&str>) {
+        assert_eq!(nearest(text), expected);
+    }
+}

@@ -1,0 +1,46 @@
+//! The region that can be any of them.
+
+use comm_api::{CommData, CommError, SharedRegion};
+use comm_local::HeapRegion;
+
+/// Holds the region of whichever backend was chosen.
+#[derive(Debug)]
+pub enum CommRegion<T: CommData> {
+    /// Memory of this rank alone: local and tcp.
+    Heap(HeapRegion<T>),
+    /// Memory of all ranks of the machine.
+    #[cfg(feature = "shm")]
+    Shm(comm_shm::ShmRegion<T>),
+    /// Memory of all ranks of the node, found through MPI.
+    #[cfg(feature = "mpi")]
+    Mpi(comm_mpi::FerrompiRegion<T>),
+}
+
+macro_rules! each {
+    ($self:expr, $region:ident => $body:expr) => {
+        match $self {
+            CommRegion::Heap($region) => $body,
+            #[cfg(feature = "shm")]
+            CommRegion::Shm($region) => $body,
+            #[cfg(feature = "mpi")]
+            CommRegion::Mpi($region) => $body,
+        }
+    };
+}
+
+impl<T: CommData> SharedRegion<T> for CommRegion<T> {
+    #[inline]
+    fn as_slice(&self) -> &[T] {
+        each!(self, region => region.as_slice())
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        each!(self, region => region.as_mut_slice())
+    }
+
+    #[inline]
+    fn fence(&mut self) -> Result<(), CommError> {
+        each!(self, region => region.fence())
+    }
+}

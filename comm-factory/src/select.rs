@@ -1,0 +1,124 @@
+//! Which backend, decided by variables alone.
+
+use std::collections::BTreeMap;
+
+use crate::error::BackendError;
+use crate::launcher::{self, Launcher};
+use crate::name::Name;
+
+/// The variables a decision is made from.
+pub type Variables = BTreeMap<String, String>;
+
+/// Tells which backend was chosen, why, and with which variables it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// The backend.
+    pub backend: Name,
+    /// The variable that decided; `None` if no variable speaks for anything but `local`.
+    pub decided_by: Option<String>,
+    /// What other launchers said and the chosen backend was missing: variable, value, origin.
+    pub filled: Vec<Filled>,
+}
+
+/// Tells where the value of a variable that was not set comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filled {
+    /// The variable of the backend.
+    pub variable: &'static str,
+    /// The value it gets.
+    pub value: String,
+    /// The variable it was taken from.
+    pub from: &'static str,
+}
+
+/// Chooses a backend among `compiled`.
+///
+/// A pure function: the same variables and backends give the same answer, and nothing is opened.
+/// `COBRE_COMM_BACKEND` decides if it names a backend. Otherwise, the first of these that is
+/// compiled in and spoken for:
+///
+/// 1. `mpi`: an MPI launcher or a SLURM step started this process;
+/// 2. `tcp`: one of `COBRE_TCP_COORDINATOR`, `COBRE_TCP_RANK`, `COBRE_TCP_SIZE` is set;
+/// 3. `shm`: `COBRE_SHM_NAME` is set;
+/// 4. `local`, unless a launcher announced more than one rank: N programs that each believe to be
+///    alone are never what was meant.
+///
+/// # Errors
+///
+/// As [`BackendError`] says, in its order; nothing but [`BackendError::InitializationFailed`] for
+/// variables that contradict each other.
+pub fn select(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendError> {
+    let requested = launcher::value(variables, "COBRE_COMM_BACKEND").unwrap_or("auto");
+    if requested.eq_ignore_ascii_case("auto") {
+        return auto(variables, compiled);
+    }
+    let Some(backend) = Name::parse(requested) else {
+        return Err(BackendError::InvalidBackend {
+            requested: requested.to_owned(),
+            available: names(compiled),
+        });
+    };
+    if !compiled.contains(&backend) {
+        return Err(not_available(backend, compiled));
+    }
+    chosen(backend, Some("COBRE_COMM_BACKEND"), variables)
+}
+
+fn auto(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendError> {
+    let spoken_for = [
+        (Name::Mpi, launcher::mpi_variable(variables)),
+        (Name::Tcp, launcher::first_set(variables, &TCP_VARIABLES)),
+        (
+            Name::Shm,
+            launcher::first_set(variables, &["COBRE_SHM_NAME"]),
+        ),
+    ];
+    for (backend, variable) in spoken_for {
+        if variable.is_some() && compiled.contains(&backend) {
+            return chosen(backend, variable, variables);
+        }
+    }
+    let Some(launcher) = Launcher::of_many(variables)? else {
+        return chosen(Name::Local, None, variables);
+    };
+    // More than one rank was announced, and none of the backends that could connect them is both
+    // compiled in and configured.
+    let wanted = launcher.wants();
+    if let Some(&backend) = wanted.iter().find(|backend| compiled.contains(backend)) {
+        return Err(BackendError::MissingConfiguration {
+            backend: backend.to_string(),
+            missing_vars: Launcher::missing(backend, variables),
+        });
+    }
+    Err(not_available(wanted[0], compiled))
+}
+
+const TCP_VARIABLES: [&str; 3] = ["COBRE_TCP_COORDINATOR", "COBRE_TCP_RANK", "COBRE_TCP_SIZE"];
+
+fn chosen(
+    backend: Name,
+    decided_by: Option<&str>,
+    variables: &Variables,
+) -> Result<Selection, BackendError> {
+    let filled = match backend {
+        Name::Tcp => launcher::fill_tcp(variables)?,
+        Name::Mpi | Name::Shm | Name::Local => Vec::new(),
+    };
+    let decided_by = decided_by.map(str::to_owned);
+    Ok(Selection {
+        backend,
+        decided_by,
+        filled,
+    })
+}
+
+pub(crate) fn not_available(backend: Name, compiled: &[Name]) -> BackendError {
+    BackendError::BackendNotAvailable {
+        requested: backend.to_string(),
+        available: names(compiled),
+    }
+}
+
+fn names(compiled: &[Name]) -> Vec<String> {
+    compiled.iter().map(ToString::to_string).collect()
+}
