@@ -1,0 +1,71 @@
+//! Why a job did not start.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+
+/// Says why a job did not start. Nothing is left of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The job has no ranks.
+    #[error("a job needs at least one rank")]
+    NoRanks,
+    /// The program could not be started.
+    #[error("cannot start {}: {}", program.display(), reason(program, source))]
+    Program {
+        /// The program as it was named.
+        program: OsString,
+        /// The first rank that did not start.
+        rank: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The launcher lacks something it needs itself.
+    #[error("cannot {what}: {source}")]
+    Setup {
+        /// What it was about to do.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125 for trouble of the
+    /// launcher's own, 2 for a job without ranks.
+    #[must_use]
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Self::NoRanks => 2,
+            Self::Program { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => 127,
+                io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => 125,
+                _ => 126,
+            },
+            Self::Setup { .. } => 125,
+        }
+    }
+
+    pub(crate) fn setup(what: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Setup { what, source }
+    }
+}
+
+/// Says what a person can do about it, where the system's own words mislead.
+fn reason(program: &OsStr, source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound if !program.as_encoded_bytes().contains(&b'/') => {
+            "not found in PATH (write ./ in front of a program in this folder)".into()
+        }
+        io::ErrorKind::NotFound if Path::new(program).exists() => {
+            "it exists, but the interpreter or loader it names does not".into()
+        }
+        io::ErrorKind::NotFound => "no such file".into(),
+        io::ErrorKind::PermissionDenied => {
+            "not executable, or in a folder that is closed to you".into()
+        }
+        io::ErrorKind::WouldBlock => format!("{source} (the limit on processes: see ulimit -u)"),
+        _ => source.to_string(),
+    }
+}

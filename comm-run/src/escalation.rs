@@ -1,0 +1,158 @@
+//! How a job is brought to its end: the first cause is kept, then the ranks are asked, then they are made to.
+//!
+//! ```text
+//! Running --a rank fails--> Reporting --500 ms--> Asked (SIGTERM) --500 ms--> Killed (SIGKILL) --5 s--> given up
+//!    \---deadline, stop, output lost---------------^                              ^
+//!                                                   \------ a second stop -------/
+//! ```
+//!
+//! Pure: time comes in as an argument, signals go out as a return value.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::outcome::Ending;
+use crate::signal::Signal;
+
+/// How long the others may take to notice a failure and report it, before they are asked to end.
+pub(crate) const REPORT: Duration = Duration::from_millis(500);
+/// How long a rank that is asked to end may take.
+pub(crate) const ASK: Duration = Duration::from_millis(500);
+/// How long a killed rank may take to disappear. The kernel needs a while to free much memory.
+pub(crate) const KILL: Duration = Duration::from_secs(5);
+
+/// Says what a rank's failure means for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// They get 500 ms to report it, then they are ended.
+    #[default]
+    EndOthers,
+    /// They go on until they end by themselves or the deadline strikes.
+    LetOthersFinish,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Reporting,
+    Asked,
+    Killed,
+    GivenUp,
+}
+
+#[derive(Debug)]
+pub(crate) struct Escalation {
+    policy: OnFailure,
+    deadline: Option<Instant>,
+    phase: Phase,
+    /// When the phase is over.
+    until: Option<Instant>,
+    cause: Option<Ending>,
+    timed_out: bool,
+}
+
+impl Escalation {
+    pub(crate) fn new(policy: OnFailure, deadline: Option<Instant>) -> Self {
+        Self {
+            policy,
+            deadline,
+            phase: Phase::Running,
+            until: None,
+            cause: None,
+            timed_out: false,
+        }
+    }
+
+    /// A rank failed by itself.
+    pub(crate) fn failed(&mut self, rank: usize, now: Instant) {
+        self.cause.get_or_insert(Ending::RankFailed(rank));
+        if self.phase == Phase::Running && self.policy == OnFailure::EndOthers {
+            self.enter(Phase::Reporting, now, REPORT);
+        }
+    }
+
+    /// Somebody wants the job to end. The second time they mean it.
+    #[must_use]
+    pub(crate) fn stop(&mut self, signal: Signal, now: Instant) -> Option<Signal> {
+        self.cause.get_or_insert(Ending::Stopped(signal));
+        match self.phase {
+            Phase::Running | Phase::Reporting if signal != Signal::Kill => {
+                self.enter(Phase::Asked, now, ASK);
+                Some(signal)
+            }
+            Phase::Running | Phase::Reporting | Phase::Asked => {
+                self.enter(Phase::Killed, now, KILL);
+                Some(Signal::Kill)
+            }
+            Phase::Killed | Phase::GivenUp => None,
+        }
+    }
+
+    /// The output has nowhere to go.
+    #[must_use]
+    pub(crate) fn output_lost(&mut self, now: Instant) -> Option<Signal> {
+        self.cause.get_or_insert(Ending::OutputLost);
+        self.ask(now)
+    }
+
+    /// Returns when [`tick`](Self::tick) has something to do.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let deadline = self.deadline.filter(|_| !self.timed_out);
+        self.until.into_iter().chain(deadline).min()
+    }
+
+    /// Time has passed: returns the signal that is due.
+    #[must_use]
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<Signal> {
+        if self.until.is_some_and(|until| until <= now) {
+            return match self.phase {
+                Phase::Running | Phase::Reporting => self.ask(now),
+                Phase::Asked => {
+                    self.enter(Phase::Killed, now, KILL);
+                    Some(Signal::Kill)
+                }
+                Phase::Killed | Phase::GivenUp => {
+                    (self.phase, self.until) = (Phase::GivenUp, None);
+                    None
+                }
+            };
+        }
+        if !self.timed_out && self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.timed_out = true;
+            self.cause.get_or_insert(Ending::TimedOut);
+            return self.ask(now);
+        }
+        None
+    }
+
+    pub(crate) fn given_up(&self) -> bool {
+        self.phase == Phase::GivenUp
+    }
+
+    /// Whether somebody wants the end now, rather than all of the output.
+    pub(crate) fn hurried(&self) -> bool {
+        self.timed_out || matches!(self.cause, Some(Ending::Stopped(_) | Ending::OutputLost))
+    }
+
+    pub(crate) fn ending(&self) -> Ending {
+        self.cause.unwrap_or(Ending::Completed)
+    }
+
+    pub(crate) fn timed_out(&self) -> bool {
+        self.timed_out
+    }
+
+    fn ask(&mut self, now: Instant) -> Option<Signal> {
+        if !matches!(self.phase, Phase::Running | Phase::Reporting) {
+            return None;
+        }
+        self.enter(Phase::Asked, now, ASK);
+        Some(Signal::Terminate)
+    }
+
+    fn enter(&mut self, phase: Phase, now: Instant, stay: Duration) {
+        (self.phase, self.until) = (phase, Some(now + stay));
+    }
+}

@@ -1,0 +1,190 @@
+//! A job before it runs: what to start, how often, with what, and when to lose patience.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::environment::Variables;
+use crate::error::StartError;
+use crate::escalation::OnFailure;
+use crate::launch::launch;
+use crate::outcome::Outcome;
+use crate::running::Running;
+use crate::sink::Sink;
+
+/// Describes a job: `size` processes of one program on this machine.
+///
+/// Each rank gets the variables of [`environment`](crate::environment), `/dev/null` as standard input (it is in a process group of its own,
+/// and reading the terminal from there would freeze it), and pipes as standard output and error.
+///
+/// ```
+/// use comm_run::{Ending, Job, Line};
+/// use std::sync::mpsc;
+///
+/// let (sender, lines) = mpsc::channel();
+/// let outcome = Job::new("sh", 2)
+///     .args(["-c", "echo rank $RANK of $WORLD_SIZE"])
+///     .sink(move |line: Line<'_>| {
+///         let _ = sender.send((line.rank, line.bytes.to_vec()));
+///         Ok(())
+///     })
+///     .timeout(std::time::Duration::from_secs(10))
+///     .run()?;
+/// assert_eq!(outcome.ending, Ending::Completed);
+/// let mut lines: Vec<_> = lines.iter().collect();
+/// lines.sort();
+/// assert_eq!(lines, [(0, b"rank 0 of 2".to_vec()), (1, b"rank 1 of 2".to_vec())]);
+/// # Ok::<(), comm_run::StartError>(())
+/// ```
+pub struct Job {
+    pub(crate) program: OsString,
+    pub(crate) size: usize,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) rank_args: BTreeMap<usize, Vec<OsString>>,
+    pub(crate) variables: Variables,
+    pub(crate) rank_variables: BTreeMap<usize, Variables>,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) sink: Option<Box<dyn Sink>>,
+    pub(crate) forward_signals: bool,
+}
+
+impl Job {
+    /// Describes a job of `size` ranks, all of them `program`.
+    #[must_use]
+    pub fn new(program: impl Into<OsString>, size: usize) -> Self {
+        Self {
+            program: program.into(),
+            size,
+            args: Vec::new(),
+            rank_args: BTreeMap::new(),
+            variables: Variables::new(),
+            rank_variables: BTreeMap::new(),
+            folder: None,
+            timeout: None,
+            on_failure: OnFailure::default(),
+            sink: None,
+            forward_signals: false,
+        }
+    }
+
+    /// Adds arguments for every rank.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds arguments for one rank, after those of every rank.
+    #[must_use]
+    pub fn rank_args(
+        mut self,
+        rank: usize,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        self.rank_args
+            .entry(rank)
+            .or_default()
+            .extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable for every rank. Wins over what the launcher would set.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets a variable for one rank. Wins over [`env`](Self::env).
+    #[must_use]
+    pub fn rank_env(
+        mut self,
+        rank: usize,
+        name: impl Into<OsString>,
+        value: impl Into<OsString>,
+    ) -> Self {
+        self.rank_variables
+            .entry(rank)
+            .or_default()
+            .insert(name.into(), value.into());
+        self
+    }
+
+    /// Starts the ranks in this folder instead of the current one.
+    #[must_use]
+    pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Ends the job when it takes longer than this.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Says what a failed rank means for the others.
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// Sends the ranks' lines here instead of to a [`Terminal`](crate::Terminal).
+    #[must_use]
+    pub fn sink(mut self, sink: impl Sink + 'static) -> Self {
+        self.sink = Some(Box::new(sink));
+        self
+    }
+
+    /// Takes over `SIGINT`, `SIGTERM` and `SIGHUP` of this process, for good: they stop the job instead.
+    /// A signal that this process ignores (under `nohup`, say) stays ignored.
+    ///
+    /// Without it these signals end this process, and the ranks with it, but nobody reports on them.
+    #[must_use]
+    pub fn forward_signals(mut self) -> Self {
+        self.forward_signals = true;
+        self
+    }
+
+    /// Starts the job and waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start).
+    pub fn run(self) -> Result<Outcome, StartError> {
+        Ok(self.start()?.wait())
+    }
+
+    /// Starts the job. When this returns, every rank is a process that runs the program.
+    ///
+    /// The ranks are spawned and supervised by a thread of the job's own, because the parent-death signal goes by thread:
+    /// a job may be started from a thread that ends sooner.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the program cannot be started; the ranks that did start are ended.
+    pub fn start(self) -> Result<Running, StartError> {
+        if self.size == 0 {
+            return Err(StartError::NoRanks);
+        }
+        launch(self)
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("program", &self.program)
+            .field("size", &self.size)
+            .field("args", &self.args)
+            .field("timeout", &self.timeout)
+            .field("on_failure", &self.on_failure)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! From a description to processes: starts the ranks of a job on the thread that will watch them.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc as handover};
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::environment::{Seat, Variables, environment, fresh_job_id};
+use crate::error::StartError;
+use crate::escalation::Escalation;
+use crate::forward::forward_signals;
+use crate::job::Job;
+use crate::outcome::Outcome;
+use crate::ranks::Ranks;
+use crate::running::{Handle, Running};
+use crate::sink::Sink;
+use crate::spawn::tie_to_starter;
+use crate::supervise::{Pipes, Supervisor, child_exits};
+use crate::terminal::Terminal;
+use crate::warden::Warden;
+
+/// Starts the job's thread, which starts the ranks, and returns once they run.
+pub(crate) fn launch(job: Job) -> Result<Running, StartError> {
+    let (report, started) = handover::channel();
+    let thread = std::thread::Builder::new()
+        .name("comm-run".into())
+        .spawn(move || {
+            let result = host(job, |handle| report.send(Ok(handle)).is_ok());
+            result.map_err(|error| report.send(Err(error))).ok()
+        })
+        .map_err(StartError::setup("start the job's thread"))?;
+    match started.recv() {
+        Ok(Ok(handle)) => Ok(Running::new(handle, thread)),
+        Ok(Err(error)) => {
+            let _ = thread.join();
+            Err(error)
+        }
+        Err(_) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(_) => unreachable!("the thread reports before it ends"),
+        },
+    }
+}
+
+/// Lives as long as the job: this is the thread whose end the parent-death signal would announce.
+fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, StartError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(StartError::setup("watch pipes and timers"))?;
+    let outcome = runtime.block_on(async {
+        let sink: Box<dyn Sink> = match job.sink.take() {
+            Some(sink) => sink,
+            None => Box::new(Terminal::new().map_err(StartError::setup("open the terminal"))?),
+        };
+        let (stop, stops) = mpsc::unbounded_channel();
+        let child_exits = child_exits().map_err(StartError::setup("listen for exits"))?;
+        if job.forward_signals {
+            forward_signals(&stop).map_err(StartError::setup("listen for signals"))?;
+        }
+        let now = Instant::now();
+        let (ranks, pipes) = start_ranks(&job)?;
+        let ranks = Arc::new(ranks);
+        let _guard = EndAtPanic(Arc::clone(&ranks));
+        started(Handle::new(Arc::clone(&ranks), stop));
+        let deadline = job.timeout.and_then(|timeout| now.checked_add(timeout));
+        let escalation = Escalation::new(job.on_failure, deadline);
+        let supervisor = Supervisor {
+            ranks,
+            started: now,
+            escalation,
+            stops,
+            child_exits,
+        };
+        Ok(supervisor.run(pipes, sink).await)
+    });
+    // Not the default, which waits: a sink may stand still in its thread.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Starts every rank or none.
+fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
+    let id = fresh_job_id().map_err(StartError::setup(
+        "get random bytes for the job's name from the system",
+    ))?;
+    let inherited: Variables = std::env::vars_os().collect();
+    let warden = Warden::start().map_err(StartError::setup("start /bin/sh as a warden"))?;
+    let mut leaders = Vec::with_capacity(job.size);
+    let mut pipes = Vec::with_capacity(job.size);
+    for rank in 0..job.size {
+        let variables = environment(
+            &inherited,
+            Seat {
+                job: &id,
+                rank,
+                size: job.size,
+            },
+        );
+        let mut command = command(job, rank, variables);
+        tie_to_starter(&mut command, warden.as_ref().map(Warden::pipe));
+        match command.spawn() {
+            Ok(mut leader) => {
+                pipes.extend(take_pipes(&mut leader));
+                leaders.push(leader);
+            }
+            Err(source) => {
+                let started = Ranks::new(leaders, warden);
+                started.kill_and_reap_all();
+                return Err(StartError::Program {
+                    program: job.program.clone(),
+                    rank,
+                    source,
+                });
+            }
+        }
+    }
+    Ok((Ranks::new(leaders, warden), pipes))
+}
+
+fn command(job: &Job, rank: usize, variables: Variables) -> Command {
+    let mut command = Command::new(&job.program);
+    command
+        .args(&job.args)
+        .args(job.rank_args.get(&rank).into_iter().flatten());
+    command.env_clear().envs(variables).envs(&job.variables);
+    command.envs(job.rank_variables.get(&rank).into_iter().flatten());
+    if let Some(folder) = &job.folder {
+        command.current_dir(folder);
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn take_pipes(leader: &mut Child) -> Option<Pipes> {
+    Some((leader.stdout.take()?, leader.stderr.take()?))
+}
+
+/// A bug in the supervisor must not leave processes either.
+struct EndAtPanic(Arc<Ranks>);
+
+impl Drop for EndAtPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.kill_and_reap_all();
+        }
+    }
+}

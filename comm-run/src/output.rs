@@ -1,0 +1,173 @@
+//! From a rank's pipe to whole lines: reads a stream and passes it on in batches that end where lines end.
+//!
+//! Bytes are never looked at beyond finding newlines, so text in any encoding passes untouched, also when a character
+//! arrives in two reads. Lines wait in a queue of bounded size for the one thread that writes; when that thread is slow the
+//! readers stop reading, the pipe fills, and the rank waits, as it would on a terminal. Nothing is dropped.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::{Instant, timeout};
+
+use crate::sink::{LineEnd, Stream};
+use crate::tail::Tail;
+
+/// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the memory.
+pub(crate) const LINE_LIMIT: usize = 64 << 20;
+/// What may wait for the writer, all ranks together. One longer line may wait alone.
+const QUEUE_BYTES: usize = 8 << 20;
+const READ_BYTES: usize = 64 << 10;
+
+/// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity. Whoever writes more left the
+/// group with the pipe in hand, and is not waited for.
+const LAST_BYTES: usize = 1 << 20;
+const LAST_WAIT: Duration = Duration::from_millis(200);
+
+/// Whole lines of one stream; only the last may lack its newline, and `end` says why.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) rank: usize,
+    pub(crate) stream: Stream,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) end: LineEnd,
+    /// Its share of the queue, free again when the batch is dropped.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// Iterates over the lines of a batch, without their newlines.
+pub(crate) fn lines(
+    bytes: &[u8],
+    end: LineEnd,
+) -> impl DoubleEndedIterator<Item = (&[u8], LineEnd)> {
+    bytes
+        .split_inclusive(|&byte| byte == b'\n')
+        .map(move |line| match line.strip_suffix(b"\n") {
+            Some(line) => (line, LineEnd::Newline),
+            None => (line, end),
+        })
+}
+
+/// The way to the writer, shared by all readers.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlet {
+    queue: mpsc::UnboundedSender<Batch>,
+    room: Arc<Semaphore>,
+}
+
+impl Outlet {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Batch>) {
+        let (queue, batches) = mpsc::unbounded_channel();
+        (
+            Self {
+                queue,
+                room: Arc::new(Semaphore::new(QUEUE_BYTES)),
+            },
+            batches,
+        )
+    }
+
+    async fn send(&self, rank: usize, stream: Stream, mut bytes: Vec<u8>, end: LineEnd) {
+        bytes.shrink_to_fit();
+        let size = bytes.capacity().clamp(1, QUEUE_BYTES);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(size).await.ok();
+        // The writer is gone only when the job is being given up; then the ranks are kept flowing until they end.
+        let _ = self.queue.send(Batch {
+            rank,
+            stream,
+            bytes,
+            end,
+            _room: room,
+        });
+    }
+}
+
+/// One stream of one rank on its way to the writer.
+#[derive(Debug)]
+pub(crate) struct Pump {
+    pub(crate) rank: usize,
+    pub(crate) stream: Stream,
+    pub(crate) outlet: Outlet,
+    pub(crate) tail: Arc<Mutex<Tail>>,
+    /// Becomes true when the rank and its group are gone.
+    pub(crate) leaving: watch::Receiver<bool>,
+    pub(crate) limit: usize,
+}
+
+impl Pump {
+    /// Reads to the end of the stream, or until the rank is gone and what it wrote is read.
+    ///
+    /// # Errors
+    ///
+    /// Gives the reader's error, after passing on what came before it.
+    pub(crate) async fn run(mut self, mut reader: impl AsyncRead + Unpin) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        let mut last = None;
+        let result = loop {
+            buffer.reserve(READ_BYTES);
+            let before = buffer.len();
+            match self.read(&mut reader, &mut buffer, &mut last).await {
+                Ok(true) => self.pass_lines(&mut buffer, before).await,
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        if !buffer.is_empty() {
+            self.pass(buffer, LineEnd::Missing).await;
+        }
+        result
+    }
+
+    /// Reads some bytes; false at the end. `last` holds what may still be read and waited for once the rank is gone.
+    async fn read(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+        buffer: &mut Vec<u8>,
+        last: &mut Option<(usize, Duration)>,
+    ) -> io::Result<bool> {
+        if last.is_none() {
+            tokio::select! {
+                biased;
+                read = reader.read_buf(buffer) => return Ok(read? > 0),
+                _ = self.leaving.wait_for(|leaving| *leaving) => {}
+            }
+        }
+        let (bytes, wait) = last.get_or_insert((LAST_BYTES, LAST_WAIT));
+        if *bytes == 0 {
+            return Ok(false);
+        }
+        let since = Instant::now();
+        let Ok(read) = timeout(*wait, reader.read_buf(buffer)).await else {
+            return Ok(false);
+        };
+        let read = read?;
+        *bytes = bytes.saturating_sub(read);
+        *wait = wait.saturating_sub(since.elapsed());
+        Ok(read > 0)
+    }
+
+    /// Passes on the whole lines in `buffer`, of which the part from `searched` on is new; the rest of a line stays.
+    async fn pass_lines(&self, buffer: &mut Vec<u8>, searched: usize) {
+        if let Some(newline) = buffer[searched..].iter().rposition(|&byte| byte == b'\n') {
+            let rest = buffer.split_off(searched + newline + 1);
+            self.pass(std::mem::replace(buffer, rest), LineEnd::Newline)
+                .await;
+        }
+        while buffer.len() >= self.limit {
+            let rest = buffer.split_off(self.limit);
+            self.pass(std::mem::replace(buffer, rest), LineEnd::Limit)
+                .await;
+        }
+    }
+
+    async fn pass(&self, bytes: Vec<u8>, end: LineEnd) {
+        {
+            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.push(self.stream, lines(&bytes, end).map(|(line, _)| line));
+        }
+        self.outlet.send(self.rank, self.stream, bytes, end).await;
+    }
+}

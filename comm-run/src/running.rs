@@ -1,0 +1,100 @@
+//! A job that runs: waiting for it, signalling its ranks, stopping it.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+
+use crate::outcome::Outcome;
+use crate::ranks::Ranks;
+use crate::signal::Signal;
+
+/// Holds a job that runs. Dropping it ends the job.
+#[derive(Debug)]
+pub struct Running {
+    handle: Handle,
+    thread: Option<JoinHandle<Option<Outcome>>>,
+}
+
+impl Running {
+    pub(crate) fn new(handle: Handle, thread: JoinHandle<Option<Outcome>>) -> Self {
+        Self {
+            handle,
+            thread: Some(thread),
+        }
+    }
+
+    /// Returns a handle for other threads.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Returns the ranks' process ids, in rank order.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.handle.pids()
+    }
+
+    /// Waits for the job's end. Blocks; every rank is gone when it returns.
+    ///
+    /// # Panics
+    ///
+    /// Passes on a panic of the supervising thread, which would be a bug here.
+    #[must_use]
+    pub fn wait(mut self) -> Outcome {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(Some(outcome))) => outcome,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Ok(None)) | None => {
+                unreachable!("a started job has an outcome, and one who waits for it")
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.handle.stop(Signal::Kill);
+            // Its panic was printed when it happened; a second one while dropping would abort.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reaches a running job from any thread. Outliving the job does no harm.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    ranks: Arc<Ranks>,
+    stops: mpsc::UnboundedSender<Signal>,
+}
+
+impl Handle {
+    pub(crate) fn new(ranks: Arc<Ranks>, stops: mpsc::UnboundedSender<Signal>) -> Self {
+        Self { ranks, stops }
+    }
+
+    /// Returns the ranks' process ids, in rank order.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.ranks.pids()
+    }
+
+    /// Sends a signal to one rank's own process (not to what it has started). What comes of it counts as the rank's own
+    /// doing: killed this way, it is the rank that failed.
+    ///
+    /// # Errors
+    ///
+    /// Fails when there is no such rank or it is gone. Never hits a stranger who got the number since.
+    pub fn signal(&self, rank: usize, signal: Signal) -> io::Result<()> {
+        self.ranks.signal(rank, signal)
+    }
+
+    /// Ends the job: every rank gets the signal, and `SIGKILL` half a second later or at the second call. Returns at once.
+    pub fn stop(&self, signal: Signal) {
+        // The job has ended already if nobody listens.
+        let _ = self.stops.send(signal);
+    }
+}

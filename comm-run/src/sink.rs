@@ -1,0 +1,110 @@
+//! Where the ranks' lines go: to a terminal with a prefix, or wherever a program wants them.
+
+use std::io;
+
+use tokio::sync::mpsc;
+
+use crate::output::{Batch, lines};
+
+/// Tells a rank's two output streams apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// What the rank writes to its standard output.
+    Stdout,
+    /// What the rank writes to its standard error.
+    Stderr,
+}
+
+/// Says how a line ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LineEnd {
+    /// With a newline.
+    Newline,
+    /// With the end of the stream: the rank wrote no newline.
+    Missing,
+    /// Not yet: it is longer than 64 MiB and goes on in the next one.
+    Limit,
+}
+
+/// Holds one line of one rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Line<'a> {
+    /// The rank that wrote it.
+    pub rank: usize,
+    /// The stream it wrote it to.
+    pub stream: Stream,
+    /// The bytes as written, without the newline (a `\r` before it stays).
+    pub bytes: &'a [u8],
+    /// How it ended.
+    pub end: LineEnd,
+}
+
+/// Receives every line of every rank.
+///
+/// # Contract
+///
+/// - Lines of one stream of one rank arrive whole and in order; nothing is said about the order between streams.
+/// - Calls come one at a time, from a thread of the job's own, so a sink may block: the ranks wait for it, no output is lost,
+///   and supervision goes on.
+/// - An error ends the job, as a closed pipe ends a program. The sink is not called again.
+///
+/// Any `FnMut(Line<'_>) -> io::Result<()> + Send` is a sink.
+pub trait Sink: Send {
+    /// Takes one line.
+    ///
+    /// # Errors
+    ///
+    /// Gives an error when the output has nowhere to go any more.
+    fn line(&mut self, line: Line<'_>) -> io::Result<()>;
+
+    /// Passes on what [`line`](Self::line) may hold back. Called whenever no further line is waiting.
+    ///
+    /// # Errors
+    ///
+    /// As for [`line`](Self::line).
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<F: FnMut(Line<'_>) -> io::Result<()> + Send> Sink for F {
+    fn line(&mut self, line: Line<'_>) -> io::Result<()> {
+        self(line)
+    }
+}
+
+/// Feeds `sink` until all readers are done. After an error it goes on taking batches, so that no rank stays stuck on a full
+/// pipe while it is being ended.
+pub(crate) fn feed(
+    mut batches: mpsc::UnboundedReceiver<Batch>,
+    sink: &mut dyn Sink,
+    failed: impl FnOnce(io::Error),
+) {
+    let mut failed = Some(failed);
+    while let Some(batch) = batches.blocking_recv() {
+        if failed.is_none() {
+            continue;
+        }
+        let idle = batches.is_empty();
+        if let Err(error) = deliver(&batch, sink, idle)
+            && let Some(failed) = failed.take()
+        {
+            failed(error);
+        }
+    }
+}
+
+fn deliver(batch: &Batch, sink: &mut dyn Sink, idle: bool) -> io::Result<()> {
+    let Batch { rank, stream, .. } = *batch;
+    for (bytes, end) in lines(&batch.bytes, batch.end) {
+        sink.line(Line {
+            rank,
+            stream,
+            bytes,
+            end,
+        })?;
+    }
+    if idle { sink.flush() } else { Ok(()) }
+}

@@ -1,0 +1,106 @@
+//! A last witness: ends the ranks' process groups when the starter dies without a word.
+//!
+//! A starter killed by `SIGKILL` cannot clean up. On Linux the parent-death signal ends its ranks, but not what the ranks
+//! started, and other systems have no such signal. So a small shell waits at the other end of a pipe. The ranks write
+//! their group into it before they become the program (see `spawn`); the starter takes a group off the list once it has
+//! ended it. End of file means the starter is gone: whatever is still on the list is killed.
+//!
+//! Every end of the pipe is close-on-exec, so no rank holds it open and the warden sees the end at once.
+
+use std::io::{self, PipeWriter, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use rustix::process::Pid;
+
+/// Deaf to everything a terminal or a supervisor sends to a whole job, because it must outlive the starter by a moment.
+const SCRIPT: &str = r#"
+trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
+groups=' '
+while read -r verb group; do
+  case $verb in
+    watch) groups="$groups$group " ;;
+    forget) case $groups in *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;; esac ;;
+  esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done
+"#;
+
+#[derive(Debug)]
+pub(crate) struct Warden {
+    shell: Child,
+    pipe: Arc<PipeWriter>,
+}
+
+impl Warden {
+    /// Starts a warden, or none where there is no shell: a bare container still has the parent-death signal.
+    pub(crate) fn start() -> io::Result<Option<Self>> {
+        let (read, write) = io::pipe()?;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "comm-run-warden"]);
+        // Out of the starter's group, so that a signal to the group leaves it; its output closed, so that it holds nobody's pipe.
+        command
+            .process_group(0)
+            .stdin(read)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        match command.spawn() {
+            Ok(shell) => Ok(Some(Self {
+                shell,
+                pipe: Arc::new(write),
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the pipe into which a rank writes its [`enlistment`].
+    pub(crate) fn pipe(&self) -> Arc<PipeWriter> {
+        Arc::clone(&self.pipe)
+    }
+
+    /// Takes a group off the list. Call it when the group is killed and before its leader is reaped: from then on the
+    /// number may belong to a stranger.
+    pub(crate) fn forget(&self, group: Pid) {
+        // A warden that is gone has nothing to forget.
+        let _ = writeln!(&*self.pipe, "forget {}", group.as_raw_nonzero());
+    }
+
+    /// Sends the warden home without letting it act: the groups are gone.
+    pub(crate) fn dismiss(mut self) {
+        // Neither can fail for a child that is not reaped.
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+/// Writes `watch <pid>\n` into `line` and returns the used part. Allocates nothing: runs between fork and exec.
+pub(crate) fn enlistment(pid: Pid, line: &mut [u8; 32]) -> &[u8] {
+    let mut at = line.len() - 1;
+    line[at] = b'\n';
+    let mut rest = pid.as_raw_nonzero().get().unsigned_abs();
+    while rest > 0 {
+        at -= 1;
+        line[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    at -= b"watch ".len();
+    line[at..at + b"watch ".len()].copy_from_slice(b"watch ");
+    &line[at..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::enlistment;
+    use rustix::process::Pid;
+
+    #[test]
+    fn enlistment_spells_the_pid() {
+        for pid in [1, 9, 10, 4242, i32::MAX] {
+            let mut line = [0; 32];
+            let written = enlistment(Pid::from_raw(pid).unwrap(), &mut line);
+            assert_eq!(written, format!("watch {pid}\n").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Allgatherv: every rank writes its piece, then copies those of all others.
+
+use comm_api::CommError;
+
+use super::{cut, keep, piece, put_inline, take_inline};
+use crate::board::INLINE;
+use crate::call::{Call, Kind};
+use crate::mapped::Mapped;
+use crate::slot::copy_slice;
+use crate::step::Sequence;
+
+/// The arguments were checked: every block lies within `recv`, without overflow.
+#[inline]
+pub(crate) fn allgatherv(
+    sequence: &Sequence<Mapped>,
+    send: &[u8],
+    recv: &mut [u8],
+    counts: &[usize],
+    displs: &[usize],
+    elem_size: usize,
+) -> Result<(), CommError> {
+    let rank = sequence.rank();
+    let call = Call::allgatherv(counts, elem_size);
+    let mut turn = sequence.begin(Kind::Allgatherv, call)?;
+    let length = |rank: usize| counts[rank].saturating_mul(elem_size);
+    let start = |rank: usize| displs[rank].saturating_mul(elem_size);
+    let longest = (0..counts.len()).map(length).max().unwrap_or(0);
+
+    if longest <= INLINE {
+        put_inline(turn.own_line(), send);
+        turn.publish();
+        turn.meet()?;
+        for other in 0..counts.len() {
+            let block = &mut recv[start(other)..][..length(other)];
+            if other == rank {
+                block.copy_from_slice(send);
+            } else {
+                take_inline(turn.line(other), block);
+            }
+        }
+        return Ok(());
+    }
+
+    let keep = keep(recv.len());
+    let piece = piece(longest, turn.slot_bytes());
+    let pieces = longest.div_ceil(piece);
+    for k in 0..pieces {
+        let own = cut(send.len(), piece, k);
+        turn.put(0, &send[own.clone()]);
+        turn.publish();
+        // The own piece is in the caches now, and the others are not there yet.
+        copy_slice(&send[own.clone()], &mut recv[start(rank)..][own], keep);
+        turn.meet()?;
+        for other in (0..counts.len()).filter(|&other| other != rank) {
+            let part = cut(length(other), piece, k);
+            turn.take(other, 0, &mut recv[start(other)..][part], keep);
+        }
+        if k + 1 < pieces {
+            turn.advance();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Allreduce: per element a left fold in rank order, whoever computes it.
+//!
+//! Small: every rank folds all inputs. Large: every rank folds its slice of a chunk, and all copy
+//! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`.
+
+use comm_api::{CommError, ReduceOp, ScalarKind, fold_into};
+
+use super::{cut, keep, put_inline, take_inline};
+use crate::board::INLINE;
+use crate::call::{Call, Kind};
+use crate::copy::Keep;
+use crate::mapped::Mapped;
+use crate::step::{Sequence, Turn};
+
+/// Slots are never borrowed, so what is folded passes through a block on the stack.
+const BLOCK: usize = 8 * 1024;
+
+/// Up to how many bytes all inputs together are folded by every rank.
+const FOLD_ALL: usize = 64 * 1024;
+
+pub(crate) fn allreduce(
+    sequence: &Sequence<Mapped>,
+    send: &[u8],
+    recv: &mut [u8],
+    scalar: ScalarKind,
+    op: ReduceOp,
+) -> Result<(), CommError> {
+    let call = Call::allreduce(send.len(), scalar, op);
+    let mut turn = sequence.begin(Kind::Allreduce, call)?;
+    let fold = Fold { send, scalar, op };
+    if send.len() <= INLINE {
+        fold.inline(&mut turn, recv)
+    } else if send.len().saturating_mul(turn.size()) <= FOLD_ALL || turn.size() == 1 {
+        fold.whole(&mut turn, recv)
+    } else {
+        fold.sliced(&mut turn, recv)
+    }
+}
+
+/// What one rank contributes.
+struct Fold<'a> {
+    send: &'a [u8],
+    scalar: ScalarKind,
+    op: ReduceOp,
+}
+
+impl Fold<'_> {
+    fn inline(&self, turn: &mut Turn<'_, Mapped>, recv: &mut [u8]) -> Result<(), CommError> {
+        put_inline(turn.own_line(), self.send);
+        turn.publish();
+        turn.meet()?;
+        take_inline(turn.line(0), recv);
+        let mut next = [0; INLINE];
+        let next = &mut next[..recv.len()];
+        for rank in 1..turn.size() {
+            take_inline(turn.line(rank), next);
+            fold_into(recv, next, self.scalar, self.op)?;
+        }
+        Ok(())
+    }
+
+    fn whole(&self, turn: &mut Turn<'_, Mapped>, recv: &mut [u8]) -> Result<(), CommError> {
+        if turn.size() == 1 {
+            turn.publish();
+            turn.meet()?;
+            recv.copy_from_slice(self.send);
+            return Ok(());
+        }
+        turn.put(0, self.send);
+        turn.publish();
+        turn.meet()?;
+        self.fold(turn, 0, 0, recv)
+    }
+
+    fn sliced(&self, turn: &mut Turn<'_, Mapped>, recv: &mut [u8]) -> Result<(), CommError> {
+        let (rank, size) = (turn.rank(), turn.size());
+        let len = self.send.len();
+        let Cuts { chunk, slice } = Cuts::new(len, size, turn.slot_bytes());
+        let chunks = len.div_ceil(chunk);
+        let keep = keep(len);
+        for k in 0..=chunks {
+            let now = cut(len, chunk, k);
+            if k > 0 {
+                let before = cut(len, chunk, k - 1);
+                let mine = cut(before.len(), slice, rank);
+                turn.put(chunk, &recv[before][mine]);
+            }
+            // This rank's own slice of its input is folded from where it is.
+            let mine = cut(now.len(), slice, rank);
+            let input = &self.send[now.clone()];
+            turn.put(0, &input[..mine.start]);
+            turn.put(mine.end, &input[mine.end..]);
+            turn.publish();
+            turn.meet()?;
+
+            if k > 0 {
+                let before = cut(len, chunk, k - 1);
+                let result = &mut recv[before];
+                for other in (0..size).filter(|&other| other != rank) {
+                    let part = cut(result.len(), slice, other);
+                    turn.take(other, chunk, &mut result[part], keep);
+                }
+            }
+            if k < chunks {
+                let at = now.start + mine.start;
+                self.fold(turn, at, mine.start, &mut recv[now][mine])?;
+                turn.advance();
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds what all ranks put `at` bytes into their slots; this rank's is `from` bytes into its
+    /// buffer.
+    fn fold(
+        &self,
+        turn: &Turn<'_, Mapped>,
+        from: usize,
+        at: usize,
+        recv: &mut [u8],
+    ) -> Result<(), CommError> {
+        let mut next = [0; BLOCK];
+        for (i, acc) in recv.chunks_mut(BLOCK).enumerate() {
+            let skip = i * BLOCK;
+            let own = &self.send[from + skip..][..acc.len()];
+            for rank in 0..turn.size() {
+                let next = &mut next[..acc.len()];
+                match (rank, rank == turn.rank()) {
+                    (0, true) => acc.copy_from_slice(own),
+                    (0, false) => turn.take(0, at + skip, acc, Keep::Cached),
+                    (_, true) => fold_into(acc, own, self.scalar, self.op)?,
+                    (_, false) => {
+                        turn.take(rank, at + skip, next, Keep::Cached);
+                        fold_into(acc, next, self.scalar, self.op)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a buffer is cut: into chunks, and those into one slice per rank.
+struct Cuts {
+    chunk: usize,
+    slice: usize,
+}
+
+impl Cuts {
+    /// A slot holds a chunk of inputs and a slice of results.
+    fn new(len: usize, size: usize, slot: usize) -> Self {
+        let most = slot / (size + 1) * size;
+        let chunks = len.div_ceil(most.saturating_sub(64 * size).max(64)).max(1);
+        let slice = len.div_ceil(chunks).div_ceil(size).next_multiple_of(64);
+        Self {
+            chunk: slice * size,
+            slice,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{SLOT, SPLIT_SLOT};
+
+    #[test]
+    fn a_slot_holds_a_chunk_and_a_slice() {
+        for slot in [SLOT, SPLIT_SLOT] {
+            for size in [2, 3, 5, 8, 64, 1024] {
+                for len in [1, 64, 4096, 100_000, 1 << 20, 16 << 20, usize::MAX >> 8] {
+                    let Cuts { chunk, slice } = Cuts::new(len, size, slot);
+                    assert!(chunk + slice <= slot, "{len} bytes, {size} ranks");
+                    assert!(slice > 0 && chunk >= slice && chunk % 64 == 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Broadcast: the root writes piece `k + 1` while the others read piece `k`.
+
+use comm_api::CommError;
+
+use super::{cut, keep, piece, put_inline, take_inline};
+use crate::board::INLINE;
+use crate::call::{Call, Kind};
+use crate::mapped::Mapped;
+use crate::step::Sequence;
+
+/// The most bytes of one step: the second half of what the root writes waits in its cache.
+const PIECE: usize = 256 * 1024;
+
+#[inline]
+pub(crate) fn broadcast(
+    sequence: &Sequence<Mapped>,
+    buf: &mut [u8],
+    elem_size: usize,
+    root: usize,
+) -> Result<(), CommError> {
+    let is_root = sequence.rank() == root;
+    let call = Call::broadcast(buf.len(), elem_size, root);
+    let mut turn = sequence.begin(Kind::Broadcast, call)?;
+    if buf.len() <= INLINE {
+        if is_root {
+            put_inline(turn.own_line(), buf);
+        }
+        turn.publish();
+        turn.meet()?;
+        if !is_root {
+            take_inline(turn.line(root), buf);
+        }
+        return Ok(());
+    }
+
+    let keep = keep(buf.len());
+    let piece = piece(buf.len(), PIECE.min(turn.slot_bytes()));
+    let pieces = buf.len().div_ceil(piece);
+    for k in 0..pieces {
+        let range = cut(buf.len(), piece, k);
+        let part = &mut buf[range];
+        if is_root {
+            turn.put(0, part);
+        }
+        turn.publish();
+        turn.meet()?;
+        if !is_root {
+            turn.take(root, 0, part, keep);
+        }
+        if k + 1 < pieces {
+            turn.advance();
+        }
+    }
+    Ok(())
+}

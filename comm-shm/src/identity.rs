@@ -1,0 +1,120 @@
+//! Who made a segment, and for whom: what a rank checks before it maps anything.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::config::{LONGEST_JOB_ID, ShmConfig};
+use crate::error::InitError;
+use crate::layout::{Header, IDENTITY_WORDS};
+use crate::process::Process;
+use crate::sync::Ordering;
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"cobreshm");
+
+/// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
+const VERSION: u64 = 1;
+
+const JOB: usize = 9;
+
+/// Reads as another number where bytes lie the other way round or pointers have another width.
+const PLATFORM: u64 = 0x0102_0304_0506_0700 | size_of::<usize>() as u64;
+
+/// What the creator wrote into the header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) size: u64,
+    pub(crate) creator: Process,
+    job_id: Vec<u8>,
+    version: u64,
+    platform: u64,
+}
+
+impl Identity {
+    pub(crate) fn of(config: &ShmConfig, creator: Process) -> Self {
+        Self {
+            size: config.size as u64,
+            creator,
+            job_id: config.job_id.clone().unwrap_or_default().into_bytes(),
+            version: VERSION,
+            platform: PLATFORM,
+        }
+    }
+
+    pub(crate) fn write(&self, header: &Header) {
+        let mut words = [0; IDENTITY_WORDS];
+        words[0] = MAGIC;
+        words[1] = self.version;
+        words[2] = self.platform;
+        words[3] = self.size;
+        words[4] = self.creator.pid.into();
+        words[5] = self.creator.start;
+        words[6] = self.creator.namespace;
+        words[7] = self.job_id.len() as u64;
+        let mut bytes = [0; LONGEST_JOB_ID];
+        bytes[..self.job_id.len()].copy_from_slice(&self.job_id);
+        for (word, &chunk) in words[JOB..].iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(chunk);
+        }
+        for (place, word) in header.identity.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads the header through the file: a mapping of a file that is too short would be fatal.
+    pub(crate) fn read(file: &File) -> Option<Self> {
+        let mut bytes = [0; 8 * IDENTITY_WORDS];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        let (chunks, _) = bytes.as_chunks();
+        let word = |index: usize| u64::from_ne_bytes(chunks[index]);
+        if word(0) != MAGIC {
+            return None;
+        }
+        let length = usize::try_from(word(7))
+            .ok()
+            .filter(|&len| len <= LONGEST_JOB_ID)?;
+        Some(Self {
+            version: word(1),
+            platform: word(2),
+            size: word(3),
+            creator: Process {
+                pid: u32::try_from(word(4)).ok()?,
+                start: word(5),
+                namespace: word(6),
+            },
+            job_id: bytes[8 * JOB..][..length].to_vec(),
+        })
+    }
+
+    /// Checks that this rank may join what the creator made; the size is checked apart.
+    pub(crate) fn check(&self, config: &ShmConfig, own: Process) -> Result<(), InitError> {
+        let Self { creator, .. } = self;
+        if self.version != VERSION || self.platform != PLATFORM {
+            return Err(InitError::failed(format!(
+                "segment {:?} was made by another build (layout {}, this one has {VERSION}); start \
+                 all ranks from the same build",
+                config.name, self.version
+            )));
+        }
+        if creator.namespace != own.namespace {
+            return Err(InitError::failed(format!(
+                "segment {:?} was made in another pid namespace (a container?); run all ranks of \
+                 a job in one, or use the tcp backend",
+                config.name
+            )));
+        }
+        let job_id = config.job_id.as_deref().unwrap_or_default();
+        if self.job_id != job_id.as_bytes() {
+            return Err(InitError::invalid(
+                &["COBRE_JOB_ID"],
+                format!(
+                    "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which made segment \
+                     {:?}; give two jobs two names",
+                    String::from_utf8_lossy(&self.job_id),
+                    creator.pid,
+                    config.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+}

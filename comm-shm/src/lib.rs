@@ -1,0 +1,80 @@
+//! The backend of many processes on one machine: nothing to install, nothing left behind.
+//!
+//! [`ShmBackend`] implements the traits of `comm-api` through a segment of shared memory. A rank
+//! finds its job by the name in its [`ShmConfig`], which the launcher sets:
+//!
+//! ```no_run
+//! use comm_api::{Communicator, ReduceOp};
+//! use comm_shm::{ShmBackend, ShmConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let comm = ShmBackend::attach(ShmConfig::from_env()?)?;
+//! let mut sum = [0.0];
+//! comm.allreduce(&[comm.rank() as f64], &mut sum, ReduceOp::Sum)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | what happens | what the other ranks get |
+//! |---|---|
+//! | a rank dies, by whatever | `PeerLost` with its rank, within 100 ms of their next wait |
+//! | it drops its communicator or panics | the same, at once |
+//! | it stays away | `TimedOut` with its rank, after [`timeout`](ShmConfig::timeout) |
+//! | it calls something else | `Mismatch`, with what each called |
+//! | its arguments are refused | `Refused` with its rank and reason; the communicator goes on |
+//! | all are killed | nothing stays: the segment has no name once all ranks have come |
+//!
+//! A segment takes 1 MiB per rank, whatever travels through it. Ranks may outnumber processors: a
+//! rank that waits gives up its own.
+//!
+//! Architecture invariant: what is read from the segment is never a length or an address, and
+//! nothing in it is borrowed but atomics and, between two fences, the elements of regions.
+
+mod board;
+mod call;
+mod cause;
+mod note;
+mod report;
+mod step;
+mod sync;
+mod wait;
+
+#[cfg(not(loom))]
+mod collective;
+#[cfg(not(loom))]
+mod communicator;
+mod config;
+#[cfg(not(loom))]
+mod copy;
+mod error;
+#[cfg(not(loom))]
+mod identity;
+#[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
+mod liveness;
+#[cfg(not(loom))]
+mod mapped;
+#[cfg(not(loom))]
+mod name;
+#[cfg(not(loom))]
+mod owner;
+#[cfg(not(loom))]
+mod process;
+#[cfg(not(loom))]
+mod region;
+#[cfg(not(loom))]
+mod room;
+#[cfg(not(loom))]
+mod segment;
+#[cfg(not(loom))]
+mod slot;
+#[cfg(not(loom))]
+mod startup;
+
+#[cfg(not(loom))]
+pub use communicator::ShmBackend;
+pub use config::ShmConfig;
+pub use error::{InitError, InitErrorKind};
+#[cfg(not(loom))]
+pub use region::ShmRegion;

@@ -1,0 +1,103 @@
+//! Refusals: who was first, and why, in words that cross from one process to another.
+
+use crate::board::{NOTE, Note};
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// Of a word, what holds a rank: there are at most 1024. The rest holds a step.
+const RANK_BITS: u32 = 10;
+
+/// Enters `rank` as the first to refuse `step`, unless another was.
+///
+/// Called before the refusal can be seen, so all who see one name the same rank.
+pub(crate) fn blame(word: &AtomicU64, step: u64, rank: usize) {
+    let entry = step << RANK_BITS | rank as u64;
+    let mut found = word.load(Ordering::Relaxed);
+    while found >> RANK_BITS < step {
+        match word.compare_exchange(found, entry, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(other) => found = other,
+        }
+    }
+}
+
+/// Gives who refused `step` first, unless the word belongs to a later step by now.
+pub(crate) fn blamed(word: &AtomicU64, step: u64, size: usize) -> Option<usize> {
+    let found = word.load(Ordering::Acquire);
+    let rank = usize::try_from(found & ((1 << RANK_BITS) - 1)).ok()?;
+    (found >> RANK_BITS == step && rank < size).then_some(rank)
+}
+
+/// Writes why `step` was refused; the owner of the note alone does.
+pub(crate) fn write(note: &Note, step: u64, text: &str) {
+    note.step.store(0, Ordering::Relaxed);
+    // A reader that sees any new word of the text sees the 0 above, or the new step below.
+    fence(Ordering::Release);
+    let mut bytes = [0; NOTE];
+    let end = text.floor_char_boundary(NOTE);
+    bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+    let (words, _) = bytes.as_chunks();
+    for (word, &chunk) in note.text.iter().zip(words) {
+        word.store(u64::from_ne_bytes(chunk), Ordering::Relaxed);
+    }
+    note.step.store(step, Ordering::Release);
+}
+
+/// Reads why `step` was refused, unless the note belongs to another step by now.
+pub(crate) fn read(note: &Note, step: u64) -> Option<String> {
+    if note.step.load(Ordering::Acquire) != step {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(NOTE);
+    for word in &note.text {
+        bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+    }
+    fence(Ordering::Acquire);
+    if note.step.load(Ordering::Relaxed) != step {
+        return None;
+    }
+    let end = bytes.iter().position(|&byte| byte == 0);
+    bytes.truncate(end.unwrap_or(NOTE));
+    let text = String::from_utf8_lossy(&bytes);
+    Some(text.chars().filter(|c| !c.is_control()).collect())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_to_refuse_a_step_is_blamed() {
+        let word = AtomicU64::new(0);
+        blame(&word, 5, 3);
+        blame(&word, 5, 1);
+        assert_eq!(blamed(&word, 5, 4), Some(3));
+        assert_eq!(blamed(&word, 4, 4), None);
+        blame(&word, 21, 2);
+        blame(&word, 5, 0);
+        assert_eq!(blamed(&word, 21, 4), Some(2));
+        assert_eq!(blamed(&word, 5, 4), None);
+        assert_eq!(blamed(&word, 21, 2), None);
+    }
+
+    #[test]
+    fn a_note_is_read_for_its_step_only() {
+        let note = Note::default();
+        assert_eq!(read(&note, 7), None);
+        write(&note, 7, "expected a length of 3, got 4");
+        assert_eq!(
+            read(&note, 7).as_deref(),
+            Some("expected a length of 3, got 4")
+        );
+        assert_eq!(read(&note, 3), None);
+    }
+
+    #[test]
+    fn long_and_strange_texts_stay_whole_characters() {
+        let note = Note::default();
+        write(&note, 1, &"é".repeat(NOTE));
+        assert_eq!(read(&note, 1), Some("é".repeat(NOTE / 2)));
+        note.text[0].store(u64::from_ne_bytes(*b"\x1b[2J\xff\n!!"), Ordering::Relaxed);
+        let text = read(&note, 1).expect("still step 1");
+        assert!(!text.contains(['\x1b', '\n']), "{text:?}");
+    }
+}

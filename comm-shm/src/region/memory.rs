@@ -1,0 +1,123 @@
+//! The elements of a region, borrowed only when nobody can race.
+//!
+//! # Invariants
+//!
+//! - **R1** The ranks of a region are all in the same phase, or on their way from one to the next:
+//!   a phase ends with [`Memory::close`], which takes `&mut self`, so that nothing of it is
+//!   borrowed any more, and the next begins with [`Memory::open_after`], which takes the proof that
+//!   all ranks have met since. Release and acquire of that meeting order the accesses.
+//! - **R2** In a write phase a rank reaches its own part only, through `&mut self`; the parts of
+//!   two ranks are disjoint: they are consecutive, from the same list on every rank.
+//! - **R3** In a read phase nobody writes.
+//! - **R4** `len * size_of::<T>()` bytes are mapped and reserved, aligned for `T`, and zeroed at
+//!   first; `T` is plain old data, so whatever they hold is a value.
+#![expect(unsafe_code, reason = "the bytes of a region are borrowed as elements")]
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use comm_api::CommData;
+
+use crate::mapped::Mapped;
+use crate::segment::Mapping;
+use crate::step::{Stage, Turn};
+
+/// The elements of a region, and the part this rank owns.
+#[derive(Debug)]
+pub(super) struct Memory<T> {
+    /// Nothing is mapped for elements that take no bytes.
+    map: Option<Mapping>,
+    len: usize,
+    own: Range<usize>,
+    phase: Phase,
+    elements: PhantomData<T>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Write,
+    Read,
+    /// A fence has begun and not succeeded.
+    Broken,
+}
+
+impl<T: CommData> Memory<T> {
+    /// Takes `len` elements, zeroed, in their write phase.
+    ///
+    /// # Panics
+    ///
+    /// If the part is not inside, or the memory is too short or not aligned (R4).
+    pub(super) fn new(map: Option<Mapping>, len: usize, own: Range<usize>) -> Self {
+        assert!(own.start <= own.end && own.end <= len, "R2");
+        let memory = Self {
+            map,
+            len,
+            own,
+            phase: Phase::Write,
+            elements: PhantomData,
+        };
+        assert!(memory.start().is_aligned(), "R4");
+        memory
+    }
+
+    pub(super) fn as_slice(&self) -> &[T] {
+        match self.phase {
+            Phase::Read => {}
+            Phase::Write => {
+                panic!(
+                    "as_slice: the region is in its write phase; call fence() to end it, then read"
+                )
+            }
+            Phase::Broken => panic!("as_slice: {BROKEN}"),
+        }
+        // SAFETY: R4, `len` elements from `start` on are mapped as long as `self` lives; R1 and R3,
+        // nobody writes them before this borrow has ended and this rank has closed the phase.
+        unsafe { NonNull::slice_from_raw_parts(self.start(), self.len).as_ref() }
+    }
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [T] {
+        match self.phase {
+            Phase::Write => {}
+            Phase::Read => {
+                panic!(
+                    "as_mut_slice: the region is in its read phase; call fence() to end it, then write"
+                )
+            }
+            Phase::Broken => panic!("as_mut_slice: {BROKEN}"),
+        }
+        // SAFETY: R2, `own.start <= len`, so this stays within the elements or one past their end.
+        let start = unsafe { self.start().add(self.own.start) };
+        let mut part = NonNull::slice_from_raw_parts(start, self.own.len());
+        // SAFETY: R4 and R2, the part is mapped and no other rank reaches it; `&mut self`, so no
+        // other thread of this one does; R1, nobody reads before this phase is closed.
+        unsafe { part.as_mut() }
+    }
+
+    /// Ends the phase on this rank; nothing is borrowed any more.
+    pub(super) fn close(&mut self) -> Phase {
+        std::mem::replace(&mut self.phase, Phase::Broken)
+    }
+
+    /// Begins the phase after `ended`, as all ranks have met since it was closed (R1).
+    pub(super) fn open_after(&mut self, ended: Phase, met: &Turn<'_, Mapped>) {
+        assert!(met.stage() == Stage::Met, "R1");
+        self.phase = match ended {
+            Phase::Write => Phase::Read,
+            Phase::Read => Phase::Write,
+            Phase::Broken => Phase::Broken,
+        };
+    }
+
+    fn start(&self) -> NonNull<T> {
+        let bytes = self.len * size_of::<T>();
+        match &self.map {
+            Some(map) => map.range(0, bytes).cast(),
+            None if bytes == 0 => NonNull::dangling(),
+            None => panic!("R4: {bytes} bytes are not mapped"),
+        }
+    }
+}
+
+const BROKEN: &str = "a fence of this region failed, so what it holds cannot be relied on; drop it \
+                      and create another";

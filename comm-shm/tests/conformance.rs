@@ -1,0 +1,25 @@
+//! The contract of every backend, on this one.
+
+use std::process::ExitCode;
+
+use comm_conformance::{Failure, Model, Seat, Subject};
+use comm_shm::{ShmBackend, ShmConfig};
+
+struct Shm;
+
+impl Subject for Shm {
+    type Comm = ShmBackend;
+    const NAME: &'static str = "shm";
+    const MODEL: Model = Model::SHM;
+
+    fn open(seat: &Seat) -> Result<ShmBackend, Failure> {
+        let mut config = ShmConfig::new(seat.name(), seat.rank(), seat.size());
+        config.timeout = seat.timeout();
+        config.connect_timeout = seat.connect_timeout();
+        Ok(ShmBackend::attach(config)?)
+    }
+}
+
+fn main() -> ExitCode {
+    comm_conformance::main::<Shm>()
+}

@@ -1,0 +1,123 @@
+//! A case: a plain function that every rank runs, and which clauses it is about.
+
+use std::fmt;
+
+use crate::clause::Clause;
+use crate::model::{Model, Need, Ranks, Worlds};
+use crate::orders::Placement;
+use crate::run::Run;
+use crate::subject::Failure;
+
+/// Gives what a case says on one rank; a panic is a failure too.
+pub(crate) type Verdict = Result<(), Failure>;
+
+/// Describes one case.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) clauses: &'static [Clause],
+    needs: Vec<Need>,
+    from_world: usize,
+    rounds: usize,
+    deaths: bool,
+    body: Box<dyn Fn(&Run) -> Verdict + Send + Sync>,
+}
+
+impl Case {
+    /// Makes a case that every world runs.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        clauses: &'static [Clause],
+        body: impl Fn(&Run) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            clauses,
+            needs: Vec::new(),
+            from_world: 1,
+            rounds: 1,
+            deaths: false,
+            body: Box::new(body),
+        }
+    }
+
+    /// Makes the case start at worlds of `ranks`: it says nothing in smaller ones.
+    pub(crate) fn at_least(mut self, ranks: usize) -> Self {
+        self.from_world = ranks;
+        self
+    }
+
+    /// Makes the case depend on more than its clauses.
+    pub(crate) fn needs(mut self, need: Need) -> Self {
+        self.needs.push(need);
+        self
+    }
+
+    /// Makes the driver start the job several times, one after the other, under the same name.
+    pub(crate) fn rounds(mut self, rounds: usize) -> Self {
+        self.rounds = rounds;
+        self
+    }
+
+    /// Lets ranks die: the launcher does not end the others then.
+    pub(crate) fn deaths(mut self) -> Self {
+        self.deaths = true;
+        self
+    }
+
+    /// Tells whether ranks of this case die on purpose.
+    pub(crate) fn ranks_die(&self) -> bool {
+        self.deaths
+    }
+
+    /// Gives how many times the job is started.
+    pub(crate) fn round_count(&self) -> usize {
+        self.rounds
+    }
+
+    /// Tells why a backend of this model does not run the case, or nothing if it does.
+    pub(crate) fn left_out_by(&self, model: &Model) -> Option<&'static str> {
+        let clauses = self.clauses.iter().find_map(|&c| model.leaves_out(c));
+        let needs = || self.needs.iter().find_map(|&need| model.lacks(need));
+        let worlds = || {
+            let alone = model.worlds == Worlds::One && self.from_world > 1;
+            alone.then_some("there is one rank, always")
+        };
+        clauses.or_else(needs).or_else(worlds)
+    }
+
+    /// Gives the jobs to start for a backend of this model, among `worlds`.
+    pub(crate) fn jobs(&self, model: &Model, worlds: &[usize]) -> Vec<(usize, Placement)> {
+        let placements: &[Placement] = match model.ranks {
+            Ranks::Threads => &[Placement::Threads],
+            Ranks::Both if !self.needs.contains(&Need::Processes) => {
+                &[Placement::Processes, Placement::Threads]
+            }
+            Ranks::Both | Ranks::Processes => &[Placement::Processes],
+        };
+        let possible = |&world: &usize| {
+            world >= self.from_world && (model.worlds == Worlds::Any || world == 1)
+        };
+        let worlds = worlds.iter().copied().filter(possible);
+        worlds
+            .flat_map(|world| placements.iter().map(move |&placement| (world, placement)))
+            // One thread of a process is one process.
+            .filter(|&(world, placement)| {
+                world > 1 || placement == Placement::Processes || model.ranks == Ranks::Threads
+            })
+            .collect()
+    }
+
+    /// Runs the case on this rank.
+    pub(crate) fn run(&self, run: &Run) -> Verdict {
+        (self.body)(run)
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .field("clauses", &self.clauses)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! The driver role: plans the jobs, runs each one, and says what came of it.
+
+mod job;
+mod judge;
+mod leftovers;
+mod options;
+mod table;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::case::Case;
+use crate::model::Model;
+use crate::orders::Placement;
+use crate::subject::Subject;
+pub(crate) use job::Job;
+pub(crate) use options::Options;
+
+/// The worlds that a backend is tested in.
+const WORLDS: [usize; 5] = [1, 2, 3, 4, 8];
+
+/// Runs the suite as tests, or as a table.
+pub(crate) fn main<S: Subject>(cases: Vec<Case>) -> ExitCode {
+    let (options, rest) = match Options::parse(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(reason) => return usage(&reason),
+    };
+    if let Some(pinned) = Model::of(S::NAME)
+        && pinned != S::MODEL
+    {
+        return usage(&format!(
+            "the model of '{}' is fixed by the contract: {pinned:?}",
+            S::NAME
+        ));
+    }
+    let plan = match Plan::new::<S>(cases, &options) {
+        Ok(plan) => plan,
+        Err(reason) => return usage(&reason),
+    };
+    if options.table {
+        return table::run(S::NAME, &plan);
+    }
+    mimic(&plan, rest)
+}
+
+/// Says what is wrong with the arguments or the orders.
+pub(crate) fn usage(reason: &str) -> ExitCode {
+    // Without a standard error stream there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "error: {reason}");
+    ExitCode::from(2)
+}
+
+/// Lists what to run, and what is not promised.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) left_out: Vec<(Arc<Case>, &'static str)>,
+}
+
+impl Plan {
+    /// Plans the jobs of a backend.
+    pub(crate) fn new<S: Subject>(cases: Vec<Case>, options: &Options) -> Result<Self, String> {
+        let mut plan = Self {
+            jobs: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let worlds = if options.worlds.is_empty() {
+            &WORLDS
+        } else {
+            options.worlds.as_slice()
+        };
+        let pattern = options.case.as_deref().unwrap_or("");
+        let mut found = false;
+        for case in cases.into_iter().map(Arc::new) {
+            if !case.name.contains(pattern) {
+                continue;
+            }
+            found = true;
+            if let Some(reason) = case.left_out_by(&S::MODEL) {
+                plan.left_out.push((case, reason));
+                continue;
+            }
+            for (world, placement) in case.jobs(&S::MODEL, worlds) {
+                plan.jobs
+                    .push(Job::new::<S>(Arc::clone(&case), world, placement, options));
+            }
+        }
+        if !found {
+            return Err(format!("no case has '{pattern}' in its name"));
+        }
+        if plan.jobs.is_empty() && !options.worlds.is_empty() {
+            return Err(format!(
+                "nothing to run in worlds of {:?} ranks: the backend or the cases have none of them",
+                options.worlds
+            ));
+        }
+        Ok(plan)
+    }
+}
+
+/// Runs the plan as tests that cargo and nextest understand.
+fn mimic(plan: &Plan, arguments: Vec<OsString>) -> ExitCode {
+    let program = OsString::from("conformance");
+    let mut arguments = Arguments::from_iter(std::iter::once(program).chain(arguments));
+    // Each job has as many ranks as it needs cores already, and some are about time.
+    arguments.test_threads.get_or_insert(1);
+    let run = plan.jobs.iter().cloned().map(|job| {
+        let clauses = job.clauses();
+        Trial::test(job.name(), move || {
+            job.run().map(drop).map_err(Failed::from)
+        })
+        .with_kind(clauses)
+    });
+    let left_out = plan.left_out.iter().map(|(case, reason)| {
+        let name = format!("{} ({reason})", case.name);
+        Trial::test(name, move || Err(Failed::from("not promised")))
+            .with_kind("not promised")
+            .with_ignored_flag(true)
+    });
+    libtest_mimic::run(&arguments, run.chain(left_out).collect()).exit_code()
+}
+
+impl Placement {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Processes => "",
+            Self::Threads => "-threads",
+        }
+    }
+}

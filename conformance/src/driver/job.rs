@@ -1,0 +1,178 @@
+//! One job: a case in a world, started as real processes and judged.
+
+use std::fmt::Write;
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use comm_run::{Line, OnFailure};
+
+use super::judge::{self, Evidence};
+use super::leftovers;
+use super::options::Options;
+use crate::case::Case;
+use crate::model::{Checks, Model};
+use crate::orders::{Orders, Placement};
+use crate::report::Account;
+use crate::subject::Subject;
+
+/// How many random programs a job runs unless told otherwise.
+const PROGRAMS: usize = 20;
+
+/// Describes one job.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) case: Arc<Case>,
+    pub(crate) world: usize,
+    pub(crate) placement: Placement,
+    subject: &'static str,
+    model: Model,
+    limit: Duration,
+    programs: usize,
+    seed: u64,
+}
+
+impl Job {
+    pub(crate) fn new<S: Subject>(
+        case: Arc<Case>,
+        world: usize,
+        placement: Placement,
+        options: &Options,
+    ) -> Self {
+        let programs = options.programs.unwrap_or(PROGRAMS);
+        // A second per thousand programs and rank on top is more than enough for any backend.
+        let more = u32::try_from(programs / 100).unwrap_or(u32::MAX);
+        Self {
+            case,
+            world,
+            placement,
+            subject: S::NAME,
+            model: S::MODEL,
+            limit: S::LIMIT.saturating_add(Duration::from_secs(1).saturating_mul(more)),
+            programs,
+            seed: options.seed.unwrap_or(1),
+        }
+    }
+
+    /// Gives the name of the test: case, world and, for threads, placement.
+    pub(crate) fn name(&self) -> String {
+        let (case, world) = (&self.case.name, self.world);
+        format!("{case}/{world}{}", self.placement.suffix())
+    }
+
+    /// Gives the clauses in one word.
+    pub(crate) fn clauses(&self) -> String {
+        let names: Vec<String> = self.case.clauses.iter().map(ToString::to_string).collect();
+        names.join(" ")
+    }
+
+    /// Runs the job and gives the time it took, or all that went wrong.
+    pub(crate) fn run(&self) -> Result<Duration, String> {
+        let start = Instant::now();
+        let place =
+            Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
+        for round in 0..self.case.round_count() {
+            self.round(&place, round)?;
+        }
+        Ok(start.elapsed())
+    }
+
+    fn round(&self, place: &Place, round: usize) -> Result<(), String> {
+        let processes = match self.placement {
+            Placement::Processes => self.world,
+            Placement::Threads => 1,
+        };
+        let orders = |rank| Orders {
+            subject: self.subject.to_owned(),
+            case: self.case.name.clone(),
+            rank: (self.placement == Placement::Processes).then_some(rank),
+            size: self.world,
+            name: place.name.clone(),
+            dir: place.dir.clone(),
+            round,
+            limit: self.limit,
+            programs: self.programs,
+            seed: self.seed,
+        };
+        fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
+        let program = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
+        let output = Arc::new(Mutex::new(String::new()));
+        let shown = Arc::clone(&output);
+        let mut job = comm_run::Job::new(program, processes)
+            .timeout(self.limit + Duration::from_secs(5))
+            .on_failure(if self.case.ranks_die() {
+                OnFailure::LetOthersFinish
+            } else {
+                OnFailure::EndOthers
+            })
+            .sink(move |line: Line<'_>| {
+                let text = String::from_utf8_lossy(line.bytes);
+                let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                writeln!(shown, "[{}] {text}", line.rank).map_err(io::Error::other)
+            });
+        if self.model.checks == Checks::OnRequest {
+            job = job.env("COBRE_COMM_CHECK", "1");
+        }
+        for rank in 0..processes {
+            for (key, value) in orders(rank).variables() {
+                job = job.rank_env(rank, key, value);
+            }
+        }
+        let outcome = job
+            .run()
+            .map_err(|e| format!("the job did not start: {e}"))?;
+        let evidence = Evidence {
+            world: self.world,
+            placement: self.placement,
+            name: &place.name,
+            accounts: (0..self.world)
+                .map(|rank| account(&orders(0).report(rank)))
+                .collect(),
+            exits: outcome.ranks.iter().map(|rank| rank.exit).collect(),
+            timed_out: outcome.timed_out,
+        };
+        let mut problems = judge::judge(&evidence);
+        problems.extend(leftovers::find(&place.name));
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        if !output.is_empty() {
+            problems.push(format!("output:\n{output}"));
+        }
+        Err(problems.join("\n"))
+    }
+}
+
+fn account(path: &Path) -> Option<Account> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| Account::parse(&text))
+}
+
+/// Holds the name and the directory of a job; dropped, the directory is gone.
+#[derive(Debug)]
+struct Place {
+    name: String,
+    dir: PathBuf,
+}
+
+impl Place {
+    fn create() -> io::Result<Self> {
+        let nonce = RandomState::new().build_hasher().finish();
+        let name = format!("conformance-{nonce:016x}");
+        let dir = std::env::temp_dir().join(&name);
+        fs::create_dir(&dir)?;
+        Ok(Self { name, dir })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What cannot be removed is in the system's directory for such things.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

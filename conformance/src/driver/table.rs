@@ -1,0 +1,108 @@
+//! The table: clause, case, world, time and result of every job, and what is not promised.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use super::Plan;
+use crate::clause::Clause;
+
+/// Counts the jobs of one clause.
+#[derive(Debug, Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    left_out: Option<&'static str>,
+}
+
+/// Runs the plan and prints it as it goes.
+pub(super) fn run(subject: &str, plan: &Plan) -> ExitCode {
+    match print(subject, plan, &mut io::stdout().lock()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(reason) => super::usage(&format!("cannot print the table: {reason}")),
+    }
+}
+
+fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> {
+    let cases = plan.jobs.iter().map(|job| &job.case.name);
+    let left_out = plan.left_out.iter().map(|(case, _)| &case.name);
+    let width = cases.chain(left_out).map(String::len).max().unwrap_or(0);
+    let mut tallies: BTreeMap<Clause, Tally> = BTreeMap::new();
+    let mut failures = Vec::new();
+    let start = Instant::now();
+
+    writeln!(out, "conformance of {subject}\n")?;
+    writeln!(
+        out,
+        "{:<12} {:<width$} {:<9} {:>9}  result",
+        "clause", "case", "world", "time"
+    )?;
+    for job in &plan.jobs {
+        let world = format!("{}{}", job.world, job.placement.suffix());
+        let (clauses, name) = (job.clauses(), &job.case.name);
+        write!(out, "{clauses:<12} {name:<width$} {world:<9} ")?;
+        out.flush()?;
+        let begin = Instant::now();
+        let result = job.run();
+        let time = begin.elapsed().as_secs_f64();
+        let mark = if result.is_ok() { "pass" } else { "FAIL" };
+        writeln!(out, "{time:>7.3} s  {mark}")?;
+        for &clause in job.case.clauses {
+            let tally = tallies.entry(clause).or_default();
+            match &result {
+                Ok(_) => tally.passed += 1,
+                Err(_) => tally.failed += 1,
+            }
+        }
+        if let Err(reason) = result {
+            failures.push((job.name(), reason));
+        }
+    }
+    for (case, reason) in &plan.left_out {
+        let names: Vec<String> = case.clauses.iter().map(ToString::to_string).collect();
+        let (clauses, name) = (names.join(" "), &case.name);
+        writeln!(
+            out,
+            "{clauses:<12} {name:<width$} {:<9} {:>9}  not promised: {reason}",
+            "-", "-"
+        )?;
+        for &clause in case.clauses {
+            tallies.entry(clause).or_default().left_out = Some(reason);
+        }
+    }
+    summary(out, &tallies)?;
+    for (name, reason) in &failures {
+        writeln!(out, "\nFAIL {name}\n{reason}")?;
+    }
+    let (passed, failed) = (plan.jobs.len() - failures.len(), failures.len());
+    writeln!(
+        out,
+        "\n{subject}: {passed} passed, {failed} failed, {} cases not promised, {:.1} s",
+        plan.left_out.len(),
+        start.elapsed().as_secs_f64()
+    )?;
+    Ok(failed)
+}
+
+/// Says, clause by clause, what was shown.
+fn summary(out: &mut impl Write, tallies: &BTreeMap<Clause, Tally>) -> io::Result<()> {
+    writeln!(out)?;
+    for clause in Clause::ALL {
+        let text = match tallies.get(&clause) {
+            None => "no case was selected".to_owned(),
+            Some(Tally { failed, passed, .. }) if *failed > 0 => {
+                format!("BROKEN: {failed} of {} jobs failed", failed + passed)
+            }
+            Some(Tally {
+                passed: 0,
+                left_out: Some(reason),
+                ..
+            }) => format!("not promised: {reason}"),
+            Some(Tally { passed, .. }) => format!("kept: {passed} jobs passed"),
+        };
+        writeln!(out, "{clause:<4} {:<20} {text}", clause.title())?;
+    }
+    Ok(())
+}

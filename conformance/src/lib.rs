@@ -1,0 +1,76 @@
+//! One suite for every backend: the contract of `comm-api`, clause by clause.
+//!
+//! A backend joins with a [`Subject`] and a test of its own without harness, under 30 lines:
+//!
+//! ```no_run
+//! # use comm_conformance::{Failure, Model, Seat, Subject};
+//! # use comm_conformance::reference::Reference as MyBackend;
+//! # struct Mine;
+//! # impl Subject for Mine {
+//! #     type Comm = MyBackend;
+//! #     const NAME: &'static str = "mine";
+//! #     const MODEL: Model = Model::FULL;
+//! #     fn open(seat: &Seat) -> Result<MyBackend, Failure> {
+//! #         Ok(MyBackend::open(seat.name(), seat.rank(), seat.size(), seat.timeout())?)
+//! #     }
+//! # }
+//! fn main() -> std::process::ExitCode {
+//!     comm_conformance::main::<Mine>()
+//! }
+//! ```
+//!
+//! One binary, two roles. The driver starts itself again as the ranks of a job, real processes or
+//! threads of one, through [`comm_run`]; each (case, world) is a job and a test of its own. A rank
+//! runs the case and reports to the driver through a file of its own. A job passes when every
+//! process exits with 0, every rank has reported the rank and size it was told to have, and every
+//! rank has finished; ranks whose case is about dying announce how, and must leave that way.
+//!
+//! A backend cannot pick its cases. Its [`Model`] says what it promises; what it does not promise
+//! is listed as such, with the reason.
+//!
+//! Architecture invariant: this crate knows no backend but its own reference.
+
+mod board;
+mod case;
+mod clause;
+mod clock;
+mod driver;
+mod model;
+mod noise;
+mod orders;
+mod rank;
+mod report;
+mod run;
+mod subject;
+mod suite;
+
+#[doc(hidden)]
+pub mod reference;
+#[doc(hidden)]
+pub mod teeth;
+
+use std::process::ExitCode;
+
+pub use clause::Clause;
+pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Worlds};
+pub use subject::{Failure, Seat, Subject};
+
+/// Runs the suite on a backend: the `main` of its `tests/conformance.rs`.
+///
+/// Understands the arguments of `cargo test` and `cargo nextest`, and these:
+///
+/// | argument | |
+/// |---|---|
+/// | `--table` | prints a table of clauses, cases, worlds, times and results |
+/// | `--world N` | runs worlds of `N` ranks instead of 1, 2, 3, 4 and 8; may be repeated |
+/// | `--case PATTERN` | runs the cases whose name contains the pattern |
+/// | `--random N`, `--seed S` | runs `N` random programs, from seed `S` on |
+#[must_use]
+pub fn main<S: Subject>() -> ExitCode {
+    let cases = suite::cases::<S>();
+    match orders::Orders::from_env() {
+        Some(Ok(orders)) => rank::main(&cases, &orders),
+        Some(Err(reason)) => driver::usage(&reason),
+        None => driver::main::<S>(cases),
+    }
+}

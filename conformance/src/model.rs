@@ -1,0 +1,251 @@
+//! What a backend promises: the only way to leave a clause out.
+
+use std::time::Duration;
+
+use crate::clause::Clause;
+
+/// Declares what a backend promises.
+///
+/// A backend cannot pick its cases. Where its model does not promise what a case is about, the
+/// case is listed as "not promised", with the reason; everything else must pass. The models of
+/// the backends of this workspace are constants here, and a subject of such a name with another
+/// model is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Model {
+    /// How many ranks there can be.
+    pub worlds: Worlds,
+    /// What a rank can be.
+    pub ranks: Ranks,
+    /// What happens when a rank dies.
+    pub death: Death,
+    /// When mismatches and refusals are told to the other ranks.
+    pub checks: Checks,
+    /// Who may return from a collective before all have entered.
+    pub early: Early,
+    /// Whether regions are shared between the ranks of a node.
+    pub memory: Memory,
+    /// How many communicators one process may open.
+    pub opens: Opens,
+}
+
+/// Tells how many ranks there can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worlds {
+    /// Any number.
+    Any,
+    /// One.
+    One,
+}
+
+/// Tells what a rank can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ranks {
+    /// A process.
+    Processes,
+    /// A thread of one process.
+    Threads,
+    /// Either.
+    Both,
+}
+
+/// Tells what happens when a rank dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Death {
+    /// The current or next call of every survivor fails, naming it.
+    Reported {
+        /// The time from the death to the error.
+        within: Duration,
+    },
+    /// The launcher ends the job.
+    EndsTheJob,
+}
+
+/// Tells when mismatches and refusals are told to the other ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checks {
+    /// Always.
+    Always,
+    /// With `COBRE_COMM_CHECK=1`, which the suite sets.
+    OnRequest,
+}
+
+/// Tells who may return from a collective before all have entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Early {
+    /// Nobody: every collective synchronises.
+    Nobody,
+    /// The root of a broadcast, and a rank with nothing to receive.
+    RootOrEmpty,
+}
+
+/// Tells whether regions are shared between the ranks of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// One copy per node; local rank 0 leads.
+    Shared,
+    /// One copy per rank; every rank leads a node of its own.
+    Heap,
+}
+
+/// Tells how many communicators one process may open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opens {
+    /// Any number, one after the other or at once.
+    Many,
+    /// One; others come from `split_local`.
+    Once,
+}
+
+/// Names what a case takes for granted beyond its clauses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Every collective synchronises, the root included.
+    Synchronising,
+    /// A process can open several communicators.
+    SeveralOpens,
+    /// Ranks that can be killed alone.
+    Processes,
+}
+
+impl Model {
+    /// Promises everything: what a new backend starts from.
+    pub const FULL: Self = Self {
+        worlds: Worlds::Any,
+        ranks: Ranks::Both,
+        death: Death::Reported {
+            within: Duration::from_millis(100),
+        },
+        checks: Checks::Always,
+        early: Early::Nobody,
+        memory: Memory::Shared,
+        opens: Opens::Many,
+    };
+
+    /// The model of `comm-local`.
+    pub const LOCAL: Self = Self {
+        worlds: Worlds::One,
+        memory: Memory::Heap,
+        ranks: Ranks::Processes,
+        ..Self::FULL
+    };
+
+    /// The model of `comm-shm`.
+    pub const SHM: Self = Self::FULL;
+
+    /// The model of `comm-tcp`.
+    pub const TCP: Self = Self {
+        memory: Memory::Heap,
+        ..Self::FULL
+    };
+
+    /// The model of `comm-mpi`.
+    pub const MPI: Self = Self {
+        ranks: Ranks::Processes,
+        death: Death::EndsTheJob,
+        checks: Checks::OnRequest,
+        early: Early::RootOrEmpty,
+        opens: Opens::Once,
+        ..Self::FULL
+    };
+
+    /// The model of the communicator that the others are compared with.
+    #[doc(hidden)]
+    pub const REFERENCE: Self = Self {
+        ranks: Ranks::Threads,
+        ..Self::FULL
+    };
+
+    /// Gives the model that a backend of this workspace must declare.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        match name {
+            "local" => Some(Self::LOCAL),
+            "shm" => Some(Self::SHM),
+            "tcp" => Some(Self::TCP),
+            "mpi" => Some(Self::MPI),
+            "reference" => Some(Self::REFERENCE),
+            _ => None,
+        }
+    }
+
+    /// Tells why `clause` is not promised, or nothing if it is.
+    #[must_use]
+    pub fn leaves_out(&self, clause: Clause) -> Option<&'static str> {
+        match (clause, self.worlds, self.death) {
+            (Clause::C10 | Clause::C11, Worlds::One, _) => Some("there are no other ranks to tell"),
+            (Clause::C12 | Clause::C14, Worlds::One, _) => Some("there are no other ranks to lose"),
+            (Clause::C12 | Clause::C14, Worlds::Any, Death::EndsTheJob) => {
+                Some("the launcher ends the job of a rank that dies")
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells why `need` is not met, or nothing if it is.
+    pub(crate) fn lacks(&self, need: Need) -> Option<&'static str> {
+        match need {
+            Need::Synchronising if self.early == Early::RootOrEmpty => {
+                Some("a root, or a rank with nothing to receive, may return early")
+            }
+            Need::SeveralOpens if self.opens == Opens::Once => {
+                Some("a process opens one communicator")
+            }
+            Need::Processes if self.ranks == Ranks::Threads => {
+                Some("its ranks are threads and cannot be killed alone")
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives the bound on the time from a death to the error, where deaths are reported.
+    pub(crate) fn death_within(&self) -> Duration {
+        match self.death {
+            Death::Reported { within } => within,
+            Death::EndsTheJob => Duration::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the contract: which backend promises which clause.
+    #[test]
+    fn known_models_match_the_contract() {
+        use Clause::{C10, C11, C12, C14};
+        let table = [
+            ("local", Worlds::One, false, &[C10, C11, C12, C14][..]),
+            ("shm", Worlds::Any, true, &[]),
+            ("tcp", Worlds::Any, true, &[]),
+            ("mpi", Worlds::Any, false, &[C12, C14]),
+        ];
+        for (name, worlds, threads, left_out) in table {
+            let model = Model::of(name).unwrap();
+            assert_eq!(model.worlds, worlds, "{name}");
+            assert_eq!(model.ranks == Ranks::Both, threads, "{name}");
+            for clause in Clause::ALL {
+                let kept = model.leaves_out(clause).is_none();
+                assert_eq!(kept, !left_out.contains(&clause), "{name} {clause}");
+            }
+        }
+    }
+
+    #[test]
+    fn known_models_share_memory_where_the_contract_says() {
+        let heap = |name| Model::of(name).unwrap().memory == Memory::Heap;
+        assert_eq!(
+            ["local", "shm", "tcp", "mpi"].map(heap),
+            [true, false, true, false]
+        );
+    }
+
+    #[test]
+    fn checks_are_always_on_but_on_mpi() {
+        let always = |name| Model::of(name).unwrap().checks == Checks::Always;
+        assert_eq!(
+            ["local", "shm", "tcp", "mpi"].map(always),
+            [true, true, true, false]
+        );
+    }
+}

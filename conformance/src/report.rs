@@ -1,0 +1,163 @@
+//! What a rank tells the driver, in a file of its own that no program output can be mistaken for.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Tells how a rank is going to leave without finishing, because its case is about that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// The process is killed by this signal.
+    Signal(i32),
+    /// The process exits with this code.
+    Code(i32),
+    /// The rank panics, and unwinds.
+    Panic,
+}
+
+impl Leaving {
+    fn line(self) -> String {
+        match self {
+            Self::Signal(signal) => format!("leaving signal {signal}"),
+            Self::Code(code) => format!("leaving code {code}"),
+            Self::Panic => "leaving panic".to_owned(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_once(' ') {
+            Some(("signal", number)) => number.parse().ok().map(Self::Signal),
+            Some(("code", number)) => number.parse().ok().map(Self::Code),
+            _ => (text == "panic").then_some(Self::Panic),
+        }
+    }
+}
+
+/// Writes the report of one rank. Every line is in the file before the call returns.
+#[derive(Debug)]
+pub(crate) struct Report {
+    file: Mutex<File>,
+}
+
+impl Report {
+    /// Starts the report; a second rank with the same number cannot.
+    pub(crate) fn create(path: &Path, rank: usize, size: usize, name: &str) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)?;
+        let report = Self {
+            file: Mutex::new(file),
+        };
+        report.line(&format!("rank {rank} of {size} in {name}"));
+        Ok(report)
+    }
+
+    /// Says what the communicator says about itself.
+    pub(crate) fn opened(&self, rank: usize, size: usize) {
+        self.line(&format!("opened {rank} {size}"));
+    }
+
+    /// Says that this rank is going to leave without finishing.
+    pub(crate) fn leaving(&self, how: Leaving) {
+        self.line(&how.line());
+    }
+
+    /// Says that the case failed here.
+    pub(crate) fn failed(&self, message: &str) {
+        self.line(&format!("failed {}", message.escape_debug()));
+    }
+
+    /// Says something a reader of the table wants to know.
+    pub(crate) fn note(&self, message: &str) {
+        self.line(&format!("note {}", message.escape_debug()));
+    }
+
+    /// Says that this rank panicked as it had announced.
+    pub(crate) fn panicked(&self) {
+        self.line("panicked");
+    }
+
+    /// Says that the case is through.
+    pub(crate) fn finished(&self) {
+        self.line("finished");
+    }
+
+    fn line(&self, text: &str) {
+        let mut file = self
+            .file
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // A line that is not written is a rank that has not reported, which fails the case.
+        let _ = file.write_all(format!("{text}\n").as_bytes());
+    }
+}
+
+/// Holds what a rank has reported.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) greeting: String,
+    pub(crate) opened: Vec<(usize, usize)>,
+    pub(crate) leaving: Option<Leaving>,
+    pub(crate) failed: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) panicked: bool,
+    pub(crate) finished: bool,
+}
+
+impl Account {
+    /// Reads a report.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut account = Self::default();
+        for line in text.lines() {
+            match line.split_once(' ') {
+                Some(("rank", _)) if account.greeting.is_empty() => {
+                    account.greeting = line.to_owned()
+                }
+                Some(("opened", pair)) => account.opened.extend(parse_pair(pair)),
+                Some(("leaving", how)) => account.leaving = Leaving::parse(how),
+                Some(("failed", message)) => account.failed.push(message.to_owned()),
+                Some(("note", message)) => account.notes.push(message.to_owned()),
+                _ if line == "panicked" => account.panicked = true,
+                _ if line == "finished" => account.finished = true,
+                _ => account.failed.push(format!("an unreadable report: {line}")),
+            }
+        }
+        account
+    }
+}
+
+fn parse_pair(text: &str) -> Option<(usize, usize)> {
+    let (rank, size) = text.split_once(' ')?;
+    Some((rank.parse().ok()?, size.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_back() {
+        let text = "rank 1 of 2 in x\nopened 1 2\nleaving signal 9\nfailed a\\nb\nfinished\n";
+        let account = Account::parse(text);
+        assert_eq!(account.greeting, "rank 1 of 2 in x");
+        assert_eq!(account.opened, [(1, 2)]);
+        assert_eq!(account.leaving, Some(Leaving::Signal(9)));
+        assert_eq!(account.failed, ["a\\nb"]);
+        assert!(account.finished && !account.panicked);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_failure() {
+        assert_eq!(Account::parse("finishe").failed.len(), 1);
+    }
+
+    #[test]
+    fn leavings_read_back() {
+        for how in [Leaving::Signal(9), Leaving::Code(0), Leaving::Panic] {
+            let account = Account::parse(&how.line());
+            assert_eq!(account.leaving, Some(how));
+        }
+    }
+}

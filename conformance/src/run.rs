@@ -1,0 +1,171 @@
+//! What a case holds on one rank: its seat, the notice board, and the report to the driver.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use comm_api::Communicator;
+
+use crate::board::Board;
+use crate::orders::{Orders, Placement};
+use crate::report::{Leaving, Report};
+use crate::subject::{Failure, Seat, Subject};
+
+/// Runs a case on one rank.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) orders: Orders,
+    pub(crate) rank: usize,
+    pub(crate) report: Report,
+    board: Board,
+    position: Arc<Position>,
+    expected: Mutex<Option<Leaving>>,
+}
+
+/// Says where a rank stands, for the message of a watchdog.
+#[derive(Debug, Default)]
+pub(crate) struct Position(Mutex<String>);
+
+impl Position {
+    pub(crate) fn set(&self, place: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+
+    pub(crate) fn get(&self) -> String {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Run {
+    /// Takes the place of `rank`; fails if another process has taken it.
+    pub(crate) fn new(orders: Orders, rank: usize) -> std::io::Result<Self> {
+        let report = Report::create(&orders.report(rank), rank, orders.size, &orders.name)?;
+        Ok(Self {
+            board: Board::new(orders.board()),
+            rank,
+            report,
+            position: Arc::default(),
+            expected: Mutex::new(None),
+            orders,
+        })
+    }
+
+    /// Gives the number of ranks.
+    pub(crate) fn size(&self) -> usize {
+        self.orders.size
+    }
+
+    /// Gives all ranks but this one.
+    pub(crate) fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let rank = self.rank;
+        (0..self.size()).filter(move |&other| other != rank)
+    }
+
+    /// Tells whether ranks are processes, which can be killed alone.
+    pub(crate) fn processes(&self) -> bool {
+        self.orders.placement() == Placement::Processes
+    }
+
+    /// Gives the seat of this rank in the communicator `tag`; its timeout is short of the
+    /// watchdog's, so that a hang shows as the backend's own error where it has one.
+    pub(crate) fn seat(&self, tag: &str) -> Seat {
+        let name = if tag.is_empty() {
+            self.orders.name.clone()
+        } else {
+            format!("{}-{tag}", self.orders.name)
+        };
+        Seat {
+            rank: self.rank,
+            size: self.size(),
+            name,
+            timeout: Some(self.orders.limit / 2),
+            connect_timeout: self.orders.limit / 2,
+            board: self.board.clone(),
+        }
+    }
+
+    /// Opens the communicator of this job.
+    pub(crate) fn open<S: Subject>(&self) -> Result<S::Comm, Failure> {
+        self.open_seat::<S>(&self.seat(""))
+    }
+
+    /// Opens a communicator and reports what it says about itself.
+    pub(crate) fn open_seat<S: Subject>(&self, seat: &Seat) -> Result<S::Comm, Failure> {
+        self.at(format_args!("opening {}", seat.name()));
+        let comm = S::open(seat)?;
+        let told = (comm.rank(), comm.size());
+        self.report.opened(told.0, told.1);
+        if told != (self.rank, self.size()) {
+            let (rank, size) = (self.rank, self.size());
+            let message = format!(
+                "opened as rank {} of {}, told to be rank {rank} of {size}",
+                told.0, told.1
+            );
+            return Err(message.into());
+        }
+        self.at(format_args!("opened {}", seat.name()));
+        Ok(comm)
+    }
+
+    /// Notes where this rank stands.
+    pub(crate) fn at(&self, place: fmt::Arguments<'_>) {
+        self.position.set(place.to_string());
+    }
+
+    /// Gives the place for watchdogs to look at.
+    pub(crate) fn position(&self) -> Arc<Position> {
+        Arc::clone(&self.position)
+    }
+
+    /// Announces that this rank leaves without finishing.
+    pub(crate) fn leaving(&self, how: Leaving) {
+        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+        self.report.leaving(how);
+    }
+
+    /// Tells what was announced.
+    pub(crate) fn announced(&self) -> Option<Leaving> {
+        *self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Posts a notice of this rank for all others.
+    pub(crate) fn post(&self, key: &str, value: &str) -> Result<(), Failure> {
+        Ok(self.board.post(&format!("{key}-{}", self.rank), value)?)
+    }
+
+    /// Reads a notice of `rank`, if it is there.
+    pub(crate) fn posted(&self, rank: usize, key: &str) -> Option<String> {
+        self.board.read(&format!("{key}-{rank}"))
+    }
+
+    /// Waits for a notice of `rank`.
+    pub(crate) fn wait(&self, rank: usize, key: &str) -> Result<String, Failure> {
+        self.at(format_args!("waiting for '{key}' of rank {rank}"));
+        let limit = self.orders.limit / 2;
+        Ok(self.board.wait(&format!("{key}-{rank}"), limit)?)
+    }
+
+    /// Waits for the same notice of all `ranks`.
+    pub(crate) fn wait_all(
+        &self,
+        ranks: impl IntoIterator<Item = usize>,
+        key: &str,
+    ) -> Result<(), Failure> {
+        for rank in ranks {
+            self.wait(rank, key)?;
+        }
+        Ok(())
+    }
+
+    /// Spends time on purpose, so that this rank comes late.
+    pub(crate) fn dawdle(&self, time: Duration) {
+        self.at(format_args!("coming late on purpose"));
+        let start = Instant::now();
+        while let Some(rest) = time.checked_sub(start.elapsed()) {
+            std::thread::sleep(rest);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! How a backend joins: a type, a name, a model, and how to open a seat.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use comm_api::{Communicator, SharedMemoryProvider};
+
+use crate::board::Board;
+use crate::model::Model;
+
+/// Says what went wrong while a seat was opened or a case ran.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+/// Joins a backend to the suite.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+/// use comm_conformance::{Failure, Model, Seat, Subject};
+/// # use comm_conformance::reference::Reference as MyBackend;
+///
+/// struct Mine;
+///
+/// impl Subject for Mine {
+///     type Comm = MyBackend;
+///     const NAME: &'static str = "mine";
+///     const MODEL: Model = Model::FULL;
+///
+///     fn open(seat: &Seat) -> Result<MyBackend, Failure> {
+///         # return Ok(MyBackend::open(seat.name(), seat.rank(), seat.size(), seat.timeout())?);
+///         # #[cfg(any())]
+///         MyBackend::join(seat.name(), seat.rank(), seat.size(), seat.timeout())
+///     }
+/// }
+///
+/// fn main() -> ExitCode {
+///     comm_conformance::main::<Mine>()
+/// }
+/// ```
+pub trait Subject: 'static {
+    /// The communicator under test.
+    type Comm: Communicator + SharedMemoryProvider + 'static;
+
+    /// The name in the tables, and of the backend in `cargo xtask conformance --backend`.
+    const NAME: &'static str;
+
+    /// What the backend promises.
+    const MODEL: Model;
+
+    /// How long one case may take; a rank that takes longer says where it stands and is ended.
+    const LIMIT: Duration = Duration::from_mins(1);
+
+    /// Opens the communicator of one seat.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the backend says; the case fails with it.
+    fn open(seat: &Seat) -> Result<Self::Comm, Failure>;
+}
+
+/// Describes the place of one rank in one communicator.
+///
+/// A case may open several communicators: each has a name of its own, the same on all its ranks.
+#[derive(Debug, Clone)]
+pub struct Seat {
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) name: String,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) board: Board,
+}
+
+impl Seat {
+    /// Gives the rank to take.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Gives the number of ranks.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Gives the name of the communicator: letters, digits and dashes, unique on this machine.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Gives how long a collective may wait for a rank that is alive; `None` is for ever.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// Gives how long the ranks may take to find each other.
+    #[must_use]
+    pub fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// Tells the other ranks of this communicator something they need to find each other, such as
+    /// the port that rank 0 was given.
+    ///
+    /// # Errors
+    ///
+    /// If the directory of the job cannot be written.
+    pub fn publish(&self, key: &str, value: &str) -> io::Result<()> {
+        self.board.post(&format!("seat-{}-{key}", self.name), value)
+    }
+
+    /// Waits for what a rank of this communicator has published.
+    ///
+    /// # Errors
+    ///
+    /// If nobody publishes it within [`connect_timeout`](Self::connect_timeout).
+    pub fn lookup(&self, key: &str) -> io::Result<String> {
+        self.board
+            .wait(&format!("seat-{}-{key}", self.name), self.connect_timeout)
+    }
+
+    /// Sets the timeout: cases about absent ranks do not wait for a minute.
+    #[must_use]
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+}

@@ -1,0 +1,109 @@
+//! The cases, clause by clause. Each is a plain function that every rank runs.
+
+mod allgatherv;
+mod allreduce;
+mod barrier;
+mod broadcast;
+mod determinism;
+mod elements;
+mod faults;
+mod identity;
+mod mismatch;
+mod refusals;
+mod regions;
+mod sequences;
+
+use std::time::Duration;
+
+use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider};
+
+use crate::case::{Case, Verdict};
+use crate::model::Opens;
+use crate::run::Run;
+use crate::subject::{Failure, Subject};
+
+/// Lists all cases for a backend.
+pub(crate) fn cases<S: Subject>() -> Vec<Case> {
+    [
+        identity::cases::<S>(),
+        barrier::cases::<S>(),
+        broadcast::cases::<S>(),
+        allreduce::cases::<S>(),
+        allgatherv::cases::<S>(),
+        sequences::cases::<S>(),
+        determinism::cases::<S>(),
+        regions::cases::<S>(),
+        refusals::cases::<S>(),
+        mismatch::cases::<S>(),
+        faults::cases::<S>(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Lets each rank in turn come late to `call`: nobody may return before it came.
+///
+/// The late rank says so on the notice board just before it calls; whoever returns looks there.
+fn nobody_leaves_early(
+    run: &Run,
+    what: &str,
+    mut call: impl FnMut(usize) -> Result<(), CommError>,
+) -> Verdict {
+    for late in 0..run.size() {
+        let key = format!("{what}-{late}");
+        if run.rank == late {
+            run.dawdle(Duration::from_millis(15));
+            run.post(&key, "")?;
+        }
+        run.at(format_args!("{what}, rank {late} comes late"));
+        call(late)?;
+        assert!(
+            run.posted(late, &key).is_some(),
+            "{what}: returned before rank {late} had entered"
+        );
+    }
+    Ok(())
+}
+
+/// Gives a communicator that may be broken: `comm` stays as it is.
+fn spare<S: Subject>(
+    run: &Run,
+    comm: &S::Comm,
+    tag: &str,
+) -> Result<Box<dyn Communicator>, Failure> {
+    if S::MODEL.opens == Opens::Many {
+        Ok(Box::new(run.open_seat::<S>(&run.seat(tag))?))
+    } else {
+        Ok(comm.split_local()?)
+    }
+}
+
+/// Gives kind and rank of a failure to complete a collective together.
+#[track_caller]
+fn kind_and_rank(
+    what: &str,
+    result: Result<(), CommError>,
+) -> (FailureKind, Option<usize>, String) {
+    match result {
+        Err(CommError::CollectiveFailed {
+            kind,
+            rank,
+            message,
+            ..
+        }) => (kind, rank, message),
+        Err(other) => panic!("{what}: expected a collective that failed, got: {other}"),
+        Ok(()) => panic!("{what}: expected an error, got Ok"),
+    }
+}
+
+/// Checks that collectives work and no data of an earlier call shows.
+fn still_works<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    run.at(format_args!("checking that the communicator still works"));
+    comm.barrier()?;
+    let mut ranks = vec![usize::MAX; comm.size()];
+    let displs: Vec<usize> = (0..comm.size()).collect();
+    comm.allgatherv(&[comm.rank()], &mut ranks, &vec![1; comm.size()], &displs)?;
+    assert_eq!(ranks, displs, "a gather after an error that is not fatal");
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Allgatherv: C2.
+
+use comm_api::{CommData, Communicator};
+
+use super::elements::{Cut, Line, Nothing, Triple};
+use super::nobody_leaves_early;
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::{C2, C7};
+use crate::model::Need;
+use crate::noise::{Noise, input, same};
+use crate::run::Run;
+use crate::subject::Subject;
+
+pub(super) fn cases<S: Subject>() -> Vec<Case> {
+    vec![
+        Case::new("allgatherv::uneven_blocks", &[C2], |run| {
+            let comm = run.open::<S>()?;
+            layouts::<u8, _>(run, &comm, 40)?;
+            layouts::<f64, _>(run, &comm, 40)
+        }),
+        Case::new("allgatherv::every_element", &[C2], |run| {
+            let comm = run.open::<S>()?;
+            layouts::<u16, _>(run, &comm, 10)?;
+            layouts::<Cut, _>(run, &comm, 10)?;
+            layouts::<Triple, _>(run, &comm, 10)?;
+            layouts::<Nothing, _>(run, &comm, 10)?;
+            layouts::<Line, _>(run, &comm, 10)
+        }),
+        Case::new("allgatherv::nothing_at_all", &[C2], |run| {
+            let comm = run.open::<S>()?;
+            gather::<u64, _>(run, &comm, &Layout::new(0, run, |_| 0, 0))?;
+            gather::<u64, _>(run, &comm, &Layout::new(1, run, |_| 0, 5))
+        }),
+        Case::new("allgatherv::one_rank_has_all", &[C2], |run| {
+            let comm = run.open::<S>()?;
+            for owner in 0..run.size() {
+                let count = |rank| if rank == owner { 9_001 } else { 0 };
+                gather::<f32, _>(run, &comm, &Layout::new(owner, run, count, 3))?;
+            }
+            Ok(())
+        }),
+        Case::new("allgatherv::large_blocks", &[C2, C7], |run| {
+            let comm = run.open::<S>()?;
+            let count = |rank| 400_000 / run.size() + 17 * rank;
+            gather::<f64, _>(run, &comm, &Layout::new(3, run, count, 2))?;
+            let lopsided = |rank| {
+                if rank == run.size() / 2 {
+                    2_000_001
+                } else {
+                    rank
+                }
+            };
+            gather::<u8, _>(run, &comm, &Layout::new(4, run, lopsided, 1))
+        }),
+        Case::new("allgatherv::nobody_leaves_early", &[C2], |run| {
+            let comm = run.open::<S>()?;
+            let (ones, displs) = (vec![1; run.size()], (0..run.size()).collect::<Vec<_>>());
+            let mut recv = vec![0; run.size()];
+            nobody_leaves_early(run, "small", |_| {
+                comm.allgatherv(&[run.rank], &mut recv, &ones, &displs)
+            })?;
+            let len = 300_000 / run.size();
+            let (counts, displs) = (
+                vec![len; run.size()],
+                (0..run.size()).map(|rank| rank * len).collect::<Vec<_>>(),
+            );
+            let (send, mut recv) = (vec![0_u64; len], vec![0; len * run.size()]);
+            nobody_leaves_early(run, "large", |_| {
+                comm.allgatherv(&send, &mut recv, &counts, &displs)
+            })
+        }),
+        Case::new("allgatherv::the_empty_synchronise_too", &[C2], |run| {
+            let comm = run.open::<S>()?;
+            let zeros = vec![0; run.size()];
+            nobody_leaves_early(run, "empty", |_| {
+                comm.allgatherv::<u64>(&[], &mut [], &zeros, &zeros)
+            })
+        })
+        .needs(Need::Synchronising),
+    ]
+}
+
+/// Places blocks: counts agree between the ranks, displacements are this rank's own.
+struct Layout {
+    round: usize,
+    counts: Vec<usize>,
+    displs: Vec<usize>,
+    len: usize,
+}
+
+impl Layout {
+    /// Shuffles the blocks, in an order of this rank's own, with up to `gap` elements between.
+    fn new(round: usize, run: &Run, count: impl Fn(usize) -> usize, gap: usize) -> Self {
+        let counts: Vec<usize> = (0..run.size()).map(count).collect();
+        let mut noise = Noise::new(11, &[round, run.rank]);
+        let mut order: Vec<usize> = (0..run.size()).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, noise.below(at + 1));
+        }
+        let mut displs = vec![0; run.size()];
+        let mut end = 0;
+        for rank in order {
+            end += noise.below(gap + 1);
+            displs[rank] = end;
+            end += counts[rank];
+        }
+        let len = end + noise.below(gap + 1);
+        Self {
+            round,
+            counts,
+            displs,
+            len,
+        }
+    }
+}
+
+fn layouts<T: CommData, C: Communicator>(run: &Run, comm: &C, rounds: usize) -> Verdict {
+    for round in 0..rounds {
+        let scale = [1, 3, 20, 700][round % 4];
+        let count = |rank| Noise::new(13, &[round, rank]).below(scale + 1);
+        gather::<T, C>(run, comm, &Layout::new(round, run, count, round % 4))?;
+    }
+    Ok(())
+}
+
+/// Gathers, and compares all of `recv`: the blocks, and the gaps, which stay as they were.
+fn gather<T: CommData, C: Communicator>(run: &Run, comm: &C, layout: &Layout) -> Verdict {
+    let Layout {
+        round,
+        counts,
+        displs,
+        len,
+    } = layout;
+    let what = format!(
+        "allgatherv {round} of {counts:?} x {} bytes at {displs:?}",
+        size_of::<T>()
+    );
+    run.at(format_args!("{what}"));
+    let send = input::<T>(*round, run.rank, counts[run.rank]);
+    let mut recv = input::<T>(*round, usize::MAX, *len);
+    let mut expected = recv.clone();
+    for rank in 0..run.size() {
+        let block = input::<T>(*round, rank, counts[rank]);
+        expected[displs[rank]..displs[rank] + counts[rank]].copy_from_slice(&block);
+    }
+    comm.allgatherv(&send, &mut recv, counts, displs)?;
+    same(&what, &recv, &expected);
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Allreduce: C3, compared bit by bit with a fold written down here once more.
+
+mod naive;
+
+use comm_api::{Communicator, ReduceOp};
+
+use super::nobody_leaves_early;
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::{C3, C7};
+use crate::model::Need;
+use crate::noise::same;
+use crate::run::Run;
+use crate::subject::Subject;
+use naive::Naive;
+
+/// Lengths around small payloads and vector widths, and one that is cut into pieces.
+const LENGTHS: [usize; 7] = [1, 2, 3, 15, 17, 1025, 9_001];
+
+pub(super) fn cases<S: Subject>() -> Vec<Case> {
+    vec![
+        Case::new("allreduce::integers", &[C3], |run| {
+            integers(run, &run.open::<S>()?)
+        }),
+        Case::new("allreduce::floats", &[C3], |run| {
+            floats(run, &run.open::<S>()?)
+        }),
+        Case::new("allreduce::the_order_of_the_fold", &[C3], |run| {
+            the_order_of_the_fold(run, &run.open::<S>()?)
+        }),
+        Case::new("allreduce::nan_and_signed_zero", &[C3], |run| {
+            let comm = run.open::<S>()?;
+            nan_and_signed_zero::<f32, _>(run, &comm)?;
+            nan_and_signed_zero::<f64, _>(run, &comm)
+        }),
+        Case::new("allreduce::large", &[C3, C7], |run| {
+            let comm = run.open::<S>()?;
+            fold::<f64, _>(run, &comm, ReduceOp::Sum, 400_003)?;
+            fold::<u8, _>(run, &comm, ReduceOp::Max, 3_000_001)
+        }),
+        Case::new("allreduce::nobody_leaves_early", &[C3], |run| {
+            let comm = run.open::<S>()?;
+            nobody_leaves_early(run, "small", |_| {
+                comm.allreduce(&[1.0], &mut [0.0], ReduceOp::Sum)
+            })?;
+            let (send, mut recv) = (vec![1_u64; 150_000], vec![0; 150_000]);
+            nobody_leaves_early(run, "large", |_| {
+                comm.allreduce(&send, &mut recv, ReduceOp::Max)
+            })
+        })
+        .needs(Need::Synchronising),
+    ]
+}
+
+fn integers<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    every_op::<i8, C>(run, comm)?;
+    every_op::<i16, C>(run, comm)?;
+    every_op::<i32, C>(run, comm)?;
+    every_op::<i64, C>(run, comm)?;
+    every_op::<isize, C>(run, comm)?;
+    every_op::<u8, C>(run, comm)?;
+    every_op::<u16, C>(run, comm)?;
+    every_op::<u32, C>(run, comm)?;
+    every_op::<u64, C>(run, comm)?;
+    every_op::<usize, C>(run, comm)
+}
+
+fn floats<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    every_op::<f32, C>(run, comm)?;
+    every_op::<f64, C>(run, comm)
+}
+
+fn every_op<T: Naive, C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    for op in ReduceOp::ALL {
+        if op.supports(T::SCALAR) {
+            for len in LENGTHS {
+                fold::<T, C>(run, comm, op, len)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fold<T: Naive, C: Communicator>(run: &Run, comm: &C, op: ReduceOp, len: usize) -> Verdict {
+    let inputs = |rank| T::inputs(rank, len);
+    let what = format!("allreduce of {len} {} by {op}", T::SCALAR);
+    run.at(format_args!("{what}"));
+    let mut recv = T::inputs(usize::MAX, len);
+    comm.allreduce(&inputs(run.rank), &mut recv, op)?;
+    let all: Vec<Vec<T>> = (0..run.size()).map(inputs).collect();
+    same(&what, &recv, &T::fold(&all, op));
+    Ok(())
+}
+
+/// Sums that come out differently for every order but the one of the ranks.
+fn the_order_of_the_fold<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    run.at(format_args!("sums of large and small numbers"));
+    let shift = |rank: usize, by: usize| [1e300, 1.0, -1e300, 3.0, 1e-300][(rank + by) % 5];
+    let all: Vec<Vec<f64>> = (0..run.size())
+        .map(|rank| (0..5).map(|by| shift(rank, by)).collect())
+        .collect();
+    let mut recv = [0.0; 5];
+    comm.allreduce(&all[run.rank], &mut recv, ReduceOp::Sum)?;
+    same("sums", &recv, &f64::fold(&all, ReduceOp::Sum));
+    Ok(())
+}
+
+/// Every pair of special values meets, on every pair of neighbours.
+fn nan_and_signed_zero<T: Naive, C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    let special = T::SPECIAL;
+    let pairs = special.len() * special.len();
+    let value = |rank: usize, at: usize| {
+        let index = if rank.is_multiple_of(2) {
+            at
+        } else {
+            at / special.len()
+        };
+        special[index % special.len()]
+    };
+    let all: Vec<Vec<T>> = (0..run.size())
+        .map(|rank| (0..pairs).map(|at| value(rank, at)).collect())
+        .collect();
+    for op in [ReduceOp::Min, ReduceOp::Max, ReduceOp::Sum] {
+        let what = format!("{op} of special {}", T::SCALAR);
+        run.at(format_args!("{what}"));
+        let mut recv = vec![T::zeroed(); pairs];
+        comm.allreduce(&all[run.rank], &mut recv, op)?;
+        same(&what, &recv, &T::fold(&all, op));
+    }
+    Ok(())
+}

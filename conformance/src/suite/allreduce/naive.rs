@@ -1,0 +1,118 @@
+//! The fold once more, one element and one rank at a time, from the words of the contract alone.
+
+use comm_api::{Reduce, ReduceOp};
+
+use crate::noise::Noise;
+
+/// Folds one pair.
+pub(super) trait Naive: Reduce {
+    /// Values that are easily treated wrong.
+    const SPECIAL: &'static [Self];
+
+    /// Gives `op(a, b)`.
+    fn combine(op: ReduceOp, a: Self, b: Self) -> Self;
+
+    /// Makes a NaN the canonical one.
+    fn canonical(self) -> Self;
+
+    /// Gives what `rank` brings: special values, in an order of its own.
+    fn inputs(rank: usize, len: usize) -> Vec<Self>;
+
+    /// Folds from the left, in rank order; a NaN is made canonical once, if anything was folded.
+    fn fold(all: &[Vec<Self>], op: ReduceOp) -> Vec<Self>;
+}
+
+/// Adds the loops for one type, so that they are compiled in this crate, optimised, and not in
+/// every test that uses it.
+macro_rules! loops {
+    () => {
+        fn inputs(rank: usize, len: usize) -> Vec<Self> {
+            let mut noise = Noise::new(7, &[rank, len]);
+            (0..len).map(|_| noise.pick(Self::SPECIAL)).collect()
+        }
+
+        fn fold(all: &[Vec<Self>], op: ReduceOp) -> Vec<Self> {
+            (0..all[0].len())
+                .map(|at| {
+                    let mut ranks = all.iter().map(|data| data[at]);
+                    let first = ranks.next().unwrap_or_default();
+                    let result = ranks.fold(first, |acc, next| Self::combine(op, acc, next));
+                    if all.len() > 1 {
+                        result.canonical()
+                    } else {
+                        result
+                    }
+                })
+                .collect()
+        }
+    };
+}
+
+macro_rules! integers {
+    ($($t:ident),+) => {$(
+        impl Naive for $t {
+            const SPECIAL: &'static [Self] = &[
+                0, 1, 2, 3, $t::MAX, $t::MIN, $t::MAX - 1, $t::MIN + 1, $t::MAX / 2, $t::MAX / 3,
+                $t::MAX / 5, 100, 85, 42, 7,
+            ];
+
+            fn combine(op: ReduceOp, a: Self, b: Self) -> Self {
+                match op {
+                    ReduceOp::Sum => a.wrapping_add(b),
+                    ReduceOp::Min => if b < a { b } else { a },
+                    ReduceOp::Max => if b > a { b } else { a },
+                    ReduceOp::BitwiseOr => a | b,
+                    ReduceOp::BitwiseAnd => a & b,
+                }
+            }
+
+            fn canonical(self) -> Self {
+                self
+            }
+
+            loops!();
+        }
+    )+};
+}
+
+integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
+
+macro_rules! floats {
+    ($($t:ident: $huge:literal, $quiet:literal, $payload:literal, $signalling:literal, $negative:literal);+) => {$(
+        impl Naive for $t {
+            const SPECIAL: &'static [Self] = &[
+                0.0, -0.0, 1.0, -1.0, 0.1, 1.0 / 3.0, $huge, -$huge, $t::MAX, $t::MIN,
+                $t::INFINITY, $t::NEG_INFINITY, $t::MIN_POSITIVE, -$t::MIN_POSITIVE / 2.0,
+                $t::MIN_POSITIVE / 4.0, $t::EPSILON, $t::from_bits(1), $t::from_bits($quiet),
+                $t::from_bits($payload), $t::from_bits($signalling), $t::from_bits($negative),
+                3.5, -2.25, 1e7, -1e7, 12345.679, 0.3, 2.0, 1e-20, 7.0,
+            ];
+
+            #[expect(clippy::float_cmp, reason = "equal numbers differ in sign only: zeros")]
+            fn combine(op: ReduceOp, a: Self, b: Self) -> Self {
+                let nan = $t::from_bits($quiet);
+                match op {
+                    ReduceOp::Sum => a + b,
+                    _ if a.is_nan() || b.is_nan() => nan,
+                    ReduceOp::Min if a < b || (a == b && a.is_sign_negative()) => a,
+                    ReduceOp::Min => b,
+                    ReduceOp::Max if a > b || (a == b && a.is_sign_positive()) => a,
+                    ReduceOp::Max => b,
+                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd => unreachable!("{op} of floats"),
+                }
+            }
+
+            fn canonical(self) -> Self {
+                if self.is_nan() { $t::from_bits($quiet) } else { self }
+            }
+
+            loops!();
+        }
+    )+};
+}
+
+floats! {
+    f32: 1e30, 0x7fc0_0000, 0x7fc0_1234, 0x7f80_0001, 0xffc0_0001;
+    f64: 1e300, 0x7ff8_0000_0000_0000, 0x7ff8_0000_dead_beef, 0x7ff0_0000_0000_0001,
+        0xfff8_0000_0000_0001
+}

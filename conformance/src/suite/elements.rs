@@ -1,0 +1,34 @@
+//! The types that travel in cases: plain, derived, without size, and over-aligned.
+
+use comm_api::bytemuck::{Pod, Zeroable};
+
+/// Is what a program derives: 24 bytes, no power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+#[bytemuck(crate = "comm_api::bytemuck")]
+pub(super) struct Cut {
+    stage: u64,
+    intercept: f64,
+    slopes: [f32; 2],
+}
+
+/// Takes no bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+#[bytemuck(crate = "comm_api::bytemuck")]
+pub(super) struct Nothing;
+
+/// Has three bytes: neither a power of two nor aligned.
+pub(super) type Triple = [u8; 3];
+
+/// Takes one cache line, and must lie on one.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C, align(64))]
+#[bytemuck(crate = "comm_api::bytemuck")]
+pub(super) struct Line([u64; 8]);
+
+/// Is aligned to more than a page.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(8192))]
+#[bytemuck(crate = "comm_api::bytemuck")]
+pub(super) struct Pages([u64; 1024]);

@@ -1,0 +1,238 @@
+//! Mismatch: C10, and what a communicator says ever after, C13.
+
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
+
+use super::{kind_and_rank, spare, still_works};
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::{C10, C11, C12, C13};
+use crate::run::Run;
+use crate::subject::Subject;
+
+pub(super) fn cases<S: Subject>() -> Vec<Case> {
+    let mut cases: Vec<Case> = Odd::ALL
+        .into_iter()
+        .map(|odd| {
+            Case::new(
+                format!("mismatch::{}", odd.name()),
+                &[C10, C13],
+                move |run| all_are_told::<S>(run, odd),
+            )
+            .at_least(2)
+        })
+        .collect();
+    cases.extend([
+        Case::new("mismatch::a_refusal_wins", &[C10, C11], |run| {
+            a_refusal_wins(run, &run.open::<S>()?)
+        })
+        .at_least(3),
+        Case::new("mismatch::seen_at_the_timeout", &[C10, C12], |run| {
+            seen_at_the_timeout::<S>(run)
+        })
+        .at_least(3),
+        Case::new(
+            "mismatch::is_the_answer_to_every_later_call",
+            &[C13],
+            |run| is_the_answer_to_every_later_call(run, &run.open::<S>()?),
+        )
+        .at_least(2),
+    ]);
+    cases
+}
+
+/// Names what one rank does differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Odd {
+    Collective,
+    Element,
+    Scalar,
+    Operation,
+    Root,
+    BroadcastLength,
+    ReduceLength,
+    Counts,
+    LargeLength,
+}
+
+impl Odd {
+    const ALL: [Self; 9] = [
+        Self::Collective,
+        Self::Element,
+        Self::Scalar,
+        Self::Operation,
+        Self::Root,
+        Self::BroadcastLength,
+        Self::ReduceLength,
+        Self::Counts,
+        Self::LargeLength,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Collective => "another_collective",
+            Self::Element => "another_element_size",
+            Self::Scalar => "another_scalar",
+            Self::Operation => "another_operation",
+            Self::Root => "another_root",
+            Self::BroadcastLength => "another_broadcast_length",
+            Self::ReduceLength => "another_allreduce_length",
+            Self::Counts => "other_counts",
+            Self::LargeLength => "large_and_small",
+        }
+    }
+
+    /// Gives words that the message must show: what was called.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Collective => &["barrier", "allreduce"],
+            Self::Scalar | Self::Operation | Self::ReduceLength => &["allreduce"],
+            Self::Element | Self::Root | Self::BroadcastLength | Self::LargeLength => {
+                &["broadcast"]
+            }
+            Self::Counts => &["allgatherv"],
+        }
+    }
+
+    fn call<C: Communicator>(self, comm: &C, odd: bool) -> Result<(), CommError> {
+        let size = comm.size();
+        let base = || comm.allreduce(&[1_u64, 2], &mut [0; 2], ReduceOp::Sum);
+        match (self, odd) {
+            (Self::Collective, false) => comm.barrier(),
+            (Self::Scalar, true) => comm.allreduce(&[1_i64, 2], &mut [0; 2], ReduceOp::Sum),
+            (Self::Operation, true) => comm.allreduce(&[1_u64, 2], &mut [0; 2], ReduceOp::Max),
+            (Self::ReduceLength, true) => comm.allreduce(&[1_u64], &mut [0], ReduceOp::Sum),
+            (Self::Collective | Self::Scalar | Self::Operation | Self::ReduceLength, _) => base(),
+            (Self::Element, true) => comm.broadcast(&mut [0_u32; 4], 0),
+            (Self::Element, false) => comm.broadcast(&mut [0_u64; 2], 0),
+            (Self::Root, _) => comm.broadcast(&mut [0_u8; 4], usize::from(odd)),
+            (Self::BroadcastLength, _) => comm.broadcast(&mut [0_u8; 5][..4 + usize::from(odd)], 0),
+            (Self::LargeLength, true) => comm.broadcast(&mut vec![0_u64; 300_000], 0),
+            (Self::LargeLength, false) => comm.broadcast(&mut [0_u64; 3], 0),
+            (Self::Counts, _) => {
+                // The odd rank expects more from a rank that is not itself.
+                let mut counts = vec![1; size];
+                counts[(comm.rank() + 1) % size] += usize::from(odd);
+                let displs: Vec<usize> = (0..size).map(|rank| 2 * rank).collect();
+                comm.allgatherv(&[1_u32], &mut vec![0; 2 * size], &counts, &displs)
+            }
+        }
+    }
+}
+
+/// Every rank gets the same answer; the lowest rank that differs from rank 0 is named.
+fn all_are_told<S: Subject>(run: &Run, odd: Odd) -> Verdict {
+    let comm = run.open::<S>()?;
+    for (round, who) in [run.size() - 1, 0, run.size() / 2].into_iter().enumerate() {
+        let spare = spare::<S>(run, &comm, &format!("spare-{round}"))?;
+        spare.barrier()?;
+        run.at(format_args!("{odd:?} on rank {who}"));
+        let result = odd.call(&spare, run.rank == who);
+        let what = format!("{odd:?} on rank {who}");
+        let (kind, rank, message) = kind_and_rank(&what, result);
+        let lowest = who.max(1);
+        assert_eq!(
+            (kind, rank),
+            (FailureKind::Mismatch, Some(lowest)),
+            "{what}: {message}"
+        );
+        for word in odd.words() {
+            assert!(message.contains(word), "{what}: no '{word}' in: {message}");
+        }
+        run.at(format_args!("after {odd:?}"));
+        let (kind, rank, message) = kind_and_rank("later", spare.barrier());
+        assert_eq!(
+            (kind, rank),
+            (FailureKind::Mismatch, Some(lowest)),
+            "later: {message}"
+        );
+    }
+    still_works(run, &comm)
+}
+
+/// Rank 1 refuses its arguments while rank 2 calls something else altogether.
+fn a_refusal_wins<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    for round in 0..5 {
+        run.at(format_args!("a refusal and a mismatch, round {round}"));
+        let result = match run.rank {
+            1 => comm.allreduce(&[1], &mut [0; 2], ReduceOp::Sum),
+            2 => comm.barrier(),
+            _ => comm.allreduce(&[1], &mut [0], ReduceOp::Sum),
+        };
+        if run.rank == 1 {
+            assert!(
+                matches!(result, Err(CommError::InvalidBufferSize { .. })),
+                "{result:?}"
+            );
+        } else {
+            let (kind, rank, message) = kind_and_rank("a refusal among them", result);
+            assert_eq!((kind, rank), (FailureKind::Refused, Some(1)), "{message}");
+        }
+        still_works(run, comm)?;
+    }
+    Ok(())
+}
+
+/// The last rank stays away; those who came disagree, and that is the better answer.
+fn seen_at_the_timeout<S: Subject>(run: &Run) -> Verdict {
+    let seat = run.seat("").with_timeout(Duration::from_millis(700));
+    let comm = run.open_seat::<S>(&seat)?;
+    comm.barrier()?;
+    let absent = run.size() - 1;
+    if run.rank == absent {
+        run.wait_all(0..absent, "told")?;
+    }
+    run.at(format_args!("disagreeing without rank {absent}"));
+    let result = match run.rank {
+        1 => comm.allreduce(&[1], &mut [0], ReduceOp::Sum),
+        _ => comm.barrier(),
+    };
+    let (kind, rank, message) = kind_and_rank("at the timeout", result);
+    assert_eq!((kind, rank), (FailureKind::Mismatch, Some(1)), "{message}");
+    run.post("told", "")
+}
+
+fn is_the_answer_to_every_later_call<C: Communicator + SharedMemoryProvider>(
+    run: &Run,
+    comm: &C,
+) -> Verdict {
+    let last = run.size() - 1;
+    run.at(format_args!("calling different things"));
+    let first = kind_and_rank("first", Odd::Operation.call(comm, run.rank == last));
+    assert_eq!(first.0, FailureKind::Mismatch, "{}", first.2);
+    let start = Instant::now();
+    let (ones, displs) = (vec![1; run.size()], (0..run.size()).collect::<Vec<_>>());
+    let mut recv = vec![0; run.size()];
+    for round in 0..10 {
+        run.at(format_args!("calling again, round {round}"));
+        let results = [
+            comm.barrier(),
+            comm.broadcast(&mut [0], 0),
+            comm.allreduce(&[1.0], &mut [0.0], ReduceOp::Sum),
+            comm.allgatherv(&[1], &mut recv, &ones, &displs),
+        ];
+        for result in results {
+            let later = kind_and_rank("later", result);
+            assert_eq!((first.0, first.1), (later.0, later.1), "later: {}", later.2);
+        }
+    }
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "took {:?}",
+        start.elapsed()
+    );
+    run.at(format_args!(
+        "creating regions and splits after a fatal error"
+    ));
+    // Where every rank is its own node these take no other rank, and may work.
+    for result in [
+        comm.create_shared_region::<u8>(1).map(drop),
+        comm.create_partitioned_region::<u8>(1).map(drop),
+        comm.split_local().map(drop),
+    ] {
+        if let Err(error) = result {
+            assert!(error.is_fatal(), "{error}");
+        }
+    }
+    Ok(())
+}

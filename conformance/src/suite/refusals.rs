@@ -1,0 +1,214 @@
+//! Refusals: the words of the argument checks, and C11, what the other ranks hear of them.
+
+mod arguments;
+
+use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, ScalarKind};
+
+use super::{kind_and_rank, still_works};
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::{C2, C3, C4, C11};
+use crate::run::Run;
+use crate::subject::Subject;
+use arguments::Wrong;
+
+pub(super) fn cases<S: Subject>() -> Vec<Case> {
+    vec![
+        Case::new("refusals::the_words", &[C2, C3, C4], |run| {
+            the_words(run, &run.open::<S>()?)
+        }),
+        Case::new("refusals::bytes_that_make_no_sense", &[C2, C3, C4], |run| {
+            bytes_that_make_no_sense(run, &run.open::<S>()?)
+        }),
+        Case::new("refusals::one_rank_is_wrong", &[C11], |run| {
+            one_rank_is_wrong(run, &run.open::<S>()?)
+        })
+        .at_least(2),
+        Case::new("refusals::the_wrong_rank_does_not_wait", &[C11], |run| {
+            the_wrong_rank_does_not_wait(run, &run.open::<S>()?)
+        })
+        .at_least(2),
+        Case::new("refusals::several_in_a_row", &[C11], |run| {
+            several_in_a_row(run, &run.open::<S>()?)
+        })
+        .at_least(2),
+        Case::new("refusals::two_ranks_are_wrong", &[C11], |run| {
+            two_ranks_are_wrong(run, &run.open::<S>()?)
+        })
+        .at_least(3),
+        Case::new("refusals::among_large_calls", &[C11], |run| {
+            among_large_calls(run, &run.open::<S>()?)
+        })
+        .at_least(2),
+    ]
+}
+
+/// All ranks are wrong alike, so every backend says the same, and goes on.
+fn the_words<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    for wrong in Wrong::ALL {
+        run.at(format_args!("{wrong:?} on all ranks"));
+        let expected = wrong.error(run.size());
+        assert_eq!(wrong.call(comm, true), Err(expected), "{wrong:?}");
+        wrong.call(comm, false)?;
+    }
+    still_works(run, comm)
+}
+
+/// The byte level may be called with anything: an error that is not fatal, never a crash.
+fn bytes_that_make_no_sense<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    let (size, whole) = (run.size(), usize::MAX);
+    let zeros = vec![0; size];
+    let ones = vec![1; size];
+    let far = vec![whole; size];
+    let mut recv = vec![0_u8; 8 * size];
+    let short = &mut [0_u8; 7];
+    let results = [
+        comm.allgatherv_bytes(&[0; 3], &mut recv, &ones, &zeros, 8),
+        comm.allgatherv_bytes(&[0; 8], short, &ones, &zeros, 8),
+        comm.allgatherv_bytes(&[0; 8], &mut recv, &ones, &far, 8),
+        comm.allgatherv_bytes(&[0; 8], &mut recv, &far, &far, whole),
+        comm.allgatherv_bytes(&[0; 8], &mut recv, &[], &[], 8),
+        comm.allgatherv_bytes(&[0; 8], &mut recv, &ones, &zeros, 0),
+        comm.allreduce_bytes(&[0; 7], short, ScalarKind::F64, ReduceOp::Sum),
+        comm.allreduce_bytes(&[], &mut [], ScalarKind::U8, ReduceOp::Sum),
+        comm.allreduce_bytes(&[0; 8], short, ScalarKind::U8, ReduceOp::Sum),
+        comm.allreduce_bytes(&[0; 8], &mut [0; 8], ScalarKind::F32, ReduceOp::BitwiseOr),
+        comm.broadcast_bytes(short, 2, 0),
+        comm.broadcast_bytes(short, 0, 0),
+        comm.broadcast_bytes(short, 7, whole),
+    ];
+    for (at, result) in results.into_iter().enumerate() {
+        match result {
+            Err(error) => assert!(!error.is_fatal(), "call {at}: {error}"),
+            Ok(()) => panic!("call {at} should have been refused"),
+        }
+    }
+    still_works(run, comm)
+}
+
+fn one_rank_is_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    for (round, wrong) in Wrong::ALL.into_iter().enumerate() {
+        expect(run, comm, wrong, round % run.size());
+        still_works(run, comm)?;
+    }
+    Ok(())
+}
+
+/// Makes one call that is wrong on rank `culprit`; it gets its own error, all others hear of it.
+fn expect<C: Communicator>(run: &Run, comm: &C, wrong: Wrong, culprit: usize) {
+    let what = format!("{wrong:?} on rank {culprit}");
+    run.at(format_args!("{what}"));
+    let result = wrong.call(comm, run.rank == culprit);
+    let error = wrong.error(run.size());
+    if run.rank == culprit {
+        assert_eq!(result, Err(error), "{what}");
+    } else {
+        told(&what, result, culprit, &error);
+    }
+}
+
+/// Checks what an innocent rank hears: who, and why.
+fn told(what: &str, result: Result<(), CommError>, culprit: usize, error: &CommError) {
+    let (kind, rank, message) = kind_and_rank(what, result);
+    assert_eq!(
+        (kind, rank),
+        (FailureKind::Refused, Some(culprit)),
+        "{what}: {message}"
+    );
+    for word in reason(error) {
+        assert!(message.contains(&word), "{what}: no '{word}' in: {message}");
+    }
+}
+
+/// Gives the words that tell one refusal from another.
+fn reason(error: &CommError) -> Vec<String> {
+    match error {
+        CommError::InvalidBufferSize {
+            expected, actual, ..
+        } => vec![expected.to_string(), actual.to_string()],
+        CommError::InvalidRoot { root, .. } => vec![root.to_string()],
+        CommError::UnsupportedReduction { op, scalar } => vec![op.to_string(), scalar.to_string()],
+        other => panic!("no argument check gives {other}"),
+    }
+}
+
+/// The others enter only after the refusing rank has returned.
+fn the_wrong_rank_does_not_wait<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    for culprit in 0..run.size() {
+        let key = format!("returned-{culprit}");
+        if run.rank != culprit {
+            run.wait(culprit, &key)?;
+        }
+        expect(run, comm, Wrong::Root, culprit);
+        if run.rank == culprit {
+            run.post(&key, "")?;
+        }
+        still_works(run, comm)?;
+    }
+    Ok(())
+}
+
+/// Each refusal takes one place in the sequence on all ranks: none is lost, none is seen twice.
+fn several_in_a_row<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    for culprit in 0..run.size() {
+        for wrong in Wrong::ALL {
+            expect(run, comm, wrong, culprit);
+        }
+        still_works(run, comm)?;
+    }
+    for (round, wrong) in Wrong::ALL.into_iter().cycle().take(200).enumerate() {
+        expect(run, comm, wrong, (round / 3) % run.size());
+    }
+    still_works(run, comm)
+}
+
+/// Those who are right all hear of the same one.
+fn two_ranks_are_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    let culprits = [0, run.size() - 1];
+    for wrong in Wrong::ALL {
+        run.at(format_args!("{wrong:?} on ranks {culprits:?}"));
+        let guilty = culprits.contains(&run.rank);
+        let result = wrong.call(comm, guilty);
+        let mut blamed = usize::MAX;
+        if guilty {
+            assert_eq!(result, Err(wrong.error(run.size())));
+        } else {
+            let (kind, rank, message) = kind_and_rank("two refusals", result);
+            assert_eq!(kind, FailureKind::Refused, "{message}");
+            blamed = rank.unwrap_or(usize::MAX);
+            assert!(culprits.contains(&blamed), "{message}");
+        }
+        let mut all = vec![0; run.size()];
+        comm.allgather(&[blamed], &mut all)?;
+        let innocent = &all[1..run.size() - 1];
+        assert!(
+            innocent.iter().all(|&rank| rank == innocent[0]),
+            "{innocent:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Where others would have begun to send pieces, a refusal is still heard in that call.
+fn among_large_calls<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    let len = 300_000;
+    let (send, mut recv) = (vec![run.rank; len], vec![0; len]);
+    for culprit in 0..run.size() {
+        run.at(format_args!("a large allreduce, wrong on rank {culprit}"));
+        let until = if run.rank == culprit { len - 1 } else { len };
+        let result = comm.allreduce(&send, &mut recv[..until], ReduceOp::Max);
+        let error = CommError::InvalidBufferSize {
+            operation: "allreduce",
+            expected: len,
+            actual: len - 1,
+        };
+        if run.rank == culprit {
+            assert_eq!(result, Err(error));
+        } else {
+            told("a large allreduce", result, culprit, &error);
+        }
+        run.at(format_args!("a large allreduce that is right"));
+        comm.allreduce(&send, &mut recv, ReduceOp::Max)?;
+        assert!(recv.iter().all(|&max| max == run.size() - 1));
+    }
+    Ok(())
+}

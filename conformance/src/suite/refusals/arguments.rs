@@ -1,0 +1,115 @@
+//! Every refusal of the contract's table, with the error it gives.
+
+use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+
+/// Names a way to call a collective wrongly, and its right twin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wrong {
+    Counts,
+    Displs,
+    Send,
+    PastTheEnd,
+    Overflow,
+    Overlap,
+    Lengths,
+    Nothing,
+    Bitwise,
+    Root,
+}
+
+impl Wrong {
+    pub(super) const ALL: [Self; 10] = [
+        Self::Counts,
+        Self::Displs,
+        Self::Send,
+        Self::PastTheEnd,
+        Self::Overflow,
+        Self::Overlap,
+        Self::Lengths,
+        Self::Nothing,
+        Self::Bitwise,
+        Self::Root,
+    ];
+
+    /// Makes the call, wrongly or rightly.
+    pub(super) fn call<C: Communicator>(self, comm: &C, wrong: bool) -> Result<(), CommError> {
+        let size = comm.size();
+        let counts = vec![2; size];
+        let displs: Vec<usize> = (0..size).map(|rank| 2 * rank).collect();
+        let mut recv = vec![0_u64; 2 * size];
+        let extra = usize::from(wrong);
+        match self {
+            Self::Counts => {
+                let counts = vec![2; size + extra];
+                comm.allgatherv(&[1; 2], &mut recv, &counts, &displs)
+            }
+            Self::Displs => comm.allgatherv(&[1; 2], &mut recv, &counts, &displs[extra..]),
+            Self::Send => {
+                let send = [1, 2, 3];
+                comm.allgatherv(&send[..2 + extra], &mut recv, &counts, &displs)
+            }
+            Self::PastTheEnd => {
+                let until = 2 * size - extra;
+                comm.allgatherv(&[1; 2], &mut recv[..until], &counts, &displs)
+            }
+            Self::Overflow => {
+                let mut displs = displs;
+                if wrong {
+                    displs[size - 1] = usize::MAX;
+                }
+                comm.allgatherv(&[1; 2], &mut recv, &counts, &displs)
+            }
+            Self::Overlap => {
+                // In a world of one there is nothing to overlap with: the block is empty of room.
+                let mut displs = displs;
+                if wrong && size > 1 {
+                    displs[size - 1] -= 1;
+                }
+                let until = if wrong && size == 1 { 0 } else { 2 * size };
+                comm.allgatherv(&[1; 2], &mut recv[..until], &counts, &displs)
+            }
+            Self::Lengths => comm.allreduce(&[1, 2], &mut [0; 3][..2 + extra], ReduceOp::Sum),
+            Self::Nothing => {
+                let len = 1 - extra;
+                comm.allreduce(&[1_u8][..len], &mut [0][..len], ReduceOp::Sum)
+            }
+            Self::Bitwise => {
+                let op = if wrong {
+                    ReduceOp::BitwiseOr
+                } else {
+                    ReduceOp::Sum
+                };
+                comm.allreduce(&[1.0_f32], &mut [0.0], op)
+            }
+            Self::Root => comm.broadcast(&mut [1_u16], if wrong { size + 5 } else { 0 }),
+        }
+    }
+
+    /// Gives the error of the wrong call, the same on every rank.
+    pub(super) fn error(self, size: usize) -> CommError {
+        let buffer = |operation, expected, actual| CommError::InvalidBufferSize {
+            operation,
+            expected,
+            actual,
+        };
+        match self {
+            Self::Counts => buffer("allgatherv", size, size + 1),
+            Self::Displs => buffer("allgatherv", size, size - 1),
+            Self::Send => buffer("allgatherv", 2, 3),
+            Self::PastTheEnd => buffer("allgatherv", 2 * size, 2 * size - 1),
+            Self::Overflow => buffer("allgatherv", usize::MAX, 2 * size),
+            Self::Overlap if size == 1 => buffer("allgatherv", 2, 0),
+            Self::Overlap => buffer("allgatherv", 2 * size, 2 * size - 1),
+            Self::Lengths => buffer("allreduce", 2, 3),
+            Self::Nothing => buffer("allreduce", 1, 0),
+            Self::Bitwise => CommError::UnsupportedReduction {
+                op: ReduceOp::BitwiseOr,
+                scalar: ScalarKind::F32,
+            },
+            Self::Root => CommError::InvalidRoot {
+                root: size + 5,
+                size,
+            },
+        }
+    }
+}
