@@ -71,10 +71,11 @@ impl FerrompiBackend {
         } = init::start(&config)?;
         let MpiConfig { reduce, check, .. } = config;
         let life = Life::begin(mpi, owner);
-        Ok(Self {
-            ranks: Ranks::new(&life, Held::new(world), reduce, check),
-            node: Node::new(Ranks::new(&life, Held::new(node), reduce, false), check),
-        })
+        let ranks = Ranks::new(&life, Held::new(world), reduce, check);
+        // Unchecked: it makes other communicators and exchanges nothing else.
+        let node = Ranks::new(&life, Held::new(node), reduce, false);
+        let node = Node::new(node, ranks.rank, check)?;
+        Ok(Self { ranks, node })
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use comm_shm::node::Owner;
 use ferrompi::{Communicator, Mpi, ThreadLevel};
 
 use crate::config::{MpiConfig, MpiReduce};
 use crate::entry;
 use crate::error::InitError;
 use crate::launcher;
-use crate::owner::Owner;
 
 /// What the ranks have in common once they started.
 pub(crate) struct Start {
@@ -45,9 +45,13 @@ pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
         ?level,
         "joined"
     );
+    let owner = Owner::mark().map_err(|error| {
+        let message = format!("cannot map the page that tells a forked child: {error}");
+        InitError::failed(&[], message)
+    })?;
     Ok(Start {
         mpi,
-        owner: Owner::mark(),
+        owner,
         world,
         node,
     })

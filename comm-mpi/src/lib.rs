@@ -14,9 +14,10 @@ mod init;
 mod launcher;
 mod life;
 mod node;
-mod owner;
 mod ranks;
+mod region;
 
 pub use communicator::FerrompiBackend;
 pub use config::{MpiConfig, MpiReduce};
 pub use error::{InitError, InitErrorKind};
+pub use region::FerrompiRegion;

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 
 use comm_api::CommError;
+use comm_shm::node::Owner;
 use ferrompi::{Mpi, ThreadLevel};
 
 use crate::error;
-use crate::owner::Owner;
 
 thread_local! {
     static SLOT: RefCell<Option<Slot>> = const { RefCell::new(None) };

@@ -65,8 +65,8 @@ pub(crate) struct Work {
 }
 
 /// This thread's turn in the communicator; over when it is dropped.
-pub(crate) struct Turn<'a> {
-    pub(crate) work: MutexGuard<'a, Work>,
+struct Turn<'a> {
+    work: MutexGuard<'a, Work>,
     _pass: Pass<'a>,
 }
 
@@ -128,21 +128,38 @@ impl Ranks {
         i32::try_from(rank).unwrap_or(i32::MAX)
     }
 
+    /// Refuses a forked child, and whoever calls after a fatal error.
+    #[inline]
+    pub(crate) fn usable(&self, operation: &'static str) -> Result<(), CommError> {
+        self.life.owner().check()?;
+        match self.first.get() {
+            None => Ok(()),
+            Some(first) => Err(error::again(first, operation)),
+        }
+    }
+
     /// Takes the turn of this thread, or tells why there is none.
     #[inline]
-    pub(crate) fn turn(&self, operation: &'static str) -> Result<Turn<'_>, CommError> {
-        self.life.owner().check()?;
-        if let Some(first) = self.first.get() {
-            return Err(error::again(first, operation));
-        }
-        let work = match self.work.try_lock() {
-            Ok(work) => work,
-            Err(TryLockError::WouldBlock) => return Err(error::busy(operation, self.rank)),
-            // A panic inside a call leaves nothing there that the next one relies on.
-            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-        };
+    fn turn(&self, operation: &'static str) -> Result<Turn<'_>, CommError> {
+        self.usable(operation)?;
+        let work = self.alone(&self.work, operation)?;
         let pass = self.life.pass(operation, self.rank)?;
         Ok(Turn { work, _pass: pass })
+    }
+
+    /// Takes a lock without waiting: who holds it is inside a call that must not be disturbed.
+    #[inline]
+    pub(crate) fn alone<'a, T>(
+        &self,
+        lock: &'a Mutex<T>,
+        operation: &'static str,
+    ) -> Result<MutexGuard<'a, T>, CommError> {
+        match lock.try_lock() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::WouldBlock) => Err(error::busy(operation, self.rank)),
+            // A panic inside a call leaves nothing there that the next one relies on.
+            Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
+        }
     }
 
     /// Makes one call that the ranks do not compare.
