@@ -113,7 +113,7 @@ impl Account {
         for line in text.lines() {
             match line.split_once(' ') {
                 Some(("rank", _)) if account.greeting.is_empty() => {
-                    account.greeting = line.to_owned()
+                    line.clone_into(&mut account.greeting);
                 }
                 Some(("opened", pair)) => account.opened.extend(parse_pair(pair)),
                 Some(("leaving", how)) => account.leaving = Leaving::parse(how),

@@ -1,7 +1,194 @@
-//! Stub.
-use crate::case::Case;
+//! Ranks that die, leave or stay away: C12, C13, and the clean end, C14.
+
+mod abort;
+mod clean_end;
+mod departure;
+mod survivors;
+
+use std::time::Duration;
+
+use comm_api::{CommError, Communicator, ReduceOp};
+
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::{C12, C13};
+use crate::model::Need;
+use crate::run::Run;
 use crate::subject::Subject;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
-    vec![]
+    let mut cases = Vec::new();
+    for way in Way::ALL {
+        for point in Point::ALL {
+            for (who, victim) in VICTIMS {
+                // Killing is tried on every kind of rank; the other ways on one each, in turn.
+                let turn = (way as usize + point as usize) % VICTIMS.len();
+                let chosen = way == Way::Killed || VICTIMS[turn].0 == who;
+                if point.suits(way) && chosen {
+                    let name = format!("faults::{who}_{}_{}", way.name(), point.name());
+                    let case = Case::new(name, &[C12, C13], move |run| {
+                        departs::<S>(run, way, point, victim(run.size()))
+                    });
+                    let case = case.at_least(if who == "middle" { 3 } else { 2 }).deaths();
+                    cases.push(if way.takes_a_process() {
+                        case.needs(Need::Processes)
+                    } else {
+                        case
+                    });
+                }
+            }
+        }
+    }
+    cases.push(
+        Case::new("faults::who_contributed_may_leave", &[C12], |run| {
+            who_contributed_may_leave::<S>(run)
+        })
+        .at_least(2)
+        .needs(Need::SeveralOpens),
+    );
+    cases.extend(abort::cases::<S>());
+    cases.extend(clean_end::cases::<S>());
+    cases
+}
+
+/// Picks the rank that goes, by the size of the world.
+type Pick = fn(usize) -> usize;
+
+/// The ranks that go.
+const VICTIMS: [(&str, Pick); 3] = [
+    ("first", |_| 0),
+    ("middle", |size| size / 2),
+    ("last", |size| size - 1),
+];
+
+/// Names how a rank goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Killed,
+    Exits,
+    Panics,
+    Drops,
+    Stopped,
+    Absent,
+}
+
+impl Way {
+    const ALL: [Self; 6] = [
+        Self::Killed,
+        Self::Exits,
+        Self::Panics,
+        Self::Drops,
+        Self::Stopped,
+        Self::Absent,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "is_killed",
+            Self::Exits => "exits",
+            Self::Panics => "panics",
+            Self::Drops => "drops_its_communicator",
+            Self::Stopped => "is_stopped",
+            Self::Absent => "is_absent",
+        }
+    }
+
+    /// Tells whether only a process can go this way without taking others along.
+    fn takes_a_process(self) -> bool {
+        matches!(self, Self::Killed | Self::Exits | Self::Stopped)
+    }
+
+    /// Tells whether the rank is alive, so that only a timeout can tell.
+    fn is_alive(self) -> bool {
+        matches!(self, Self::Stopped | Self::Absent)
+    }
+}
+
+/// Names when it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Point {
+    /// While the others wait for it in a collective.
+    Awaited,
+    /// After a collective; the others come to the next one later.
+    Between,
+    /// Inside a small collective that another rank has not entered.
+    InsideSmall,
+    /// Inside a collective of many pieces that another rank has not entered.
+    InsideLarge,
+}
+
+impl Point {
+    const ALL: [Self; 4] = [
+        Self::Awaited,
+        Self::Between,
+        Self::InsideSmall,
+        Self::InsideLarge,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Awaited => "while_awaited",
+            Self::Between => "between_calls",
+            Self::InsideSmall => "inside_a_small_call",
+            Self::InsideLarge => "inside_a_large_call",
+        }
+    }
+
+    fn is_inside(self) -> bool {
+        matches!(self, Self::InsideSmall | Self::InsideLarge)
+    }
+
+    /// A rank that is inside a call cannot also panic, drop, or be merely absent.
+    fn suits(self, way: Way) -> bool {
+        !self.is_inside() || matches!(way, Way::Killed | Way::Exits | Way::Stopped)
+    }
+
+    /// Makes the collective in question.
+    fn call<C: Communicator>(self, comm: &C) -> Result<(), CommError> {
+        let len = if self == Self::InsideLarge {
+            500_000
+        } else {
+            3
+        };
+        comm.allreduce(&vec![1_u64; len], &mut vec![0; len], ReduceOp::Sum)
+    }
+}
+
+/// How long the others wait for a rank that is alive.
+const PATIENCE: Duration = Duration::from_millis(600);
+
+fn departs<S: Subject>(run: &Run, way: Way, point: Point, victim: usize) -> Verdict {
+    let mut seat = run.seat("");
+    if way.is_alive() {
+        seat = seat.with_timeout(PATIENCE);
+    }
+    let comm = run.open_seat::<S>(&seat)?;
+    point.call(&comm)?;
+    comm.barrier()?;
+    if run.rank == victim {
+        departure::depart(run, comm, way, point)
+    } else {
+        survivors::survive(run, &comm, way, point, victim, S::MODEL.death_within())
+    }
+}
+
+/// A rank may leave right after a collective that it has contributed to: the others finish it.
+fn who_contributed_may_leave<S: Subject>(run: &Run) -> Verdict {
+    for round in 0..30 {
+        let comm = run.open_seat::<S>(&run.seat(&format!("round-{round}")))?;
+        let leaver = round % run.size();
+        let len = [1, 100, 40_000][round % 3];
+        run.at(format_args!(
+            "round {round}: rank {leaver} leaves after {len} elements"
+        ));
+        let mut sums = vec![0; len];
+        comm.allreduce(&vec![1_usize; len], &mut sums, ReduceOp::Sum)?;
+        assert!(sums.iter().all(|&sum| sum == run.size()), "round {round}");
+        if run.rank != leaver {
+            // Late, to a call that will fail: the leaver is gone, and nobody else is to blame.
+            let (kind, rank, message) = super::kind_and_rank("after it left", comm.barrier());
+            let expected = (comm_api::FailureKind::PeerLost, Some(leaver));
+            assert_eq!((kind, rank), expected, "round {round}: {message}");
+        }
+    }
+    Ok(())
 }

@@ -96,10 +96,10 @@ impl Wrong {
             Self::Counts => buffer("allgatherv", size, size + 1),
             Self::Displs => buffer("allgatherv", size, size - 1),
             Self::Send => buffer("allgatherv", 2, 3),
-            Self::PastTheEnd => buffer("allgatherv", 2 * size, 2 * size - 1),
             Self::Overflow => buffer("allgatherv", usize::MAX, 2 * size),
             Self::Overlap if size == 1 => buffer("allgatherv", 2, 0),
-            Self::Overlap => buffer("allgatherv", 2 * size, 2 * size - 1),
+            // What is missing at the end and what is covered twice are one element each.
+            Self::PastTheEnd | Self::Overlap => buffer("allgatherv", 2 * size, 2 * size - 1),
             Self::Lengths => buffer("allreduce", 2, 3),
             Self::Nothing => buffer("allreduce", 1, 0),
             Self::Bitwise => CommError::UnsupportedReduction {

@@ -46,7 +46,7 @@ fn fences_and_collectives_at_once<C: Communicator + SharedMemoryProvider>(
         let left = scope.spawn(|| (0..200).try_for_each(|_| left.fence()));
         let right = scope.spawn(|| (0..150).try_for_each(|_| right.fence()));
         let calls = (0..100).try_for_each(|_| comm.barrier());
-        let fences = [left, right].map(|thread| thread.join());
+        let fences = [left, right].map(std::thread::ScopedJoinHandle::join);
         for fence in fences {
             fence.unwrap_or_else(|_| panic!("a fence panicked"))?;
         }

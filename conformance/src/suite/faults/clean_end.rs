@@ -1,0 +1,110 @@
+//! The clean end: C14. What carries the name of a job is looked for after every job; here are the
+//! ends that are hard to clean up after.
+
+use std::fs;
+
+use comm_api::{Communicator, CommunicatorExt, ReduceOp, SharedMemoryProvider, SharedRegion};
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::C14;
+use crate::model::Need;
+use crate::report::Leaving;
+use crate::run::Run;
+use crate::subject::{Failure, Subject};
+use crate::suite::still_works;
+
+pub(super) fn cases<S: Subject>() -> Vec<Case> {
+    vec![
+        Case::new("faults::all_are_killed_and_start_again", &[C14], |run| {
+            all_are_killed_and_start_again(run, &run.open::<S>()?)
+        })
+        .needs(Need::Processes)
+        .rounds(3)
+        .deaths(),
+        Case::new("faults::one_process_ends_and_starts_again", &[C14], |run| {
+            still_works(run, &run.open::<S>()?)
+        })
+        .rounds(3),
+        Case::new("faults::one_name_again_and_again", &[C14], |run| {
+            one_name_again_and_again::<S>(run)
+        })
+        .needs(Need::SeveralOpens),
+        Case::new("faults::nothing_grows", &[C14], nothing_grows::<S>).needs(Need::SeveralOpens),
+    ]
+}
+
+/// All ranks are killed, with regions and splits alive; the same job starts again at once.
+fn all_are_killed_and_start_again<C: Communicator + SharedMemoryProvider>(
+    run: &Run,
+    comm: &C,
+) -> Verdict {
+    still_works(run, comm)?;
+    if run.orders.round == 2 {
+        return Ok(());
+    }
+    let mut region = comm.create_shared_region::<u64>(10_000)?;
+    let split = comm.split_local()?;
+    region.fence()?;
+    split.barrier()?;
+    run.leaving(Leaving::Signal(Signal::KILL.as_raw()));
+    run.post("announced", "")?;
+    run.wait_all(run.others(), "announced")?;
+    kill_process(getpid(), Signal::KILL)?;
+    Err("a signal to this process did not arrive".into())
+}
+
+/// A name is free as soon as its communicator is gone on all ranks.
+fn one_name_again_and_again<S: Subject>(run: &Run) -> Verdict {
+    for round in 0..20 {
+        let comm = run.open::<S>()?;
+        let sum = comm.allreduce_scalar(round + run.rank, ReduceOp::Sum)?;
+        assert_eq!(sum, run.size() * round + run.size() * (run.size() - 1) / 2);
+        drop(comm);
+        let key = format!("dropped-{round}");
+        run.post(&key, "")?;
+        run.wait_all(run.others(), &key)?;
+    }
+    Ok(())
+}
+
+/// Descriptors and threads do not grow with communicators, regions and splits that are gone.
+fn nothing_grows<S: Subject>(run: &Run) -> Verdict {
+    let comm = run.open::<S>()?;
+    // What the first use sets up once may stay.
+    come_and_go::<S>(run, 0)?;
+    let before = holdings(run, &comm)?;
+    for round in 1..=100 {
+        come_and_go::<S>(run, round)?;
+    }
+    let after = holdings(run, &comm)?;
+    assert_eq!(after, before, "descriptors and threads of this process");
+    Ok(())
+}
+
+fn come_and_go<S: Subject>(run: &Run, round: usize) -> Verdict {
+    let comm = run.open_seat::<S>(&run.seat(&format!("n{round}")))?;
+    let mut region = comm.create_shared_region::<u8>(100)?;
+    region.fence()?;
+    comm.split_local()?.barrier()?;
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Counts the open descriptors and the threads of this process, while nobody else opens any.
+fn holdings<C: Communicator>(run: &Run, comm: &C) -> Result<(usize, usize), Failure> {
+    let count = |dir: &str| -> Result<usize, Failure> { Ok(fs::read_dir(dir)?.count()) };
+    comm.barrier()?;
+    let mut holdings = (0, 0);
+    // Where ranks are threads of one process, one counts for all: counting takes a descriptor.
+    if run.processes() || run.rank == 0 {
+        holdings = if cfg!(target_os = "linux") {
+            (count("/proc/self/fd")?, count("/proc/self/task")?)
+        } else {
+            // Where threads cannot be listed, descriptors can.
+            (count("/dev/fd")?, 0)
+        };
+    }
+    comm.barrier()?;
+    Ok(holdings)
+}

@@ -1,0 +1,100 @@
+//! What the rank does that goes.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use comm_api::Communicator;
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::{Point, Way};
+use crate::case::Verdict;
+use crate::clock;
+use crate::report::Leaving;
+use crate::run::Run;
+use crate::subject::Failure;
+
+/// Goes, at `point`, as `way` says; only those come back who can.
+pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Way, point: Point) -> Verdict {
+    run.post("pid", &getpid().as_raw_nonzero().to_string())?;
+    if let Some(how) = announcement(way) {
+        run.leaving(how);
+    }
+    if point == Point::Awaited {
+        // The others say so just before they enter; a little later they are inside.
+        run.wait_all(run.others(), "entering")?;
+        run.dawdle(Duration::from_millis(10));
+    }
+    if point.is_inside() {
+        return depart_inside(run, &comm, way, point);
+    }
+    run.at(format_args!("going: {way:?}"));
+    match way {
+        Way::Panics => {
+            announce(run)?;
+            // Unwinding drops the communicator.
+            let _comm = comm;
+            panic!("the rank that is meant to panic");
+        }
+        Way::Drops => {
+            announce(run)?;
+            drop(comm);
+            run.wait_all(run.others(), "told")
+        }
+        Way::Absent => {
+            run.wait_all(run.others(), "told")?;
+            // The cause is known here too, at once, whoever set it.
+            match comm.barrier() {
+                Err(error) if error.is_fatal() => Ok(()),
+                other => Err(format!("the absent rank got {other:?}").into()),
+            }
+        }
+        Way::Killed | Way::Exits | Way::Stopped => {
+            announce(run)?;
+            go(way)
+        }
+    }
+}
+
+/// Enters a collective that cannot end, and goes from another thread while it waits.
+fn depart_inside<C: Communicator>(run: &Run, comm: &C, way: Way, point: Point) -> Verdict {
+    let (entering, entered) = mpsc::channel();
+    thread::scope(|scope| {
+        let going = scope.spawn(move || -> Verdict {
+            entered.recv()?;
+            run.dawdle(Duration::from_millis(10));
+            announce(run)?;
+            go(way)
+        });
+        entering.send(())?;
+        let result = point.call(comm);
+        match going.join() {
+            Ok(Err(failure)) => Err(failure),
+            _ => Err(format!("the call that cannot end gave {result:?}").into()),
+        }
+    })
+}
+
+/// Says when, on the clock that all processes share.
+fn announce(run: &Run) -> Result<(), Failure> {
+    run.post("gone", &clock::now().as_nanos().to_string())
+}
+
+fn announcement(way: Way) -> Option<Leaving> {
+    match way {
+        // A stopped rank is killed by a survivor in the end.
+        Way::Killed | Way::Stopped => Some(Leaving::Signal(Signal::KILL.as_raw())),
+        Way::Exits => Some(Leaving::Code(0)),
+        Way::Panics => Some(Leaving::Panic),
+        Way::Drops | Way::Absent => None,
+    }
+}
+
+fn go(way: Way) -> Verdict {
+    match way {
+        Way::Exits => std::process::exit(0),
+        Way::Stopped => kill_process(getpid(), Signal::STOP)?,
+        _ => kill_process(getpid(), Signal::KILL)?,
+    }
+    Err("a signal to this process did not arrive".into())
+}
