@@ -31,6 +31,17 @@ pub(crate) struct Orders {
 
 const PREFIX: &str = "COMM_CONFORMANCE_";
 
+/// The variable with the rank.
+pub(crate) const RANK: &str = "COMM_CONFORMANCE_RANK";
+
+/// Begins an order to take the rank from another variable, which a launcher sets.
+const IN: &str = "in ";
+
+/// Orders the rank to be taken from the first of `variables` that is set.
+pub(crate) fn rank_in(variables: &[&str]) -> String {
+    format!("{IN}{}", variables.join(" "))
+}
+
 impl Orders {
     /// Writes the orders as variables.
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
@@ -54,9 +65,14 @@ impl Orders {
 
     /// Reads the orders of this process; nothing if it is no rank.
     pub(crate) fn from_env() -> Option<Result<Self, String>> {
-        let variables: BTreeMap<String, String> = env::vars()
+        let mut variables: BTreeMap<String, String> = env::vars()
             .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), value)))
             .collect();
+        if let Some(names) = variables.get("RANK").and_then(|rank| rank.strip_prefix(IN)) {
+            let rank = names.split(' ').find_map(|name| env::var(name).ok());
+            let rank = rank.unwrap_or_else(|| format!("none of {names} is set"));
+            variables.insert("RANK".to_owned(), rank);
+        }
         variables
             .contains_key("CASE")
             .then(|| Self::from_map(&variables))
