@@ -1,12 +1,13 @@
 //! From `MPI_Init` to `MPI_Finalize`: once per process, on one thread.
 //!
 //! `ferrompi::Mpi` belongs to the thread that made it, so it stays there, in a slot. Everything
-//! that needs MPI holds an `Arc` of [`Life`]. When the last one goes on that thread, MPI is
-//! finalized there and then; when it goes on another, MPI is finalized as that thread ends.
+//! that needs MPI holds an `Arc` of [`Life`]. MPI is finalized as that thread ends, the main one
+//! with the process, once the last of them is gone. Not in their drop: finalizing waits for the
+//! other ranks, and no drop does; they may be waiting for this one, at the fence of a region.
 //!
 //! A thread or a process that ends while a communicator is alive does not finalize: the other
-//! ranks may wait for this one in a collective, and finalizing would wait for them. The launcher
-//! sees a rank that left without a goodbye and ends the job.
+//! ranks may be in a collective with this one, and would never come. The launcher sees a rank that
+//! left without a goodbye and ends the job.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -110,11 +111,6 @@ impl Drop for Life {
     fn drop(&mut self) {
         // Release: what this thread did with MPI happens before it is finalized.
         self.due.store(true, Ordering::Release);
-        if self.owner.is_here() && thread::current().id() == self.thread {
-            // The slot may be gone already when thread-locals are; it did the same then.
-            let slot = SLOT.try_with(RefCell::take).ok().flatten();
-            drop(slot);
-        }
     }
 }
 

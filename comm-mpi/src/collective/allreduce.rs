@@ -12,7 +12,9 @@ impl Ranks {
     /// Combines the buffers of all ranks.
     ///
     /// Sums of signed integers travel as unsigned ones of the same width: the same bits, and no
-    /// overflow, which C leaves undefined. What MPI has no type for is folded here.
+    /// overflow, which C leaves undefined. What MPI has no type for is folded here, and what the
+    /// libraries do not agree on: MPICH 4.0 compares unsigned integers as if they were signed,
+    /// Open MPI 4.1 adds bytes with saturation.
     #[inline]
     pub(crate) fn allreduce(
         &self,
@@ -30,20 +32,14 @@ impl Ranks {
         }
         let native = self.reduce() == MpiReduce::Native;
         let done = match (scalar, op) {
-            (I64 | U64, Sum | BitwiseOr | BitwiseAnd) | (U64, Min | Max) => {
-                self.reduce_as::<u64>(send, recv, op)
-            }
-            (I32 | U32, Sum | BitwiseOr | BitwiseAnd) | (U32, Min | Max) => {
-                self.reduce_as::<u32>(send, recv, op)
-            }
-            (I8 | U8, Sum) | (I8 | U8 | I16 | U16, BitwiseOr | BitwiseAnd) | (U8, Min | Max) => {
-                self.reduce_as::<u8>(send, recv, op)
-            }
+            (I64 | U64, Sum | BitwiseOr | BitwiseAnd) => self.reduce_as::<u64>(send, recv, op),
+            (I32 | U32, Sum | BitwiseOr | BitwiseAnd) => self.reduce_as::<u32>(send, recv, op),
+            (I8 | U8 | I16 | U16, BitwiseOr | BitwiseAnd) => self.reduce_as::<u8>(send, recv, op),
             (I64, Min | Max) => self.reduce_as::<i64>(send, recv, op),
             (I32, Min | Max) => self.reduce_as::<i32>(send, recv, op),
             (F64, Sum) if native => self.reduce_as::<f64>(send, recv, op),
             (F32, Sum) if native => self.reduce_as::<f32>(send, recv, op),
-            (F32 | F64 | I16 | U16, Sum | Min | Max) | (I8, Min | Max) => {
+            (F32 | F64 | I8 | U8 | I16 | U16, Sum | Min | Max) | (U32 | U64, Min | Max) => {
                 return self.fold_in_order(scratch, send, recv, scalar, op);
             }
             (F32 | F64, BitwiseOr | BitwiseAnd) => {
