@@ -62,6 +62,14 @@ impl Lists {
         }
     }
 
+    /// Makes the lists of `size` blocks of `each` words, end to end; `size * each` fits.
+    pub(crate) fn even(&mut self, size: usize, each: usize) {
+        let each = i32::try_from(each).unwrap_or(i32::MAX);
+        self.counts.clear();
+        self.counts.resize(size, each);
+        self.pack();
+    }
+
     /// Lays the blocks end to end instead; right where the sum of the counts fits.
     pub(crate) fn pack(&mut self) {
         let mut end = 0;
@@ -72,14 +80,6 @@ impl Lists {
             start
         }));
     }
-}
-
-/// Gives the range of slice `part` of `parts`, in elements: lengths differ by one at most.
-#[inline]
-pub(crate) fn slice(len: usize, part: usize, parts: usize) -> std::ops::Range<usize> {
-    let (each, more) = (len / parts, len % parts);
-    let start = part * each + part.min(more);
-    start..start + each + usize::from(part < more)
 }
 
 #[cfg(test)]
@@ -128,16 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn slices_cover_everything_once() {
-        for (len, parts) in [(0, 3), (2, 3), (7, 3), (9, 3), (1000, 7), (5, 1)] {
-            let mut end = 0;
-            for part in 0..parts {
-                let range = slice(len, part, parts);
-                assert_eq!(range.start, end);
-                assert!(range.len().abs_diff(len / parts) <= 1);
-                end = range.end;
-            }
-            assert_eq!(end, len);
-        }
+    fn even_blocks_lie_end_to_end() {
+        let mut lists = Lists::default();
+        lists.even(3, 5);
+        assert_eq!((lists.counts, lists.displs), (vec![5; 3], vec![0, 5, 10]));
     }
 }

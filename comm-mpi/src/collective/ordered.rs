@@ -6,8 +6,9 @@
 //! | more, small | everybody gathers everything, and folds it | (R - 1) n |
 //! | more, large | each rank gets its slice from everybody, folds it, and all gather the slices | 2 n (R - 1) / R |
 //!
-//! The last is what an unordered reduction needs too. Large buffers go through in segments, so
-//! that what is folded is still in the cache, and the memory beside the caller's is bounded.
+//! The last is what an unordered reduction needs too. Slices are equally long, since MPICH takes
+//! many times as long to gather blocks of different lengths; the few elements that remain go the
+//! way of the small ones.
 //!
 //! `fold_into` of two operands is commutative, bit for bit: IEEE addition, minimum and maximum
 //! are, and a NaN comes out canonical. So the first two operands of a fold may change places;
@@ -16,18 +17,16 @@
 use comm_api::bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
 use comm_api::{ReduceOp, ScalarKind, fold_into};
 
-use crate::chunk::{Lists, MOST, slice};
+use crate::chunk::{Lists, MOST};
 use crate::element::{Width, Word, by_width, with_words, words};
 use crate::ranks::{Ranks, Trouble};
 
-/// The bytes that two ranks exchange at a time.
-const PAIR_SEGMENT: usize = 256 << 10;
+/// From this many gathered bytes on a rank folds its slice instead of everything.
+const SLICES_FROM: usize = 64 << 10;
 
-/// From this many gathered bytes on, a rank gets its slice instead of everything.
-const SLICES_FROM: usize = 16 << 10;
-
-/// The bytes that go through the exchange of slices at a time, per rank.
-const SLICE_SEGMENT: usize = 256 << 10;
+/// The bytes that are exchanged in slices at a time: this bounds the memory beside the caller's.
+/// Each exchange is two rounds of MPI, which take milliseconds where ranks outnumber cores.
+const SEGMENT: usize = 16 << 20;
 
 /// The tag of the exchange between two ranks.
 const PAIR: i32 = 1;
@@ -44,106 +43,97 @@ impl Ranks {
     ) -> Result<(), Trouble> {
         let fold = Fold { scalar, op };
         let width = Width::of(scalar.size());
-        if self.size == 2 {
-            by_width!(width, self.fold_pair::<W>(send, recv, fold))
-        } else if send.len().saturating_mul(self.size) < SLICES_FROM {
-            by_width!(width, self.fold_everything::<W>(scratch, send, recv, fold))
-        } else {
-            by_width!(width, self.fold_slices::<W>(scratch, send, recv, fold))
-        }
+        by_width!(width, self.fold_words::<W>(scratch, send, recv, fold))
+    }
+
+    fn fold_words<W: Word>(
+        &self,
+        scratch: &mut Vec<u64>,
+        send: &[u8],
+        recv: &mut [u8],
+        fold: Fold,
+    ) -> Result<(), Trouble> {
+        // Cuts are made between scalars, some of which are several words.
+        let unit = fold.scalar.size() / size_of::<W>();
+        let sliced = match self.size {
+            2 => 0,
+            size if send.len().saturating_mul(size) < SLICES_FROM => 0,
+            size => send.len() / size_of::<W>() / (size * unit) * (size * unit),
+        };
+        let send = words::<W>(send);
+        with_words(recv, |recv: &mut [W]| {
+            let (send, rest) = send.split_at(sliced);
+            let (recv, remains) = recv.split_at_mut(sliced);
+            self.fold_slices(scratch, send, recv, fold, unit)?;
+            if self.size == 2 {
+                self.fold_pair(rest, remains, fold, unit)
+            } else {
+                self.fold_everything(scratch, rest, remains, fold)
+            }
+        })
     }
 
     /// Receives the other's buffer in `recv` and folds the own one into it.
-    fn fold_pair<W: Word>(&self, send: &[u8], recv: &mut [u8], fold: Fold) -> Result<(), Trouble> {
+    fn fold_pair<W: Word>(
+        &self,
+        send: &[W],
+        recv: &mut [W],
+        fold: Fold,
+        unit: usize,
+    ) -> Result<(), Trouble> {
         let other = self.mpi_rank(1 - self.rank);
-        let segment = segment::<W>(PAIR_SEGMENT);
-        let send = words::<W>(send);
-        with_words(recv, |recv: &mut [W]| {
-            for (send, recv) in send.chunks(segment).zip(recv.chunks_mut(segment)) {
-                self.comm().sendrecv(send, other, PAIR, recv, other, PAIR)?;
-                fold.into(recv, send)?;
-            }
-            Ok(())
-        })
+        let most = MOST / unit * unit;
+        for (send, recv) in send.chunks(most).zip(recv.chunks_mut(most)) {
+            self.comm().sendrecv(send, other, PAIR, recv, other, PAIR)?;
+            fold.into(recv, send)?;
+        }
+        Ok(())
     }
 
-    /// Gathers all buffers and folds them.
+    /// Gathers all buffers and folds them; short ones.
     fn fold_everything<W: Word>(
         &self,
         scratch: &mut Vec<u64>,
-        send: &[u8],
-        recv: &mut [u8],
+        send: &[W],
+        recv: &mut [W],
         fold: Fold,
     ) -> Result<(), Trouble> {
-        let send = words::<W>(send);
-        let all = room::<W>(scratch, send.len() * self.size);
-        self.comm().allgather(&send, all)?;
-        let mut blocks = all.chunks_exact(send.len()).map(cast_slice::<W, u8>);
-        if let Some(first) = blocks.next() {
-            recv.copy_from_slice(first);
+        if send.is_empty() {
+            return Ok(());
         }
-        Ok(blocks.try_for_each(|next| fold_into(recv, next, fold.scalar, fold.op))?)
+        let all = room::<W>(scratch, send.len() * self.size);
+        self.comm().allgather(send, all)?;
+        let (first, rest) = all.split_at(send.len());
+        recv.copy_from_slice(first);
+        rest.chunks_exact(send.len())
+            .try_for_each(|next| fold.into(recv, next))
     }
 
-    /// Folds this rank's slice of everybody's buffer, segment by segment, and gathers the slices.
+    /// Folds this rank's slice of everybody's buffer and gathers the slices; `send` divides evenly.
     fn fold_slices<W: Word>(
         &self,
-        scratch: &mut Vec<u64>,
-        send: &[u8],
-        recv: &mut [u8],
-        fold: Fold,
-    ) -> Result<(), Trouble> {
-        // Slices are cut between scalars, some of which are several words.
-        let unit = fold.scalar.size() / size_of::<W>();
-        let segment = segment::<W>(SLICE_SEGMENT * self.size);
-        let send = words::<W>(send);
-        with_words(recv, |recv: &mut [W]| {
-            let mut lists = [Lists::default(), Lists::default()];
-            for (send, recv) in send.chunks(segment).zip(recv.chunks_mut(segment)) {
-                self.fold_segment(&mut lists, scratch, send, recv, fold, unit)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn fold_segment<W: Word>(
-        &self,
-        lists: &mut [Lists; 2],
         scratch: &mut Vec<u64>,
         send: &[W],
         recv: &mut [W],
         fold: Fold,
         unit: usize,
     ) -> Result<(), Trouble> {
-        let (rank, size) = (self.rank, self.size);
-        let part = |rank| slice(send.len() / unit, rank, size);
-        let own = part(rank).len() * unit;
-        let [theirs, ours] = lists;
-        let parts = || (0..size).map(part);
-        let (counts, displs): (Vec<_>, Vec<_>) = parts().map(|p| (p.len(), p.start)).unzip();
-        theirs.fill(&counts, &displs, unit, MOST);
-        ours.fill(
-            &vec![own; size],
-            &(0..size).map(|r| r * own).collect::<Vec<_>>(),
-            1,
-            MOST,
-        );
-
-        let all = room::<W>(scratch, own * size);
-        self.comm().alltoallv(
-            send,
-            &theirs.counts,
-            &theirs.displs,
-            all,
-            &ours.counts,
-            &ours.displs,
-        )?;
-        let (folded, rest) = all.split_at_mut(own);
-        for next in rest.chunks_exact(own.max(1)) {
-            fold.into(folded, next)?;
+        let size = self.size;
+        let most = (SEGMENT / size_of::<W>()).min(MOST) / (size * unit) * unit;
+        let mut lists = Lists::default();
+        for (send, recv) in send.chunks(most * size).zip(recv.chunks_mut(most * size)) {
+            let each = send.len() / size;
+            lists.even(size, each);
+            let (counts, displs) = (&lists.counts, &lists.displs);
+            let all = room::<W>(scratch, send.len());
+            self.comm()
+                .alltoallv(send, counts, displs, all, counts, displs)?;
+            let (folded, rest) = all.split_at_mut(each);
+            rest.chunks_exact(each)
+                .try_for_each(|next| fold.into(folded, next))?;
+            self.comm().allgather(folded, recv)?;
         }
-        let (counts, displs) = (&theirs.counts, &theirs.displs);
-        Ok(self.comm().allgatherv(folded, recv, counts, displs)?)
+        Ok(())
     }
 }
 
@@ -162,16 +152,9 @@ impl Fold {
     }
 }
 
-/// Gives the words in a segment of `bytes`: whole scalars, and no more than MPI takes.
-fn segment<W: Word>(bytes: usize) -> usize {
-    let most = MOST / 8 * 8;
-    (bytes / size_of::<W>()).min(most)
-}
-
-/// Gives `len` words of room; kept from call to call, and never larger than a segment of all ranks.
+/// Gives `len` words of room, kept from call to call.
 fn room<W: Word>(scratch: &mut Vec<u64>, len: usize) -> &mut [W] {
-    // At least one word: an empty vector has no address of its own.
-    let words = (len * size_of::<W>()).div_ceil(size_of::<u64>()).max(1);
+    let words = (len * size_of::<W>()).div_ceil(size_of::<u64>());
     if scratch.len() < words {
         // A new one instead of a longer one: there is nothing in it to keep.
         *scratch = zeroed_vec(words);
