@@ -30,7 +30,7 @@
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
 //! | what travels | [`CommData`], [`Reduce`], [`ReduceOp`] |
 //! | what fails | [`CommError`], [`FailureKind`] |
-//! | backend authors | the byte level of [`Communicator`], [`check`], [`fold_into`], [`memory`] |
+//! | backend authors | the byte level of [`Communicator`], [`check`], [`fold_into`], [`memory`], [`init`] |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
 //! object-safe: `Box<dyn Communicator>`, `Arc<dyn Communicator>` and `&dyn Communicator` are
@@ -67,6 +67,7 @@ mod op;
 mod region;
 
 pub mod check;
+pub mod init;
 pub mod memory;
 
 pub use bytemuck;

@@ -11,10 +11,12 @@ Examples:
   comm-run -n auto -- python3 train.py       one rank per core
   comm-run -n 2 --timeout 60 -- ./test       two ranks, one minute at most
 
-Every rank finds COBRE_COMM_BACKEND, COBRE_SHM_NAME, COBRE_SHM_RANK and COBRE_SHM_SIZE in its environment, and RANK,
-WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE as under torchrun. Its standard input is empty.
+Every rank finds COBRE_COMM_BACKEND, COBRE_SHM_NAME, COBRE_SHM_RANK and COBRE_SHM_SIZE
+in its environment, and RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE as under torchrun.
+Its standard input is empty.
 
-When a rank fails, the others get half a second to report it; then they are ended, with everything they started.
+When a rank fails, the others get half a second to report it; then they are ended, with
+everything they started.
 
 Exit code:
   0      every rank exited with 0

@@ -30,8 +30,8 @@ const FOREIGN_PREFIXES: &[&str] = &[
     "TORCHELASTIC_",
 ];
 
-/// As [`FOREIGN_PREFIXES`], where the prefix also holds what should reach the ranks: a SLURM allocation stays, the step's
-/// task does not; a timeout of ours stays, an identity does not.
+/// As [`FOREIGN_PREFIXES`], where the prefix also holds what should reach the ranks: a SLURM
+/// allocation stays, the step's task does not; a timeout of ours stays, an identity does not.
 const FOREIGN_NAMES: &[&str] = &[
     "ALPS_APP_PE",
     "COBRE_COMM_BACKEND",
@@ -73,17 +73,19 @@ const FOREIGN_NAMES: &[&str] = &[
     "WORLD_SIZE",
 ];
 
-/// Returns the variables of the rank in `seat`: `inherited` without any launcher's identity, plus this job's own.
+/// Returns the variables of the rank in `seat`: `inherited` without any launcher's identity, plus
+/// this job's own.
 ///
 /// ```
 /// use comm_run::{Seat, Variables, environment};
+/// use std::ffi::OsStr;
 ///
-/// let inherited = Variables::from([("PMI_RANK".into(), "5".into()), ("HOME".into(), "/root".into())]);
+/// let inherited = Variables::from([("PMI_RANK".into(), "5".into()), ("LANG".into(), "C".into())]);
 /// let variables = environment(&inherited, Seat { job: "f00d", rank: 1, size: 4 });
-/// assert_eq!(variables["RANK".as_ref() as &std::ffi::OsStr], "1");
-/// assert_eq!(variables["COBRE_SHM_NAME".as_ref() as &std::ffi::OsStr], "cobre-f00d");
-/// assert!(variables.contains_key("HOME".as_ref() as &std::ffi::OsStr));
-/// assert!(!variables.contains_key("PMI_RANK".as_ref() as &std::ffi::OsStr));
+/// assert_eq!(variables[OsStr::new("RANK")], "1");
+/// assert_eq!(variables[OsStr::new("COBRE_SHM_NAME")], "cobre-f00d");
+/// assert_eq!(variables[OsStr::new("LANG")], "C");
+/// assert!(!variables.contains_key(OsStr::new("PMI_RANK")));
 /// ```
 #[must_use]
 pub fn environment(inherited: &Variables, seat: Seat<'_>) -> Variables {
@@ -118,7 +120,8 @@ fn is_foreign(name: &OsStr) -> bool {
             .any(|foreign| name == foreign.as_bytes())
 }
 
-/// Returns 80 random bits in hexadecimal: short enough for the 31 characters macOS allows a segment's name.
+/// Returns 80 random bits in hexadecimal: short enough for the 31 characters macOS allows a
+/// segment's name.
 pub(crate) fn fresh_job_id() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes[6..]).map_err(std::io::Error::other)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Says why a job did not start. Nothing is left of it.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +21,14 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The folder the ranks should start in cannot be entered.
+    #[error("cannot start in {}: {source}", folder.display())]
+    Folder {
+        /// The folder as it was named.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The launcher lacks something it needs itself.
     #[error("cannot {what}: {source}")]
     Setup {
@@ -32,8 +40,9 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125 for trouble of the
-    /// launcher's own, 2 for a job without ranks.
+    /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125
+    /// for a folder that cannot be entered and trouble of the launcher's own, 2 for a job without
+    /// ranks.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
@@ -43,7 +52,7 @@ impl StartError {
                 io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => 125,
                 _ => 126,
             },
-            Self::Setup { .. } => 125,
+            Self::Folder { .. } | Self::Setup { .. } => 125,
         }
     }
 

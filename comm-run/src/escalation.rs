@@ -1,9 +1,11 @@
-//! How a job is brought to its end: the first cause is kept, then the ranks are asked, then they are made to.
+//! How a job is brought to its end: the first cause is kept, then the ranks are asked, then they
+//! are made to.
 //!
 //! ```text
-//! Running --a rank fails--> Reporting --500 ms--> Asked (SIGTERM) --500 ms--> Killed (SIGKILL) --5 s--> given up
-//!    \---deadline, stop, output lost---------------^                              ^
-//!                                                   \------ a second stop -------/
+//! Running --a rank fails--> Reporting --500 ms--> Asked --500 ms--> Killed --5 s--> given up
+//!    \                                            ^ SIGTERM         ^ SIGKILL
+//!     \--deadline, stop, output lost-------------/                 /
+//!      \--a second stop------------------------------------------/
 //! ```
 //!
 //! Pure: time comes in as an argument, signals go out as a return value.
@@ -40,6 +42,8 @@ enum Phase {
     Asked,
     Killed,
     GivenUp,
+    /// Every rank is gone; only output may be on its way.
+    Gone,
 }
 
 #[derive(Debug)]
@@ -86,8 +90,13 @@ impl Escalation {
                 self.enter(Phase::Killed, now, KILL);
                 Some(Signal::Kill)
             }
-            Phase::Killed | Phase::GivenUp => None,
+            Phase::Killed | Phase::GivenUp | Phase::Gone => None,
         }
+    }
+
+    /// Every rank is gone: nobody is left to be signalled, and the output gets the time it needs.
+    pub(crate) fn gone(&mut self) {
+        (self.phase, self.until) = (Phase::Gone, None);
     }
 
     /// The output has nowhere to go.
@@ -113,7 +122,7 @@ impl Escalation {
                     self.enter(Phase::Killed, now, KILL);
                     Some(Signal::Kill)
                 }
-                Phase::Killed | Phase::GivenUp => {
+                Phase::Killed | Phase::GivenUp | Phase::Gone => {
                     (self.phase, self.until) = (Phase::GivenUp, None);
                     None
                 }
@@ -156,3 +165,6 @@ impl Escalation {
         (self.phase, self.until) = (phase, Some(now + stay));
     }
 }
+
+#[cfg(test)]
+mod tests;

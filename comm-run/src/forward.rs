@@ -7,9 +7,11 @@ use tokio::sync::mpsc;
 
 use crate::signal::Signal;
 
-/// Turns `SIGINT`, `SIGTERM` and `SIGHUP` into stops, except where this process ignores them. Needs the runtime.
+/// Turns `SIGINT`, `SIGTERM` and `SIGHUP` into stops, except where this process ignores them. Needs
+/// the runtime.
 ///
-/// The terminal sends Ctrl-C to the starter's group only; the ranks, each in a group of its own, hear of it from here.
+/// The terminal sends Ctrl-C to the starter's group only; the ranks, each in a group of its own,
+/// hear of it from here.
 pub(crate) fn forward_signals(stop: &mpsc::UnboundedSender<Signal>) -> io::Result<()> {
     let ignored = ignored_signals();
     for (kind, forwarded) in [
@@ -29,8 +31,8 @@ pub(crate) fn forward_signals(stop: &mpsc::UnboundedSender<Signal>) -> io::Resul
     Ok(())
 }
 
-/// Returns a mask of the signals this process ignores, as `nohup` and shells without job control arrange it.
-/// Empty where the system does not tell without unsafe code.
+/// Returns a mask of the signals this process ignores, as `nohup` and shells without job control
+/// arrange it. Empty where the system does not tell without unsafe code.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     parse_ignored(&status)

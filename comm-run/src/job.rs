@@ -16,8 +16,9 @@ use crate::sink::Sink;
 
 /// Describes a job: `size` processes of one program on this machine.
 ///
-/// Each rank gets the variables of [`environment`](crate::environment), `/dev/null` as standard input (it is in a process group of its own,
-/// and reading the terminal from there would freeze it), and pipes as standard output and error.
+/// Each rank gets the variables of [`environment`](crate::environment), `/dev/null` as standard
+/// input (it is in a process group of its own, and reading the terminal from there would freeze
+/// it), and pipes as standard output and error.
 ///
 /// ```
 /// use comm_run::{Ending, Job, Line};
@@ -142,10 +143,11 @@ impl Job {
         self
     }
 
-    /// Takes over `SIGINT`, `SIGTERM` and `SIGHUP` of this process, for good: they stop the job instead.
-    /// A signal that this process ignores (under `nohup`, say) stays ignored.
+    /// Takes over `SIGINT`, `SIGTERM` and `SIGHUP` of this process, for good: they stop the job
+    /// instead. A signal that this process ignores (under `nohup`, say) stays ignored.
     ///
-    /// Without it these signals end this process, and the ranks with it, but nobody reports on them.
+    /// Without it these signals end this process, and the ranks with it, but nobody reports on
+    /// them.
     #[must_use]
     pub fn forward_signals(mut self) -> Self {
         self.forward_signals = true;
@@ -163,8 +165,8 @@ impl Job {
 
     /// Starts the job. When this returns, every rank is a process that runs the program.
     ///
-    /// The ranks are spawned and supervised by a thread of the job's own, because the parent-death signal goes by thread:
-    /// a job may be started from a thread that ends sooner.
+    /// The ranks are spawned and supervised by a thread of the job's own, because the parent-death
+    /// signal goes by thread: a job may be started from a thread that ends sooner.
     ///
     /// # Errors
     ///

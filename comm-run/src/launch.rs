@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc as handover};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::attend::Pipes;
 use crate::environment::{Seat, Variables, environment, fresh_job_id};
 use crate::error::StartError;
 use crate::escalation::Escalation;
@@ -16,7 +17,7 @@ use crate::ranks::Ranks;
 use crate::running::{Handle, Running};
 use crate::sink::Sink;
 use crate::spawn::tie_to_starter;
-use crate::supervise::{Pipes, Supervisor, child_exits};
+use crate::supervise::{Supervisor, child_exits};
 use crate::terminal::Terminal;
 use crate::warden::Warden;
 
@@ -82,6 +83,15 @@ fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, S
 
 /// Starts every rank or none.
 fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
+    // Asked first, because exec would give the same error as for a program that is not there.
+    if let Some(folder) = &job.folder
+        && let Err(source) = std::fs::metadata(folder.join("."))
+    {
+        return Err(StartError::Folder {
+            folder: folder.clone(),
+            source,
+        });
+    }
     let id = fresh_job_id().map_err(StartError::setup(
         "get random bytes for the job's name from the system",
     ))?;

@@ -1,25 +1,31 @@
 //! Starts the ranks of a job on this machine, watches them, and leaves nothing behind.
 //!
-//! A [`Job`] describes what to start. [`Job::run`] waits for the end; [`Job::start`] gives a [`Running`] job whose
-//! [`Handle`] signals single ranks or stops the whole from any thread. The [`Outcome`] tells how every rank ended, who
-//! failed first, and that rank's last lines.
+//! A [`Job`] describes what to start. [`Job::run`] waits for the end; [`Job::start`] gives a
+//! [`Running`] job whose [`Handle`] signals single ranks or stops the whole from any thread. The
+//! [`Outcome`] tells how every rank ended, who failed first, and that rank's last lines.
 //!
 //! # What is promised
 //!
-//! - **Whole lines.** Each line of each rank arrives whole at the [`Sink`], untouched; a slow sink slows the ranks and loses
-//!   nothing. A line is split only above 64 MiB, and marked.
-//! - **First cause.** The first rank to fail is kept as the cause. The others get 500 ms to report it, then `SIGTERM`, and
-//!   500 ms later `SIGKILL`; with [`OnFailure::LetOthersFinish`] they go on until the deadline.
-//! - **Nothing survives.** Each rank leads a process group of its own, and the group ends with the rank: what a rank leaves
-//!   running in it may finish writing for at most 500 ms, then it is killed, after a normal end too. The same holds
-//!   when the starter dies, by `SIGKILL` too: the parent-death signal ends the ranks at once (Linux), and a
-//!   warden, a small shell that notices the starter's end, kills the groups (everywhere).
-//! - **No stranger is hit.** A rank is reaped after the last signal to its group, so no number is used twice.
+//! - **Whole lines.** Each line of each rank arrives whole at the [`Sink`], untouched; a slow sink
+//!   slows the ranks and loses nothing. A line is split only above 64 MiB, and marked.
+//! - **First cause.** The first rank to fail is kept as the cause. The others get 500 ms to report
+//!   it, then `SIGTERM`, and 500 ms later `SIGKILL`; with [`OnFailure::LetOthersFinish`] they go on
+//!   until the deadline.
+//! - **Nothing survives.** Each rank leads a process group of its own, and the group ends with the
+//!   rank: what a rank leaves running in it may finish writing for at most 500 ms, then it is
+//!   killed, after a normal end too. The same holds when the starter dies, by `SIGKILL` too: the
+//!   parent-death signal ends the ranks at once (Linux), and a warden, a small shell that notices
+//!   the starter's end, kills the groups (everywhere).
+//! - **No stranger is hit.** A rank is reaped after the last signal to its group, so no number is
+//!   used twice.
 //!
-//! A process that leaves its rank's group on purpose (`setsid`, a shell with job control) is on its own.
+//! A process that leaves its rank's group on purpose (`setsid`, a shell with job control) is on its
+//! own.
 //!
-//! Architecture invariant: knows no backend, and of the environment contract only the variables that it sets.
+//! Architecture invariant: knows no backend, and of the environment contract only the variables
+//! that it sets.
 
+mod attend;
 mod environment;
 mod error;
 mod escalation;
@@ -48,3 +54,8 @@ pub use signal::Signal;
 pub use sink::{Line, LineEnd, Sink, Stream};
 pub use tail::LastLine;
 pub use terminal::Terminal;
+
+/// Keeps the examples of the README true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

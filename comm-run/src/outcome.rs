@@ -73,7 +73,7 @@ pub struct RankOutcome {
     pub ended_by: Option<Signal>,
     /// From the job's start to this rank's end.
     pub elapsed: Duration,
-    /// The last lines it wrote, at most 20, both streams.
+    /// The last lines it wrote, at most 20 of each stream.
     pub last_lines: Vec<LastLine>,
 }
 
@@ -85,7 +85,8 @@ pub struct Outcome {
     pub ending: Ending,
     /// Every rank, in rank order.
     pub ranks: Vec<RankOutcome>,
-    /// The rank that failed first, by itself. Can be set beside `TimedOut` and others: a rank may fail after the deadline.
+    /// The rank that failed first, by itself. Can be set beside `TimedOut` and others: a rank may
+    /// fail after the deadline.
     pub first_failure: Option<usize>,
     /// Whether the deadline struck, first cause or not.
     pub timed_out: bool,
@@ -102,8 +103,9 @@ impl Outcome {
         self.ending == Ending::Completed
     }
 
-    /// Returns the exit code for this ending: that of the rank that failed first (128 + signal if one killed it), 124 for the
-    /// deadline, 128 + signal for a stop, 141 for lost output (128 + `SIGPIPE`).
+    /// Returns the exit code for this ending: that of the rank that failed first (128 + signal if
+    /// one killed it), 124 for the deadline, 128 + signal for a stop, 141 for lost output (128 +
+    /// `SIGPIPE`).
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self.ending {

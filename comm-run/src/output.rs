@@ -1,8 +1,10 @@
-//! From a rank's pipe to whole lines: reads a stream and passes it on in batches that end where lines end.
+//! From a rank's pipe to whole lines: reads a stream and passes it on in batches that end where
+//! lines end.
 //!
-//! Bytes are never looked at beyond finding newlines, so text in any encoding passes untouched, also when a character
-//! arrives in two reads. Lines wait in a queue of bounded size for the one thread that writes; when that thread is slow the
-//! readers stop reading, the pipe fills, and the rank waits, as it would on a terminal. Nothing is dropped.
+//! Bytes are never looked at beyond finding newlines, so text in any encoding passes untouched,
+//! also when a character arrives in two reads. Lines wait in a queue of bounded size for the one
+//! thread that writes; when that thread is slow the readers stop reading, the pipe fills, and the
+//! rank waits, as it would on a terminal. Nothing is dropped.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +17,15 @@ use tokio::time::{Instant, timeout};
 use crate::sink::{LineEnd, Stream};
 use crate::tail::Tail;
 
-/// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the memory.
+/// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the
+/// memory.
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
 /// What may wait for the writer, all ranks together. One longer line may wait alone.
 const QUEUE_BYTES: usize = 8 << 20;
 const READ_BYTES: usize = 64 << 10;
 
-/// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity. Whoever writes more left the
-/// group with the pipe in hand, and is not waited for.
+/// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity.
+/// Whoever writes more left the group with the pipe in hand, and is not waited for.
 const LAST_BYTES: usize = 1 << 20;
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
@@ -74,7 +77,8 @@ impl Outlet {
         let size = bytes.capacity().clamp(1, QUEUE_BYTES);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(size).await.ok();
-        // The writer is gone only when the job is being given up; then the ranks are kept flowing until they end.
+        // The writer is gone only when the job is being given up; then the ranks are kept flowing
+        // until they end.
         let _ = self.queue.send(Batch {
             rank,
             stream,
@@ -121,7 +125,8 @@ impl Pump {
         result
     }
 
-    /// Reads some bytes; false at the end. `last` holds what may still be read and waited for once the rank is gone.
+    /// Reads some bytes; false at the end. `last` holds what may still be read and waited for once
+    /// the rank is gone.
     async fn read(
         &mut self,
         reader: &mut (impl AsyncRead + Unpin),
@@ -130,9 +135,10 @@ impl Pump {
     ) -> io::Result<bool> {
         if last.is_none() {
             tokio::select! {
+                // In this order: a stream that never pauses must not hide that its rank is gone.
                 biased;
-                read = reader.read_buf(buffer) => return Ok(read? > 0),
                 _ = self.leaving.wait_for(|leaving| *leaving) => {}
+                read = reader.read_buf(buffer) => return Ok(read? > 0),
             }
         }
         let (bytes, wait) = last.get_or_insert((LAST_BYTES, LAST_WAIT));
@@ -149,7 +155,8 @@ impl Pump {
         Ok(read > 0)
     }
 
-    /// Passes on the whole lines in `buffer`, of which the part from `searched` on is new; the rest of a line stays.
+    /// Passes on the whole lines in `buffer`, of which the part from `searched` on is new; the rest
+    /// of a line stays.
     async fn pass_lines(&self, buffer: &mut Vec<u8>, searched: usize) {
         if let Some(newline) = buffer[searched..].iter().rposition(|&byte| byte == b'\n') {
             let rest = buffer.split_off(searched + newline + 1);
@@ -171,3 +178,6 @@ impl Pump {
         self.outlet.send(self.rank, self.stream, bytes, end).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

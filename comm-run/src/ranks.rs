@@ -1,16 +1,18 @@
 //! The processes of a job: who they are, how they are signalled, and when they may be reaped.
 //!
-//! A process id is only ours until the process is reaped; afterwards the number may belong to a stranger. So an exit is first
-//! *looked at* (the dead leader stays, and keeps its group's number taken), then what is left of the group is killed, then
-//! the warden forgets it, and only then is the leader reaped. One lock covers all of it, so a signal from another thread
-//! either reaches the rank or is refused.
+//! A process id is only ours until the process is reaped; afterwards the number may belong to a
+//! stranger. So an exit is first *looked at* (the dead leader stays, and keeps its group's number
+//! taken), then what is left of the group is killed, then the warden forgets it, and only then is
+//! the leader reaped. One lock covers all of it, so a signal from another thread either reaches the
+//! rank or is refused.
 
 use std::io;
 use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{
-    Pid, Signal as Raw, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+    Pid, Signal as Raw, WaitId, WaitIdOptions, kill_process, kill_process_group,
+    test_kill_process_group, waitid,
 };
 
 use crate::outcome::Exit;
@@ -84,7 +86,8 @@ impl Ranks {
             if seat.reaped {
                 continue;
             }
-            // A group of which only zombies are left cannot be signalled on every system, and need not be.
+            // A group of which only zombies are left cannot be signalled on every system, and need
+            // not be.
             let _ = kill_process_group(pid, signal.raw());
             // A frozen process would not notice that it is asked to end.
             let _ = kill_process_group(pid, Raw::CONT);
@@ -112,6 +115,12 @@ impl Ranks {
         // Returns at once: the leader has ended, or has just been killed.
         let _ = seat.leader.wait();
         seat.reaped = true;
+    }
+
+    /// Returns whether a reaped rank's group still has members, killed but not gone yet. Sends
+    /// nothing: the number may be a stranger's by now.
+    pub(crate) fn lingers(&self, rank: usize) -> bool {
+        test_kill_process_group(self.pids[rank]).is_ok()
     }
 
     /// Ends everything at once, on the way out of a start that failed.

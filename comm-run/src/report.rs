@@ -100,7 +100,8 @@ fn ended(outcome: &Outcome) -> String {
     text
 }
 
-/// Prints every line with the launcher's name in front. Who reads standard error may be gone; that is no reason to panic.
+/// Prints every line with the launcher's name in front. Who reads standard error may be gone; that
+/// is no reason to panic.
 fn print(text: &[u8]) {
     let colour = std::io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

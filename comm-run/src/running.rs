@@ -82,17 +82,19 @@ impl Handle {
         self.ranks.pids()
     }
 
-    /// Sends a signal to one rank's own process (not to what it has started). What comes of it counts as the rank's own
-    /// doing: killed this way, it is the rank that failed.
+    /// Sends a signal to one rank's own process (not to what it has started). What comes of it
+    /// counts as the rank's own doing: killed this way, it is the rank that failed.
     ///
     /// # Errors
     ///
-    /// Fails when there is no such rank or it is gone. Never hits a stranger who got the number since.
+    /// Fails when there is no such rank or it is gone. Never hits a stranger who got the number
+    /// since.
     pub fn signal(&self, rank: usize, signal: Signal) -> io::Result<()> {
         self.ranks.signal(rank, signal)
     }
 
-    /// Ends the job: every rank gets the signal, and `SIGKILL` half a second later or at the second call. Returns at once.
+    /// Ends the job: every rank gets the signal, and `SIGKILL` half a second later or at the second
+    /// call. Returns at once.
     pub fn stop(&self, signal: Signal) {
         // The job has ended already if nobody listens.
         let _ = self.stops.send(signal);

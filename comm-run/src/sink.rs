@@ -45,9 +45,10 @@ pub struct Line<'a> {
 ///
 /// # Contract
 ///
-/// - Lines of one stream of one rank arrive whole and in order; nothing is said about the order between streams.
-/// - Calls come one at a time, from a thread of the job's own, so a sink may block: the ranks wait for it, no output is lost,
-///   and supervision goes on.
+/// - Lines of one stream of one rank arrive whole and in order; nothing is said about the order
+///   between streams.
+/// - Calls come one at a time, from a thread of the job's own, so a sink may block: the ranks wait
+///   for it, no output is lost, and supervision goes on.
 /// - An error ends the job, as a closed pipe ends a program. The sink is not called again.
 ///
 /// Any `FnMut(Line<'_>) -> io::Result<()> + Send` is a sink.
@@ -59,7 +60,8 @@ pub trait Sink: Send {
     /// Gives an error when the output has nowhere to go any more.
     fn line(&mut self, line: Line<'_>) -> io::Result<()>;
 
-    /// Passes on what [`line`](Self::line) may hold back. Called whenever no further line is waiting.
+    /// Passes on what [`line`](Self::line) may hold back. Called whenever no further line is
+    /// waiting.
     ///
     /// # Errors
     ///
@@ -75,8 +77,8 @@ impl<F: FnMut(Line<'_>) -> io::Result<()> + Send> Sink for F {
     }
 }
 
-/// Feeds `sink` until all readers are done. After an error it goes on taking batches, so that no rank stays stuck on a full
-/// pipe while it is being ended.
+/// Feeds `sink` until all readers are done. After an error it goes on taking batches, so that no
+/// rank stays stuck on a full pipe while it is being ended.
 pub(crate) fn feed(
     mut batches: mpsc::UnboundedReceiver<Batch>,
     sink: &mut dyn Sink,

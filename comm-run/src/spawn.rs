@@ -2,11 +2,13 @@
 //!
 //! # Safety
 //!
-//! Only the calling thread exists in the forked child; a lock another thread held stays locked for ever.
+//! Only the calling thread exists in the forked child; a lock another thread held stays locked for
+//! ever.
 //!
-//! - I1: the hook calls only async-signal-safe functions: plain system calls, no allocation, no lock, no panic that allocates.
-//! - I2: the hook owns what it uses (a number, and a counted reference that keeps the warden's pipe open), so it borrows
-//!   nothing that could be gone when the command is spawned.
+//! - I1: the hook calls only async-signal-safe functions: plain system calls, no allocation, no
+//!   lock, no panic that allocates.
+//! - I2: the hook owns what it uses (a number, and a counted reference that keeps the warden's pipe
+//!   open), so it borrows nothing that could be gone when the command is spawned.
 
 #![expect(
     unsafe_code,
@@ -22,9 +24,11 @@ use rustix::process::{Pid, getpid};
 
 use crate::warden::enlistment;
 
-/// Makes the process that `command` starts the leader of a group of its own, which ends with the starter.
+/// Makes the process that `command` starts the leader of a group of its own, which ends with the
+/// starter.
 ///
-/// The parent-death signal fires when the *thread* that spawned ends, so that thread must live as long as the rank.
+/// The parent-death signal fires when the *thread* that spawned ends, so that thread must live as
+/// long as the rank.
 pub(crate) fn tie_to_starter(command: &mut Command, warden: Option<Arc<PipeWriter>>) {
     command.process_group(0);
     let starter = getpid();
@@ -35,9 +39,11 @@ pub(crate) fn tie_to_starter(command: &mut Command, warden: Option<Arc<PipeWrite
 
 fn tie(starter: Pid, warden: Option<&PipeWriter>) -> io::Result<()> {
     if let Some(pipe) = warden {
-        // Before the program runs, so that there is no moment in which it could start something the warden has not heard of.
+        // Before the program runs, so that there is no moment in which it could start something the
+        // warden has not heard of.
         let mut line = [0; 32];
-        rustix::io::write(pipe, enlistment(getpid(), &mut line))?;
+        let line = enlistment(getpid(), &mut line);
+        rustix::io::retry_on_intr(|| rustix::io::write(pipe, line))?;
     }
     #[cfg(target_os = "linux")]
     {

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::sink::Stream;
 
-/// How many lines of a failed rank are shown.
+/// How many lines of each stream are kept: a flood on one must not wash the reason away from the
+/// other.
 pub(crate) const TAIL_LINES: usize = 20;
 /// How much of each.
 const TAIL_BYTES: usize = 4 << 10;
@@ -31,8 +32,10 @@ impl Tail {
         // From the back: of a batch of ten thousand lines only the last few are worth a copy.
         let newest: Vec<_> = lines.rev().take(TAIL_LINES).collect();
         for line in newest.into_iter().rev() {
-            if self.0.len() == TAIL_LINES {
-                self.0.pop_front();
+            if self.0.iter().filter(|kept| kept.stream == stream).count() == TAIL_LINES
+                && let Some(oldest) = self.0.iter().position(|kept| kept.stream == stream)
+            {
+                self.0.remove(oldest);
             }
             let bytes = line[..line.len().min(TAIL_BYTES)].to_vec();
             self.0.push_back(LastLine { stream, bytes });
@@ -50,19 +53,19 @@ mod tests {
     use crate::sink::Stream;
 
     #[test]
-    fn keeps_the_newest_lines_in_order_of_arrival() {
+    fn keeps_the_newest_lines_of_each_stream_in_order_of_arrival() {
         let mut tail = Tail::default();
         let many: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+        tail.push(Stream::Stderr, [b"reason".as_slice()].into_iter());
         tail.push(Stream::Stdout, many.iter().map(String::as_bytes));
-        tail.push(Stream::Stderr, [b"error".as_slice()].into_iter());
+        tail.push(Stream::Stderr, [b"end".as_slice()].into_iter());
+        tail.push(Stream::Stdout, [b"last".as_slice()].into_iter());
         let lines = tail.take();
-        assert_eq!(lines.len(), TAIL_LINES);
-        assert_eq!(
-            (lines[0].stream, lines[0].bytes.as_slice()),
-            (Stream::Stdout, b"81".as_slice())
-        );
-        assert_eq!(lines[TAIL_LINES - 1].bytes, b"error");
-        assert_eq!(lines[TAIL_LINES - 1].stream, Stream::Stderr);
+        let texts: Vec<_> = lines.iter().map(|line| line.bytes.as_slice()).collect();
+        assert_eq!(texts.len(), TAIL_LINES + 2);
+        assert_eq!(texts[..2], [b"reason".as_slice(), b"81"]);
+        assert_eq!(texts[TAIL_LINES..], [b"end".as_slice(), b"last"]);
+        assert_eq!(lines[0].stream, Stream::Stderr);
     }
 
     #[test]

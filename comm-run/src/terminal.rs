@@ -1,4 +1,5 @@
-//! The default sink: this process's own standard output and error, every line with its rank in front.
+//! The default sink: this process's own standard output and error, every line with its rank in
+//! front.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -11,7 +12,8 @@ use crate::sink::{Line, LineEnd, Sink, Stream};
 /// What is gathered before it is written, when lines come faster than they can be shown.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// Writes `[2] text`: a rank's stdout to stdout, its stderr to stderr, the prefix coloured on a terminal.
+/// Writes `[2] text`: a rank's stdout to stdout, its stderr to stderr, the prefix coloured on a
+/// terminal.
 #[derive(Debug)]
 pub struct Terminal {
     stdout: Target,
@@ -65,7 +67,8 @@ impl Sink for Terminal {
 }
 
 impl Target {
-    /// Bypasses the standard library's line buffer: lines arrive whole, and a partial write must not be forgotten.
+    /// Bypasses the standard library's line buffer: lines arrive whole, and a partial write must
+    /// not be forgotten.
     fn new(of: &impl AsFd, colour: bool) -> io::Result<Self> {
         let file = File::from(of.as_fd().try_clone_to_owned()?);
         Ok(Self {

@@ -1,11 +1,16 @@
 //! A last witness: ends the ranks' process groups when the starter dies without a word.
 //!
-//! A starter killed by `SIGKILL` cannot clean up. On Linux the parent-death signal ends its ranks, but not what the ranks
-//! started, and other systems have no such signal. So a small shell waits at the other end of a pipe. The ranks write
-//! their group into it before they become the program (see `spawn`); the starter takes a group off the list once it has
-//! ended it. End of file means the starter is gone: whatever is still on the list is killed.
+//! A starter killed by `SIGKILL` cannot clean up. On Linux the parent-death signal ends its ranks,
+//! but not what the ranks started, and other systems have no such signal. So a small shell waits at
+//! the other end of a pipe. The ranks write their group into it before they become the program (see
+//! `spawn`); the starter takes a group off the list once it has ended it. End of file means the
+//! starter is gone: whatever is still on the list is killed.
 //!
-//! Every end of the pipe is close-on-exec, so no rank holds it open and the warden sees the end at once.
+//! The list holds only groups whose leader the starter had not reaped, so a number on it can be a
+//! stranger's only if the system hands it out anew in the milliseconds after the starter's death.
+//!
+//! Every end of the pipe is close-on-exec, so no rank holds it open and the warden sees the end at
+//! once.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -14,14 +19,18 @@ use std::sync::Arc;
 
 use rustix::process::Pid;
 
-/// Deaf to everything a terminal or a supervisor sends to a whole job, because it must outlive the starter by a moment.
+/// Deaf to everything a terminal or a supervisor sends to a whole job, because it must outlive the
+/// starter by a moment.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
 groups=' '
 while read -r verb group; do
   case $verb in
     watch) groups="$groups$group " ;;
-    forget) case $groups in *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;; esac ;;
+    forget)
+      case $groups in
+        *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;;
+      esac ;;
   esac
 done
 for group in $groups; do kill -s KILL -- "-$group"; done
@@ -34,12 +43,14 @@ pub(crate) struct Warden {
 }
 
 impl Warden {
-    /// Starts a warden, or none where there is no shell: a bare container still has the parent-death signal.
+    /// Starts a warden, or none where there is no shell: a bare container still has the
+    /// parent-death signal.
     pub(crate) fn start() -> io::Result<Option<Self>> {
         let (read, write) = io::pipe()?;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "comm-run-warden"]);
-        // Out of the starter's group, so that a signal to the group leaves it; its output closed, so that it holds nobody's pipe.
+        // Out of the starter's group, so that a signal to the group leaves it; its output closed,
+        // so that it holds nobody's pipe.
         command
             .process_group(0)
             .stdin(read)
@@ -60,8 +71,8 @@ impl Warden {
         Arc::clone(&self.pipe)
     }
 
-    /// Takes a group off the list. Call it when the group is killed and before its leader is reaped: from then on the
-    /// number may belong to a stranger.
+    /// Takes a group off the list. Call it when the group is killed and before its leader is
+    /// reaped: from then on the number may belong to a stranger.
     pub(crate) fn forget(&self, group: Pid) {
         // A warden that is gone has nothing to forget.
         let _ = writeln!(&*self.pipe, "forget {}", group.as_raw_nonzero());
@@ -75,7 +86,8 @@ impl Warden {
     }
 }
 
-/// Writes `watch <pid>\n` into `line` and returns the used part. Allocates nothing: runs between fork and exec.
+/// Writes `watch <pid>\n` into `line` and returns the used part. Allocates nothing: runs between
+/// fork and exec.
 pub(crate) fn enlistment(pid: Pid, line: &mut [u8; 32]) -> &[u8] {
     let mut at = line.len() - 1;
     line[at] = b'\n';

@@ -19,6 +19,7 @@ pub(crate) struct Case {
     from_world: usize,
     rounds: usize,
     deaths: bool,
+    memory: u64,
     body: Box<dyn Fn(&Run) -> Verdict + Send + Sync>,
 }
 
@@ -36,6 +37,7 @@ impl Case {
             from_world: 1,
             rounds: 1,
             deaths: false,
+            memory: 0,
             body: Box::new(body),
         }
     }
@@ -62,6 +64,17 @@ impl Case {
     pub(crate) fn deaths(mut self) -> Self {
         self.deaths = true;
         self
+    }
+
+    /// Makes the case run only when asked for, and where each rank finds `bytes` of memory.
+    pub(crate) fn big(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Gives the memory that each rank takes; 0 where it does not matter.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
     }
 
     /// Tells whether ranks of this case die on purpose.

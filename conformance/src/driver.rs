@@ -3,6 +3,7 @@
 mod job;
 mod judge;
 mod leftovers;
+mod memory;
 mod options;
 mod table;
 
@@ -59,6 +60,8 @@ pub(crate) fn usage(reason: &str) -> ExitCode {
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
     pub(crate) left_out: Vec<(Arc<Case>, &'static str)>,
+    /// What takes more than was asked for, or more memory than there is.
+    pub(crate) not_run: Vec<(Arc<Case>, String)>,
 }
 
 impl Plan {
@@ -67,6 +70,7 @@ impl Plan {
         let mut plan = Self {
             jobs: Vec::new(),
             left_out: Vec::new(),
+            not_run: Vec::new(),
         };
         let worlds = if options.worlds.is_empty() {
             &WORLDS
@@ -80,11 +84,19 @@ impl Plan {
                 continue;
             }
             found = true;
+            if case.memory() > 0 && !options.big {
+                plan.not_run.push((case, "takes --big".to_owned()));
+                continue;
+            }
             if let Some(reason) = case.left_out_by(&S::MODEL) {
                 plan.left_out.push((case, reason));
                 continue;
             }
             for (world, placement) in case.jobs(&S::MODEL, worlds) {
+                if let Err(reason) = memory::suffices(&case, world) {
+                    plan.not_run.push((Arc::clone(&case), reason));
+                    continue;
+                }
                 plan.jobs
                     .push(Job::new::<S>(Arc::clone(&case), world, placement, options));
             }
@@ -92,7 +104,7 @@ impl Plan {
         if !found {
             return Err(format!("no case has '{pattern}' in its name"));
         }
-        if plan.jobs.is_empty() && !options.worlds.is_empty() {
+        if plan.jobs.is_empty() && plan.not_run.is_empty() && !options.worlds.is_empty() {
             return Err(format!(
                 "nothing to run in worlds of {:?} ranks: the backend or the cases have none of them",
                 options.worlds
@@ -121,7 +133,16 @@ fn mimic(plan: &Plan, arguments: Vec<OsString>) -> ExitCode {
             .with_kind("not promised")
             .with_ignored_flag(true)
     });
-    libtest_mimic::run(&arguments, run.chain(left_out).collect()).exit_code()
+    let not_run = plan.not_run.iter().map(|(case, reason)| {
+        let reason = reason.clone();
+        Trial::test(format!("{} ({reason})", case.name), || {
+            Err(Failed::from(reason))
+        })
+        .with_kind("not run")
+        .with_ignored_flag(true)
+    });
+    let trials = run.chain(left_out).chain(not_run).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 impl Placement {

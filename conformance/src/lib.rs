@@ -68,6 +68,7 @@ pub use subject::{Failure, Seat, Subject};
 /// | `--world N` | runs worlds of `N` ranks instead of 1, 2, 3, 4 and 8; may be repeated |
 /// | `--case PATTERN` | runs the cases whose name contains the pattern |
 /// | `--random N`, `--seed S` | runs `N` random programs, from seed `S` on |
+/// | `--big` | also runs calls of more than 4 GiB, where there is memory for them |
 #[must_use]
 pub fn main<S: Subject>() -> ExitCode {
     let cases = suite::cases::<S>();

@@ -57,7 +57,12 @@ pub(crate) fn input<T: CommData>(round: usize, rank: usize, len: usize) -> Vec<T
 
 /// Fills `bytes` with what `rank` brings to `round`.
 pub(crate) fn fill(bytes: &mut [u8], round: usize, rank: usize) {
-    Noise::new(0x00c0_b4e0, &[round, rank]).fill(bytes);
+    source(round, rank).fill(bytes);
+}
+
+/// Gives the words, little end first, of what `rank` brings to `round`.
+pub(crate) fn source(round: usize, rank: usize) -> Noise {
+    Noise::new(0x00c0_b4e0, &[round, rank])
 }
 
 /// Mixes `bytes` into a hash.

@@ -139,4 +139,11 @@ impl Seat {
         self.timeout = Some(timeout);
         self
     }
+
+    /// Sets the time for the start, for cases in which it cannot succeed.
+    #[must_use]
+    pub(crate) fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
 }

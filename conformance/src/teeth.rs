@@ -3,9 +3,10 @@
 //! Not public: a backend has [`main`](crate::main).
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use crate::driver::{Options, Plan};
-use crate::orders::Orders;
+use crate::driver::{Job, Options};
+use crate::orders::{Orders, Placement};
 use crate::subject::Subject;
 use crate::{driver, rank, suite};
 
@@ -24,7 +25,8 @@ pub fn rank_role<S: Subject>() -> ExitCode {
     }
 }
 
-/// Runs one case in one world and gives what went wrong.
+/// Runs one case in one world, with ranks that are told to be of `subject`, and gives what went
+/// wrong.
 ///
 /// # Errors
 ///
@@ -32,18 +34,22 @@ pub fn rank_role<S: Subject>() -> ExitCode {
 ///
 /// # Panics
 ///
-/// If there is no such case, or the model of `S` leaves it out: then nothing was shown.
-pub fn run_case<S: Subject>(name: &str, world: usize) -> Result<(), String> {
-    let mut cases = suite::cases::<S>();
-    cases.retain(|case| case.name == name);
-    let options = Options {
-        worlds: vec![world],
-        ..Options::default()
+/// If there is no such case: then nothing was shown.
+pub fn run_case<S: Subject>(
+    subject: &'static str,
+    case: &str,
+    world: usize,
+    threads: bool,
+) -> Result<(), String> {
+    let mut cases = suite::cases::<S>().into_iter();
+    let Some(case) = cases.find(|known| known.name == case) else {
+        panic!("there is no case '{case}'");
     };
-    let plan = match Plan::new::<S>(cases, &options) {
-        Ok(plan) => plan,
-        Err(reason) => panic!("{name} in a world of {world}: {reason}"),
+    let placement = if threads {
+        Placement::Threads
+    } else {
+        Placement::Processes
     };
-    assert_eq!(plan.jobs.len(), 1, "{name} in a world of {world}");
-    plan.jobs[0].run().map(drop)
+    let job = Job::new::<S>(Arc::new(case), world, placement, &Options::default());
+    job.of(subject).run().map(drop)
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod ci;
+mod conformance;
 mod demo;
 mod process;
 mod report;
@@ -35,6 +36,8 @@ enum Command {
         #[arg(long, value_name = "DIR", value_parser = directory)]
         root: Option<PathBuf>,
     },
+    /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
+    Conformance(conformance::Conformance),
     /// Run the program of the README
     Demo,
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Some(Command::Test(Strictness { strict })) => test::run(strict),
         Some(Command::Ci(Strictness { strict })) => ci::run(strict),
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
+        Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
         Some(Command::Demo) => demo::run(),
     };
     if succeeded {

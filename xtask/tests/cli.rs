@@ -47,7 +47,15 @@ fn no_arguments_print_help() {
     let output = xtask(&[]);
     assert_eq!(output.status.code(), Some(0));
     let help = text(&output.stdout);
-    for word in ["Usage: cargo xtask", "test", "ci", "tidy", "demo"] {
+    let words = [
+        "Usage: cargo xtask",
+        "test",
+        "ci",
+        "conformance",
+        "tidy",
+        "demo",
+    ];
+    for word in words {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
     }
     assert!(!help.contains('\x1b'), "colours without a terminal");
@@ -55,7 +63,12 @@ fn no_arguments_print_help() {
 
 #[test]
 fn wrong_arguments_print_usage_and_exit_with_2() {
-    let wrong: [&[&str]; 5] = [
+    let wrong: [&[&str]; 10] = [
+        &["conformance"],
+        &["conformance", "--backend", "no-such-backend"],
+        &["conformance", "--backend", "local", "--world", "0"],
+        &["conformance", "--backend", "local", "--world", "x"],
+        &["conformance", "--backend", "local", "--seed", "-1"],
         &["no-such-command"],
         &["--no-such-flag"],
         &["tidy", "--no-such-flag"],
@@ -78,6 +91,33 @@ fn a_root_that_is_no_directory_is_a_wrong_argument() {
     let output = xtask(&["tidy", "--root", "no/such/directory"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("not a directory"));
+}
+
+#[test]
+fn conformance_without_a_case_is_a_wrong_argument() {
+    let arguments = [
+        "conformance",
+        "--backend",
+        "local",
+        "--case",
+        "no such case",
+    ];
+    let output = xtask(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no case has 'no such case' in its name"));
+}
+
+#[test]
+fn conformance_prints_every_clause() {
+    let output = xtask(&["conformance", "--backend", "local", "--case", "identity"]);
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{table}");
+    for clause in 1..=14 {
+        assert!(
+            table.contains(&format!("\nC{clause} ")),
+            "C{clause} in:\n{table}"
+        );
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(crate) struct Options {
     pub(crate) case: Option<String>,
     pub(crate) programs: Option<usize>,
     pub(crate) seed: Option<u64>,
+    pub(crate) big: bool,
 }
 
 impl Options {
@@ -34,6 +35,7 @@ impl Options {
             };
             match flag {
                 "--table" => options.table = true,
+                "--big" => options.big = true,
                 "--world" => {
                     let world = number(flag, &value()?)?;
                     if world == 0 {

@@ -28,7 +28,13 @@ pub(super) fn run(subject: &str, plan: &Plan) -> ExitCode {
 fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> {
     let cases = plan.jobs.iter().map(|job| &job.case.name);
     let left_out = plan.left_out.iter().map(|(case, _)| &case.name);
-    let width = cases.chain(left_out).map(String::len).max().unwrap_or(0);
+    let not_run = plan.not_run.iter().map(|(case, _)| &case.name);
+    let width = cases
+        .chain(left_out)
+        .chain(not_run)
+        .map(String::len)
+        .max()
+        .unwrap_or(0);
     let mut tallies: BTreeMap<Clause, Tally> = BTreeMap::new();
     let mut failures = Vec::new();
     let start = Instant::now();
@@ -72,6 +78,15 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
             tallies.entry(clause).or_default().left_out = Some(reason);
         }
     }
+    for (case, reason) in &plan.not_run {
+        let names: Vec<String> = case.clauses.iter().map(ToString::to_string).collect();
+        let (clauses, name) = (names.join(" "), &case.name);
+        writeln!(
+            out,
+            "{clauses:<12} {name:<width$} {:<9} {:>9}  not run: {reason}",
+            "-", "-"
+        )?;
+    }
     summary(out, &tallies)?;
     for (name, reason) in &failures {
         writeln!(out, "\nFAIL {name}\n{reason}")?;
@@ -79,8 +94,9 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
     let (passed, failed) = (plan.jobs.len() - failures.len(), failures.len());
     writeln!(
         out,
-        "\n{subject}: {passed} passed, {failed} failed, {} cases not promised, {:.1} s",
+        "\n{subject}: {passed} passed, {failed} failed, {} cases not promised, {} not run, {:.1} s",
         plan.left_out.len(),
+        plan.not_run.len(),
         start.elapsed().as_secs_f64()
     )?;
     Ok(failed)

@@ -3,9 +3,10 @@
 mod abort;
 mod clean_end;
 mod departure;
+mod fences;
 mod survivors;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, ReduceOp};
 
@@ -45,6 +46,14 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         .at_least(2)
         .needs(Need::SeveralOpens),
     );
+    cases.push(
+        Case::new("faults::nobody_starts_alone", &[C12], |run| {
+            nobody_starts_alone::<S>(run)
+        })
+        .at_least(2)
+        .needs(Need::SeveralOpens),
+    );
+    cases.extend(fences::cases::<S>());
     cases.extend(abort::cases::<S>());
     cases.extend(clean_end::cases::<S>());
     cases
@@ -191,4 +200,26 @@ fn who_contributed_may_leave<S: Subject>(run: &Run) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// Ranks that wait for one that does not come to the start give up, and can start elsewhere.
+fn nobody_starts_alone<S: Subject>(run: &Run) -> Verdict {
+    let comm = run.open::<S>()?;
+    let absent = run.size() / 2;
+    if run.rank != absent {
+        let seat = run.seat("incomplete");
+        let seat = seat.with_timeout(PATIENCE).with_connect_timeout(PATIENCE);
+        run.at(format_args!("starting without rank {absent}"));
+        let start = Instant::now();
+        let started = S::open(&seat);
+        let took = start.elapsed();
+        assert!(
+            started.is_err(),
+            "a communicator started without rank {absent}"
+        );
+        assert!(took < run.orders.limit / 4, "gave up after {took:?}");
+    }
+    super::still_works(run, &comm)?;
+    let again = run.open_seat::<S>(&run.seat("complete"))?;
+    super::still_works(run, &again)
 }

@@ -1,5 +1,6 @@
 //! Many calls, many sizes, many communicators: C6, C7, C8.
 
+mod big;
 mod many;
 mod sizes;
 
@@ -38,6 +39,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         }),
     ];
     cases.extend(sizes::cases::<S>());
+    cases.extend(big::cases::<S>());
     cases.extend(many::cases::<S>());
     cases
 }

@@ -1,0 +1,263 @@
+//! Scripted readers: every way bytes can arrive, and what must come out.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::AsyncRead;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_test::io::Builder;
+
+use super::{Batch, LAST_BYTES, LINE_LIMIT, Outlet, Pump, QUEUE_BYTES, lines};
+use crate::sink::{LineEnd, Stream};
+use crate::tail::Tail;
+
+type Lines = Vec<(Vec<u8>, LineEnd)>;
+
+fn pump(outlet: &Outlet, rank: usize, limit: usize) -> (Pump, watch::Sender<bool>) {
+    let (leave, leaving) = watch::channel(false);
+    let tail = Arc::new(Mutex::new(Tail::default()));
+    (
+        Pump {
+            rank,
+            stream: Stream::Stdout,
+            outlet: outlet.clone(),
+            tail,
+            leaving,
+            limit,
+        },
+        leave,
+    )
+}
+
+fn collect(mut batches: mpsc::UnboundedReceiver<Batch>) -> Lines {
+    let mut result = Lines::new();
+    while let Some(batch) = batches.blocking_recv() {
+        result.extend(lines(&batch.bytes, batch.end).map(|(line, end)| (line.to_vec(), end)));
+    }
+    result
+}
+
+/// Pumps `reader` dry while another thread takes the lines, as in a job.
+async fn read_limited(reader: impl AsyncRead + Unpin, limit: usize) -> (io::Result<()>, Lines) {
+    let (outlet, batches) = Outlet::new();
+    let (pump, _leave) = pump(&outlet, 0, limit);
+    drop(outlet);
+    let taker = std::thread::spawn(move || collect(batches));
+    let result = pump.run(reader).await;
+    (result, taker.join().unwrap())
+}
+
+async fn read(reader: impl AsyncRead + Unpin) -> Lines {
+    let (result, lines) = read_limited(reader, LINE_LIMIT).await;
+    result.unwrap();
+    lines
+}
+
+fn whole(texts: &[&[u8]]) -> Lines {
+    texts
+        .iter()
+        .map(|text| (text.to_vec(), LineEnd::Newline))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_line_in_pieces_comes_out_whole() {
+    let reader = Builder::new()
+        .read(b"one ")
+        .read(b"li")
+        .read(b"ne\ntwo")
+        .read(b"\n")
+        .build();
+    assert_eq!(read(reader).await, whole(&[b"one line", b"two"]));
+}
+
+#[tokio::test]
+async fn a_last_line_without_newline_is_marked() {
+    let lines = read(Builder::new().read(b"one\ntwo").build()).await;
+    assert_eq!(
+        lines,
+        [
+            (b"one".to_vec(), LineEnd::Newline),
+            (b"two".to_vec(), LineEnd::Missing)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn empty_lines_and_carriage_returns_pass() {
+    let lines = read(Builder::new().read(b"\n\n a\r").read(b"\n\r\n").build()).await;
+    assert_eq!(lines, whole(&[b"", b"", b" a\r", b"\r"]));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_pass_untouched() {
+    // A snowman torn between two reads, then bytes that are no UTF-8 at all, zeros included.
+    let reader = Builder::new()
+        .read(b"\xe2\x98")
+        .read(b"\x83\n\xff\x00\xfe\n")
+        .build();
+    assert_eq!(
+        read(reader).await,
+        whole(&["\u{2603}".as_bytes(), b"\xff\x00\xfe"])
+    );
+}
+
+#[tokio::test]
+async fn nothing_at_all_gives_no_line() {
+    assert_eq!(read(Builder::new().build()).await, whole(&[]));
+}
+
+#[tokio::test]
+async fn ten_megabytes_in_one_line_come_out_whole() {
+    let long: Vec<u8> = (0..10_000_000_u32).map(|n| b'a' + (n % 26) as u8).collect();
+    let mut script = Builder::new();
+    for piece in long.chunks(65_536) {
+        script.read(piece);
+    }
+    let lines = read(script.read(b"\nnext\n").build()).await;
+    assert!(lines == whole(&[&long, b"next"]), "{} lines", lines.len());
+}
+
+#[tokio::test]
+async fn a_line_above_the_limit_is_split_and_marked() {
+    let (result, lines) =
+        read_limited(Builder::new().read(b"abcdefgh").read(b"ij\nk\n").build(), 4).await;
+    result.unwrap();
+    let expected = [
+        (b"abcd".to_vec(), LineEnd::Limit),
+        (b"efgh".to_vec(), LineEnd::Limit),
+        (b"ij".to_vec(), LineEnd::Newline),
+        (b"k".to_vec(), LineEnd::Newline),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn what_came_before_an_error_is_kept() {
+    let reader = Builder::new()
+        .read(b"one\ntw")
+        .read_error(io::Error::other("torn"))
+        .build();
+    let (result, lines) = read_limited(reader, LINE_LIMIT).await;
+    assert_eq!(result.unwrap_err().to_string(), "torn");
+    assert_eq!(
+        lines,
+        [
+            (b"one".to_vec(), LineEnd::Newline),
+            (b"tw".to_vec(), LineEnd::Missing)
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_streams_never_mix_within_a_line() {
+    let (outlet, mut batches) = Outlet::new();
+    let pause = Duration::from_millis(1);
+    let mut first = Builder::new();
+    let mut second = Builder::new();
+    for _ in 0..100 {
+        first
+            .read(b"aaa")
+            .wait(pause)
+            .read(b"aaa\naa")
+            .wait(pause)
+            .read(b"a\n");
+        second
+            .wait(pause)
+            .read(b"b")
+            .wait(pause)
+            .read(b"bb\nb\nbb\n");
+    }
+    let (one, _leave_one) = pump(&outlet, 0, LINE_LIMIT);
+    let (two, _leave_two) = pump(&outlet, 1, LINE_LIMIT);
+    drop(outlet);
+    let (one, two) = tokio::join!(one.run(first.build()), two.run(second.build()));
+    one.unwrap();
+    two.unwrap();
+    let mut seen = [Vec::new(), Vec::new()];
+    let mut changes = 0;
+    let mut last = 0;
+    while let Some(batch) = batches.recv().await {
+        changes += usize::from(std::mem::replace(&mut last, batch.rank) != batch.rank);
+        seen[batch.rank].extend_from_slice(&batch.bytes);
+    }
+    assert_eq!(seen[0], b"aaaaaa\naaa\n".repeat(100));
+    assert_eq!(seen[1], b"bbb\nb\nbb\n".repeat(100));
+    assert!(changes > 100, "the streams did interleave: {changes}");
+}
+
+#[tokio::test]
+async fn a_slow_writer_stops_the_reader_and_loses_nothing() {
+    let (outlet, mut batches) = Outlet::new();
+    let (pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
+    drop(outlet);
+    let line = [vec![b'x'; 99_999], b"\n".to_vec()].concat();
+    let total = 4 * QUEUE_BYTES / line.len();
+    let mut script = Builder::new();
+    for _ in 0..total {
+        script.read(&line);
+    }
+    let mut pumping = tokio_test::task::spawn(pump.run(script.build()));
+    // Polled until it waits for room, with nobody taking lines.
+    assert!(pumping.poll().is_pending());
+    assert!(batches.len() < total, "all {total} batches were queued");
+    let taker = async {
+        let mut lines = 0;
+        while let Some(batch) = batches.recv().await {
+            lines += usize::from(batch.bytes == line);
+        }
+        lines
+    };
+    let (result, lines) = tokio::join!(pumping, taker);
+    result.unwrap();
+    assert_eq!(lines, total);
+}
+
+#[tokio::test]
+async fn a_writer_that_is_gone_does_not_stop_the_reader() {
+    let (outlet, batches) = Outlet::new();
+    drop(batches);
+    let (pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
+    pump.run(Builder::new().read(b"one\n").read(b"two\n").build())
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pipe_held_open_after_the_end_is_not_waited_for() {
+    let (outlet, mut batches) = Outlet::new();
+    let (pump, leave) = pump(&outlet, 0, LINE_LIMIT);
+    // What the rank wrote is there; the holder would speak again in an hour.
+    let (mut holder, reader) = tokio::io::duplex(64);
+    tokio::io::AsyncWriteExt::write_all(&mut holder, b"last words")
+        .await
+        .unwrap();
+    leave.send(true).unwrap();
+    let since = Instant::now();
+    pump.run(reader).await.unwrap();
+    assert!(
+        since.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        since.elapsed()
+    );
+    assert_eq!(batches.recv().await.unwrap().bytes, b"last words");
+    drop(holder);
+}
+
+#[tokio::test]
+async fn a_pipe_filled_for_ever_after_the_end_is_left() {
+    let (outlet, batches) = Outlet::new();
+    let (pump, leave) = pump(&outlet, 0, LINE_LIMIT);
+    drop(outlet);
+    leave.send(true).unwrap();
+    let taker = std::thread::spawn(move || collect(batches));
+    pump.run(tokio::io::repeat(b'\n')).await.unwrap();
+    // A read or two beyond: the first comes before the flag is seen, the last may be long.
+    let lines = taker.join().unwrap().len();
+    assert!(
+        (LAST_BYTES..LAST_BYTES + (1 << 20)).contains(&lines),
+        "{lines}"
+    );
+}

@@ -1,0 +1,243 @@
+//! Starts `comm-run` in tests, follows it with deadlines, and finds what it left behind.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file is a crate of its own and uses a part"
+)]
+#![allow(clippy::print_stderr, reason = "the watchdog says why it bites")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Everything a test waits for comes within this time, also on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// All tests of one file are done within this time.
+const WATCHDOG: Duration = Duration::from_secs(150);
+/// Nothing of a job is left after this time.
+pub const GONE: Duration = Duration::from_secs(2);
+
+const MARK: &str = "COMM_RUN_TEST_MARK";
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A running `comm-run` whose processes all carry a mark in their environment.
+pub struct Starter {
+    pub child: Child,
+    mark: String,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+/// What `comm-run` printed and how it ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: Vec<String>,
+    pub stderr: Vec<String>,
+}
+
+impl Ended {
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .unwrap_or_else(|| 1000 + self.status.signal().unwrap_or(0))
+    }
+
+    pub fn says(&self, text: &str) -> bool {
+        self.stderr.iter().any(|line| line.contains(text))
+    }
+}
+
+/// Returns a name no other process on this machine carries. Whoever has one is a test, so this also
+/// starts the watchdog.
+pub fn fresh_mark() -> String {
+    watchdog();
+    format!(
+        "{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+/// Ends this test program when something hangs where no deadline was thought of.
+pub fn watchdog() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        thread::spawn(|| {
+            thread::sleep(WATCHDOG);
+            eprintln!("the watchdog ends this test program: {WATCHDOG:?} have passed");
+            std::process::abort();
+        });
+    });
+}
+
+/// Builds `comm-run` with a mark; the caller may change it before it runs.
+pub fn comm_run(args: &[&str], mark: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_comm-run"));
+    command.args(args).env(MARK, mark);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Starter {
+    /// Starts `comm-run`.
+    pub fn new(args: &[&str]) -> Self {
+        let mark = fresh_mark();
+        Self::of(comm_run(args, &mark), mark)
+    }
+
+    /// Starts `comm-run -n ranks -- sh -c script`.
+    pub fn shell(ranks: usize, script: &str) -> Self {
+        Self::new(&["-n", &ranks.to_string(), "--", "sh", "-c", script])
+    }
+
+    pub fn of(mut command: Command, mark: String) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().map_or_else(|| channel().1, lines);
+        let stderr = child.stderr.take().map_or_else(|| channel().1, lines);
+        Self {
+            child,
+            mark,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Sends a signal to the starter.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Returns the next line of standard output.
+    pub fn line(&self) -> String {
+        self.stdout
+            .recv_timeout(PATIENCE)
+            .expect("a line of output")
+    }
+
+    /// Returns the next `count` lines of standard output.
+    pub fn lines(&self, count: usize) -> Vec<String> {
+        (0..count).map(|_| self.line()).collect()
+    }
+
+    /// Waits for the starter's end.
+    pub fn wait(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(
+                Instant::now() < until,
+                "comm-run did not end: {:?}",
+                self.stderr.try_iter().collect::<Vec<_>>()
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits for the starter's end, collects its output, and makes sure that nothing of the job is
+    /// left.
+    pub fn end(mut self) -> Ended {
+        let status = self.wait();
+        self.gone();
+        let (stdout, stderr) = (self.stdout.iter().collect(), self.stderr.iter().collect());
+        Ended {
+            status,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Returns how long it takes until no process of the job is left. Panics after two seconds.
+    pub fn gone(&self) -> Duration {
+        gone(&self.mark)
+    }
+}
+
+impl Drop for Starter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            if sender
+                .send(String::from_utf8_lossy(&line).into_owned())
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Waits until no process carries the mark.
+pub fn gone(mark: &str) -> Duration {
+    let since = Instant::now();
+    loop {
+        let left = marked(mark);
+        if left.is_empty() {
+            return since.elapsed();
+        }
+        assert!(since.elapsed() < GONE, "left behind: {left:#?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Returns the living processes that carry the mark, as `pid: command line`. A zombie has no
+/// environment and is not found.
+pub fn marked(mark: &str) -> Vec<String> {
+    let wanted = format!("{MARK}={mark}");
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let carries = |pid: &str| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ
+            .split(|&byte| byte == 0)
+            .any(|variable| variable == wanted.as_bytes())
+    };
+    processes
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && carries(name))
+        .map(|pid| {
+            let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            format!(
+                "{pid}: {}",
+                String::from_utf8_lossy(&command).replace('\0', " ")
+            )
+        })
+        .collect()
+}
+
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "never happened: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns whether a process exists and is no zombie.
+pub fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which may hold anything but ends with the last parenthesis.
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}

@@ -1,0 +1,192 @@
+//! What `comm-run` says and returns, for every way a job can end.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::time::Instant;
+
+use common::{Starter, comm_run, fresh_mark};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn end(args: &[&str]) -> common::Ended {
+    Starter::new(args).end()
+}
+
+#[test]
+fn all_well_is_zero_and_says_nothing() {
+    let ended = end(&["-n", "3", "--", "true"]);
+    assert_eq!(ended.code(), 0);
+    assert!(
+        ended.stdout.is_empty() && ended.stderr.is_empty(),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn wrong_usage_is_two() {
+    for args in [
+        &[][..],
+        &["-n", "2"],
+        &["-n", "2", "--"],
+        &["-n", "0", "--", "true"],
+        &["-n", "x", "--", "true"],
+        &["-n", "-1", "--", "true"],
+        &["--", "true"],
+        &["-n", "1", "--timeout", "soon", "--", "true"],
+    ] {
+        let ended = end(args);
+        assert_eq!(ended.code(), 2, "{args:?}: {ended:?}");
+        assert!(
+            !ended.stderr.is_empty() && ended.stdout.is_empty(),
+            "{args:?}: {ended:?}"
+        );
+    }
+}
+
+#[test]
+fn help_is_for_people_and_no_error() {
+    let ended = end(&["--help"]);
+    assert_eq!(ended.code(), 0);
+    for word in ["Examples:", "--timeout", "Exit code:", "127"] {
+        assert!(
+            ended.stdout.iter().any(|line| line.contains(word)),
+            "{word}: {ended:?}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    for program in ["no-such-program-anywhere", "./no/such/program"] {
+        let ended = end(&["-n", "2", "--", program]);
+        assert_eq!(ended.code(), 127, "{ended:?}");
+        assert!(ended.says(program), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_program_is_126() {
+    let ended = end(&["-n", "2", "--", "/dev/null"]);
+    assert_eq!(ended.code(), 126, "{ended:?}");
+    assert!(ended.says("/dev/null"), "{ended:?}");
+}
+
+#[test]
+fn the_first_failing_rank_gives_the_code_and_its_last_lines() {
+    let script = "for n in $(seq 1 30); do echo out $n; done; echo why >&2; \
+                  [ $RANK = 1 ] && exit 7; exec sleep 1000";
+    let since = Instant::now();
+    let ended = Starter::shell(3, script).end();
+    assert_eq!(ended.code(), 7, "{ended:?}");
+    assert!(ended.says("rank 1 exited with code 7"), "{ended:?}");
+    assert!(ended.says("ended ranks 0, 2 with SIGTERM"), "{ended:?}");
+    let shown: Vec<_> = ended
+        .stderr
+        .iter()
+        .filter_map(|line| line.strip_prefix("comm-run:   [1] "))
+        .collect();
+    // Twenty of stdout and the one of stderr, in the order in which they were read.
+    assert_eq!(shown.len(), 21, "{ended:?}");
+    assert!(
+        shown.contains(&"why") && shown.contains(&"out 30"),
+        "{shown:?}"
+    );
+    assert!(
+        shown.contains(&"out 11") && !shown.contains(&"out 10"),
+        "{shown:?}"
+    );
+    assert!(
+        since.elapsed().as_millis() >= 500,
+        "the others had no time to report it"
+    );
+}
+
+#[test]
+fn others_that_report_the_failure_within_half_a_second_are_not_signalled() {
+    let script = "trap 'echo told to end; exit 1' TERM; [ $RANK = 0 ] && exit 9; sleep 0.1; exit 3";
+    let ended = Starter::shell(3, script).end();
+    assert_eq!(ended.code(), 9, "{ended:?}");
+    assert!(
+        ended.stdout.is_empty() && !ended.says("ended rank"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_killed_rank_is_128_plus_signal_and_named() {
+    for (signal, code, name) in [
+        (Signal::KILL, 137, "SIGKILL"),
+        (Signal::ABORT, 134, "SIGABRT"),
+        (Signal::SEGV, 139, "SIGSEGV"),
+    ] {
+        let starter = Starter::shell(3, "echo $RANK $$; exec sleep 1000");
+        let lines = starter.lines(3);
+        let victim = lines
+            .iter()
+            .find_map(|line| line.strip_prefix("[2] 2 "))
+            .unwrap();
+        kill_process(Pid::from_raw(victim.parse().unwrap()).unwrap(), signal).unwrap();
+        let ended = starter.end();
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(
+            ended.says(&format!("rank 2 was killed by {name}")),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn the_timeout_is_124() {
+    let ended = end(&["-n", "2", "--timeout", "0.2", "--", "sleep", "1000"]);
+    assert_eq!(ended.code(), 124, "{ended:?}");
+    assert!(ended.says("timeout of 0.2 s"), "{ended:?}");
+}
+
+#[test]
+fn signals_to_the_starter_reach_the_ranks_and_give_128_plus_signal() {
+    for (signal, code, name) in [
+        (Signal::INT, 130, "INT"),
+        (Signal::TERM, 143, "TERM"),
+        (Signal::HUP, 129, "HUP"),
+    ] {
+        let script = "trap 'echo got INT; exit' INT; trap 'echo got TERM; exit' TERM; \
+                      trap 'echo got HUP; exit' HUP; echo ready; while :; do sleep 0.01; done";
+        let starter = Starter::shell(2, script);
+        starter.lines(2);
+        starter.signal(signal);
+        let ended = starter.end();
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(ended.says(&format!("stopped by SIG{name}")), "{ended:?}");
+        assert_eq!(ended.stdout.len(), 2, "{ended:?}");
+        assert!(
+            ended
+                .stdout
+                .iter()
+                .all(|line| line.ends_with(&format!("got {name}"))),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let mark = fresh_mark();
+    let mut command = std::process::Command::new("sh");
+    let script = "trap '' HUP; exec \"$0\" -n 1 -- sh -c 'echo ready; sleep 0.2; echo done'";
+    let prepared = comm_run(&[], &mark);
+    command.args(["-c", script]).arg(prepared.get_program());
+    command.envs(
+        prepared
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let starter = Starter::of(command, mark);
+    assert_eq!(starter.line(), "[0] ready");
+    starter.signal(Signal::HUP);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.stdout, ["[0] done"]);
+}

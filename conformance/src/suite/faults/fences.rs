@@ -1,0 +1,79 @@
+//! A fence hears of a death as a collective does.
+
+use comm_api::{Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::{C9, C12};
+use crate::clock::{self, Metronome};
+use crate::model::{Memory, Need};
+use crate::report::Leaving;
+use crate::run::Run;
+use crate::subject::Subject;
+use crate::suite::kind_and_rank;
+
+pub(super) fn cases<S: Subject>() -> Vec<Case> {
+    vec![
+        Case::new("faults::a_fence_hears_of_a_kill", &[C9, C12], |run| {
+            a_fence_hears::<S>(run, true)
+        })
+        .at_least(2)
+        .needs(Need::Processes)
+        .deaths(),
+        Case::new("faults::a_fence_hears_of_a_panic", &[C9, C12], |run| {
+            a_fence_hears::<S>(run, false)
+        })
+        .at_least(2)
+        .deaths(),
+    ]
+}
+
+/// The middle rank goes while the others are in the fence of a region.
+fn a_fence_hears<S: Subject>(run: &Run, killed: bool) -> Verdict {
+    let comm = run.open::<S>()?;
+    let mut region = comm.create_shared_region::<u64>(100)?;
+    region.fence()?;
+    comm.barrier()?;
+    let victim = run.size() / 2;
+    if run.rank == victim {
+        let kill = Leaving::Signal(Signal::KILL.as_raw());
+        run.leaving(if killed { kill } else { Leaving::Panic });
+        run.wait_all(run.others(), "entering")?;
+        run.post("gone", &clock::now().as_nanos().to_string())?;
+        if killed {
+            kill_process(getpid(), Signal::KILL)?;
+        }
+        panic!("the rank that is meant to panic");
+    }
+    let metronome = Metronome::start();
+    run.post("entering", "")?;
+    run.at(format_args!("in a fence without rank {victim}"));
+    let result = region.fence();
+    let told = clock::now();
+    if S::MODEL.memory == Memory::Heap {
+        // Every rank is a node of its own: its fences concern nobody else.
+        result?;
+    } else {
+        let (kind, rank, message) = kind_and_rank("fence", result);
+        assert_eq!(
+            (kind, rank),
+            (FailureKind::PeerLost, Some(victim)),
+            "{message}"
+        );
+        let gone = std::time::Duration::from_nanos(run.wait(victim, "gone")?.parse()?);
+        let took = told.saturating_sub(gone);
+        let bound = S::MODEL.death_within() + metronome.slack();
+        assert!(
+            took <= bound,
+            "the fence heard of it after {took:?}, bound {bound:?}"
+        );
+    }
+    run.at(format_args!("in a collective without rank {victim}"));
+    let (kind, rank, message) = kind_and_rank("barrier", comm.barrier());
+    assert_eq!(
+        (kind, rank),
+        (FailureKind::PeerLost, Some(victim)),
+        "{message}"
+    );
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! Wrong results.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use comm_api::{CommError, Communicator, ReduceOp, ScalarKind, fold_into};
+
+use crate::bent::{Bent, Tooth};
+
+/// Gathers what all ranks bring, in rank order: what wrong folds start from.
+fn everybody(bent: &Bent, send: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+    let (size, len) = (bent.comm.size(), send.len());
+    let mut all = vec![0; size * len];
+    let displs: Vec<usize> = (0..size).map(|rank| rank * len).collect();
+    bent.comm
+        .allgatherv_bytes(send, &mut all, &vec![len; size], &displs, 1)?;
+    Ok(all.chunks(len).map(<[u8]>::to_vec).collect())
+}
+
+/// Forgets the last element of a broadcast.
+pub(crate) struct DropsTheLastElement;
+
+impl Tooth for DropsTheLastElement {
+    fn broadcast(
+        &self,
+        bent: &Bent,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        let mut all = buf.to_vec();
+        bent.comm.broadcast_bytes(&mut all, elem_size, root)?;
+        let kept = buf.len().saturating_sub(elem_size);
+        buf[..kept].copy_from_slice(&all[..kept]);
+        Ok(())
+    }
+}
+
+/// Takes the sum whatever was asked for.
+pub(crate) struct IgnoresTheOperation;
+
+impl Tooth for IgnoresTheOperation {
+    fn allreduce(
+        &self,
+        bent: &Bent,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        _: ReduceOp,
+    ) -> Result<(), CommError> {
+        bent.comm.allreduce_bytes(send, recv, scalar, ReduceOp::Sum)
+    }
+}
+
+/// Folds from the last rank to the first.
+pub(crate) struct ReversesTheFold;
+
+impl Tooth for ReversesTheFold {
+    fn allreduce(
+        &self,
+        bent: &Bent,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let all = everybody(bent, send)?;
+        recv.copy_from_slice(&all[all.len() - 1]);
+        for next in all.iter().rev().skip(1) {
+            fold_into(recv, next, scalar, op)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives the NaN of the lowest rank that has one, payload and all.
+pub(crate) struct KeepsNanPayloads;
+
+impl Tooth for KeepsNanPayloads {
+    fn allreduce(
+        &self,
+        bent: &Bent,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let all = everybody(bent, send)?;
+        bent.comm.allreduce_bytes(send, recv, scalar, op)?;
+        if scalar == ScalarKind::F32 {
+            for (at, out) in recv.chunks_mut(4).enumerate() {
+                let mut values = all.iter().map(|data| &data[4 * at..4 * at + 4]);
+                let nan = |bits: &&[u8]| {
+                    let bits = <[u8; 4]>::try_from(*bits);
+                    bits.is_ok_and(|bits| f32::from_ne_bytes(bits).is_nan())
+                };
+                if let Some(bits) = values.find(nan) {
+                    out.copy_from_slice(bits);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes both zeros for the same.
+pub(crate) struct ForgetsSignedZero;
+
+impl Tooth for ForgetsSignedZero {
+    fn allreduce(
+        &self,
+        bent: &Bent,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        bent.comm.allreduce_bytes(send, recv, scalar, op)?;
+        if scalar == ScalarKind::F32 && op == ReduceOp::Min {
+            for out in recv.chunks_mut(4) {
+                if *out == (-0.0_f32).to_ne_bytes() {
+                    out.copy_from_slice(&0.0_f32.to_ne_bytes());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives what the call before gave, once in a thousand calls.
+pub(crate) struct ReusesAStaleSlot;
+
+impl Tooth for ReusesAStaleSlot {
+    fn allreduce(
+        &self,
+        bent: &Bent,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        bent.comm.allreduce_bytes(send, recv, scalar, op)?;
+        let mut last = bent.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if bent.calls.fetch_add(1, Ordering::Relaxed) > 500 {
+            let stale = last.len().min(recv.len());
+            recv[..stale].copy_from_slice(&last[..stale]);
+        }
+        *last = recv.to_vec();
+        Ok(())
+    }
+}
+
+/// Clears the receive buffer before it gathers.
+pub(crate) struct OverwritesGaps;
+
+impl Tooth for OverwritesGaps {
+    fn allgatherv(
+        &self,
+        bent: &Bent,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        recv.fill(0);
+        bent.comm
+            .allgatherv_bytes(send, recv, counts, displs, elem_size)
+    }
+}
+
+/// Places blocks in rank order, whatever the displacements say.
+pub(crate) struct SortsBlocks;
+
+impl Tooth for SortsBlocks {
+    fn allgatherv(
+        &self,
+        bent: &Bent,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        let start = displs.iter().min().copied().unwrap_or(0);
+        let sorted: Vec<usize> = counts
+            .iter()
+            .scan(start, |end, count| {
+                let displ = *end;
+                *end += count;
+                Some(displ)
+            })
+            .collect();
+        bent.comm
+            .allgatherv_bytes(send, recv, counts, &sorted, elem_size)
+    }
+}

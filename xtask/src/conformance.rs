@@ -1,0 +1,152 @@
+//! Runs the conformance suite on one backend and prints the table.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::process::{cargo, workspace_root};
+
+/// Says what to run, on which backend.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Conformance {
+    /// The backend: the NAME of a folder comm-NAME with a tests/conformance.rs, or `reference`
+    #[arg(long, value_name = "NAME")]
+    backend: String,
+    /// Run worlds of N ranks instead of 1, 2, 3, 4 and 8; may be repeated
+    #[arg(long, value_name = "N", value_parser = world)]
+    world: Vec<usize>,
+    /// Run the cases whose name contains PATTERN
+    #[arg(long, value_name = "PATTERN")]
+    case: Option<String>,
+    /// Run N random programs per job
+    #[arg(long, value_name = "N")]
+    random: Option<usize>,
+    /// Draw the random programs from SEED on
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Also run calls of more than 4 GiB, where there is memory for them
+    #[arg(long)]
+    big: bool,
+}
+
+fn world(argument: &str) -> Result<usize, String> {
+    match argument.parse() {
+        Ok(0) => Err("a world has at least one rank".to_owned()),
+        Ok(ranks) => Ok(ranks),
+        Err(reason) => Err(format!("{reason}")),
+    }
+}
+
+/// Runs the suite; the exit code is its own: 0 all passed, 1 something failed, 2 wrong arguments.
+pub(crate) fn run(arguments: &Conformance) -> ExitCode {
+    let known = backends(&workspace_root());
+    let Some(backend) = known.iter().find(|known| known.name == arguments.backend) else {
+        let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
+        eprintln!(
+            "error: there is no backend '{}'; there are: {}. For more information, try '--help'.",
+            arguments.backend,
+            names.join(", ")
+        );
+        return ExitCode::from(2);
+    };
+    let test = ["test", "--quiet", "--package", &backend.package, "--test"];
+    let status = cargo(&test)
+        .args([backend.test, "--"])
+        .args(arguments.flags())
+        .status();
+    match status.map(|status| status.code().map(u8::try_from)) {
+        Ok(Some(Ok(code))) => ExitCode::from(code),
+        Ok(_) => ExitCode::FAILURE,
+        Err(reason) => {
+            eprintln!("error: cargo could not be started: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Conformance {
+    /// Gives the arguments of the suite itself.
+    fn flags(&self) -> Vec<String> {
+        let mut flags = vec!["--table".to_owned()];
+        let mut add = |flag: &str, value: String| flags.extend([flag.to_owned(), value]);
+        for world in &self.world {
+            add("--world", world.to_string());
+        }
+        if let Some(case) = &self.case {
+            add("--case", case.clone());
+        }
+        if let Some(random) = self.random {
+            add("--random", random.to_string());
+        }
+        if let Some(seed) = self.seed {
+            add("--seed", seed.to_string());
+        }
+        if self.big {
+            flags.push("--big".to_owned());
+        }
+        flags
+    }
+}
+
+/// Names a test that holds the suite for one backend.
+#[derive(Debug, PartialEq, Eq)]
+struct Backend {
+    name: String,
+    package: String,
+    test: &'static str,
+}
+
+/// Finds the backends that have joined the suite, in alphabetical order.
+fn backends(root: &Path) -> Vec<Backend> {
+    let folders = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut backends: Vec<Backend> = folders
+        .filter(|folder| folder.path().join("tests/conformance.rs").is_file())
+        .filter_map(|folder| {
+            let package = folder.file_name().into_string().ok()?;
+            let name = package.strip_prefix("comm-")?.to_owned();
+            Some(Backend {
+                name,
+                package,
+                test: "conformance",
+            })
+        })
+        .collect();
+    backends.push(Backend {
+        name: "reference".to_owned(),
+        package: "comm-conformance".to_owned(),
+        test: "reference",
+    });
+    backends.sort_by(|a, b| a.name.cmp(&b.name));
+    backends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backends_of_the_workspace_are_found() {
+        let found = backends(&workspace_root());
+        let packages: Vec<_> = found.iter().map(|b| (&*b.name, &*b.package)).collect();
+        assert!(packages.contains(&("local", "comm-local")), "{packages:?}");
+        assert!(
+            packages.contains(&("reference", "comm-conformance")),
+            "{packages:?}"
+        );
+    }
+
+    #[test]
+    fn flags_are_passed_on() {
+        let arguments = Conformance {
+            backend: "shm".to_owned(),
+            world: vec![2, 5],
+            case: Some("fold".to_owned()),
+            random: Some(10),
+            seed: Some(7),
+            big: true,
+        };
+        let flags = arguments.flags().join(" ");
+        let expected = "--table --world 2 --world 5 --case fold --random 10 --seed 7 --big";
+        assert_eq!(flags, expected);
+    }
+}
