@@ -134,10 +134,10 @@ fn compare(
     b: &mut Turn<'_>,
 ) -> Result<(), Failure> {
     // Both at the same number of calls, from a first look at the slower of the two.
-    let first = time(comm, 3, a)?.max(time(comm, 3, b)?).max(1e-8);
-    let calls = comm
-        .broadcast_value((TURN.as_secs_f64() / first) as u64, 0)?
-        .clamp(3, 20_000);
+    let first = time(comm, 3, a)?.max(time(comm, 3, b)?);
+    let first = Duration::from_secs_f64(first).as_nanos().max(10);
+    let calls = u32::try_from(TURN.as_nanos() / first)?.clamp(3, 20_000);
+    let calls = comm.broadcast_value(calls, 0)?;
     let mut times: Vec<(f64, f64)> = Vec::new();
     for round in 0..rounds {
         // Who begins alternates, too.
@@ -161,13 +161,13 @@ fn compare(
 }
 
 /// Gives the time of one call on the slowest rank.
-fn time(comm: &FerrompiBackend, calls: u64, call: &mut Turn<'_>) -> Result<f64, Failure> {
+fn time(comm: &FerrompiBackend, calls: u32, call: &mut Turn<'_>) -> Result<f64, Failure> {
     comm.barrier()?;
     let start = Instant::now();
     for _ in 0..calls {
         black_box(call()?);
     }
-    let each = start.elapsed().as_secs_f64() / calls as f64;
+    let each = start.elapsed().as_secs_f64() / f64::from(calls);
     Ok(comm.allreduce_scalar(each, ReduceOp::Max)?)
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use comm_api::init::{Reader, environment};
+
 use crate::error::InitError;
 
 const REDUCE: &str = "COBRE_MPI_REDUCE";
@@ -66,17 +68,7 @@ impl MpiConfig {
     ///
     /// As [`from_map`](Self::from_map); also for a value that is not UTF-8.
     pub fn from_env() -> Result<Self, InitError> {
-        let mut map = BTreeMap::new();
-        for variable in [REDUCE, CHECK, JOB_ID] {
-            if let Some(value) = std::env::var_os(variable) {
-                let value = value.into_string().map_err(|value| {
-                    let value = value.display();
-                    InitError::invalid(&[variable], format!("{variable} is {value}, not UTF-8"))
-                })?;
-                map.insert(variable.to_owned(), value);
-            }
-        }
-        Self::from_map(&map)
+        Self::from_map(&environment(&[REDUCE, CHECK, JOB_ID])?)
     }
 
     /// Reads the configuration from a map of variables, without looking at anything else.
@@ -95,35 +87,22 @@ impl MpiConfig {
     /// assert_eq!(error.variables, ["COBRE_MPI_REDUCE"]);
     /// ```
     pub fn from_map(map: &BTreeMap<String, String>) -> Result<Self, InitError> {
-        let get = |variable: &str| {
-            let value = map.get(variable).map(|value| value.trim());
-            value.filter(|value| !value.is_empty())
+        let mut reader = Reader::new(map);
+        let reduce = reader.parse(REDUCE, "give ordered or native", |value| {
+            match value.to_ascii_lowercase().as_str() {
+                "ordered" => Ok(MpiReduce::Ordered),
+                "native" => Ok(MpiReduce::Native),
+                _ => Err("neither"),
+            }
+        });
+        let config = Self {
+            reduce: reduce.unwrap_or_default(),
+            check: reader.switch(CHECK).unwrap_or_default(),
+            job_id: reader.text(JOB_ID).map(str::to_owned),
         };
-        let mut config = Self::new();
-        if let Some(value) = get(REDUCE) {
-            config.reduce = match value.to_ascii_lowercase().as_str() {
-                "ordered" => MpiReduce::Ordered,
-                "native" => MpiReduce::Native,
-                _ => return Err(choose(REDUCE, value, "ordered or native")),
-            };
-        }
-        if let Some(value) = get(CHECK) {
-            config.check = match value {
-                "0" => false,
-                "1" => true,
-                _ => return Err(choose(CHECK, value, "0 or 1")),
-            };
-        }
-        config.job_id = get(JOB_ID).map(str::to_owned);
+        reader.finish()?;
         Ok(config)
     }
-}
-
-fn choose(variable: &str, value: &str, choices: &str) -> InitError {
-    InitError::invalid(
-        &[variable],
-        format!("{variable} is {value:?}; give {choices}"),
-    )
 }
 
 #[cfg(test)]

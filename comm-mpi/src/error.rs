@@ -3,62 +3,21 @@
 use comm_api::{CommError, FailureKind};
 use ferrompi::Error;
 
-/// Tells why [`init`](crate::FerrompiBackend::init) failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct InitError {
-    /// What kind of failure it was.
-    pub kind: InitErrorKind,
-    /// The environment variables that are missing or hold what cannot be used.
-    pub variables: Vec<String>,
-    /// What failed, and what to do about it.
-    pub message: String,
-}
+pub use comm_api::init::{InitError, InitErrorKind};
 
-/// Tells what kind of failure an [`InitError`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum InitErrorKind {
-    /// A required variable is not set.
-    MissingConfiguration,
-    /// A value cannot be used, alone or with those of the other ranks.
-    InvalidConfiguration,
-    /// The configuration is right, and the ranks could still not come together.
-    Failed,
-}
-
-impl InitError {
-    pub(crate) fn new(kind: InitErrorKind, variables: &[&str], message: String) -> Self {
-        let variables = variables.iter().map(|&variable| variable.to_owned());
-        Self {
-            kind,
-            variables: variables.collect(),
-            message,
+/// Says which step of the start MPI could not do.
+#[cold]
+pub(crate) fn start(step: &str, error: &Error) -> InitError {
+    let message = match error {
+        Error::AlreadyInitialized | Error::Finalized => {
+            format!(
+                "{error}; a process has one FerrompiBackend in its life: create it once, share it \
+                 by reference or in an Arc"
+            )
         }
-    }
-
-    pub(crate) fn invalid(variables: &[&str], message: String) -> Self {
-        Self::new(InitErrorKind::InvalidConfiguration, variables, message)
-    }
-
-    pub(crate) fn failed(variables: &[&str], message: String) -> Self {
-        Self::new(InitErrorKind::Failed, variables, message)
-    }
-
-    /// Says which step of the start MPI could not do.
-    pub(crate) fn mpi(step: &str, error: &Error) -> Self {
-        let message = match error {
-            Error::AlreadyInitialized | Error::Finalized => {
-                format!(
-                    "{error}; a process has one FerrompiBackend in its life: create it once, \
-                     share it by reference or in an Arc"
-                )
-            }
-            _ => format!("{step}: {error}; look at what mpiexec printed"),
-        };
-        Self::failed(&[], message)
-    }
+        _ => format!("{step}: {error}; look at what mpiexec printed"),
+    };
+    InitError::failed(&[], message)
 }
 
 /// Puts an error of MPI into the words of the contract.

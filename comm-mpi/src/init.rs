@@ -7,7 +7,7 @@ use ferrompi::{Communicator, Mpi, ThreadLevel};
 
 use crate::config::{MpiConfig, MpiReduce};
 use crate::entry;
-use crate::error::InitError;
+use crate::error::{self, InitError};
 use crate::launcher;
 
 /// What the ranks have in common once they started.
@@ -23,19 +23,19 @@ pub(crate) struct Start {
 /// Initialises MPI and makes sure that the ranks can work together.
 pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
     let mpi = Mpi::init_thread(ThreadLevel::Multiple)
-        .map_err(|error| InitError::mpi("MPI could not be initialised", &error))?;
+        .map_err(|error| error::start("MPI could not be initialised", &error))?;
     let everybody = mpi.world();
     let size = usize::try_from(everybody.size()).unwrap_or(1);
     launcher::check(size, |name| std::env::var(name).ok())?;
     agree(&everybody, config)?;
 
-    let failed = |error| InitError::mpi("the ranks could not form a communicator", &error);
+    let failed = |error| error::start("the ranks could not form a communicator", &error);
     let world = everybody.duplicate().map_err(failed)?;
     let node = everybody.split_shared().map_err(failed)?;
     if config.check {
         let buffer = vec![0; entry::buffer(size)].into_boxed_slice();
         let attached = mpi.buffer_attach(buffer);
-        attached.map_err(|error| InitError::mpi("no buffer for the checks", &error))?;
+        attached.map_err(|error| error::start("no buffer for the checks", &error))?;
     }
     let level = mpi.thread_level();
     tracing::debug!(
@@ -91,7 +91,7 @@ fn agree(everybody: &Communicator, config: &MpiConfig) -> Result<(), InitError> 
     let mut all = vec![0; own.len() * size];
     everybody
         .allgather(&own, &mut all)
-        .map_err(|error| InitError::mpi("the ranks could not compare themselves", &error))?;
+        .map_err(|error| error::start("the ranks could not compare themselves", &error))?;
     let (cards, _) = all.as_chunks::<12>();
     compare(cards)
 }

@@ -8,7 +8,7 @@ use comm_shm::ShmConfig;
 use comm_shm::node::NodeRegions;
 use ferrompi::ReduceOp;
 
-use crate::error::InitError;
+use crate::error::{self, InitError};
 use crate::ranks::{Held, Ranks, Trouble};
 
 /// The ranks of this machine, and the communicators that came of them.
@@ -32,7 +32,7 @@ impl Node {
     pub(crate) fn new(ranks: Ranks, rank: usize, check: bool) -> Result<Self, InitError> {
         let mut world = vec![0; ranks.size];
         let gathered = ranks.comm().allgather(&[rank as u64], &mut world);
-        gathered.map_err(|error| InitError::mpi("the ranks of a node could not meet", &error))?;
+        gathered.map_err(|error| error::start("the ranks of a node could not meet", &error))?;
         let world = world
             .into_iter()
             .map(|rank| usize::try_from(rank).unwrap_or(0));

@@ -84,7 +84,9 @@ impl Options {
         let mut rows: Vec<_> = ROWS.into_iter().filter(|&(op, _)| meant(op)).collect();
         if let Some(bytes) = self.bytes {
             rows.truncate(1);
-            rows.iter_mut().for_each(|row| row.1 = bytes);
+            for row in &mut rows {
+                row.1 = bytes;
+            }
         }
         rows
     }
@@ -203,7 +205,7 @@ fn measure(
 
     // Calibration: as many calls as fill a fifth of the time, on the clock of rank 0.
     let start = Instant::now();
-    let mut calls = 0;
+    let mut calls = 0_usize;
     let mut more = true;
     while more {
         for _ in 0..if calls < 2 || bytes > 4_000_000 {

@@ -4,6 +4,8 @@
 //! writes, and no value found in it is believed before it was checked.
 
 use crate::cause::Cause;
+#[cfg(loom)]
+use crate::rule::{Rule, kept};
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// The bytes a line carries beside its header.
@@ -106,8 +108,8 @@ pub(crate) trait Board: Send + Sync {
     fn aborted(&self) -> Option<Cause>;
 }
 
-/// A board on the heap, for models and tests within one process.
-#[cfg(any(test, loom))]
+/// A board on the heap, for models.
+#[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct HeapBoard {
     control: Control,
@@ -117,7 +119,7 @@ pub(crate) struct HeapBoard {
     notes: Vec<Note>,
 }
 
-#[cfg(any(test, loom))]
+#[cfg(loom)]
 impl HeapBoard {
     pub(crate) fn new(size: usize) -> Self {
         fn many<T: Default>(n: usize) -> Vec<T> {
@@ -133,7 +135,7 @@ impl HeapBoard {
     }
 }
 
-#[cfg(any(test, loom))]
+#[cfg(loom)]
 impl Board for std::sync::Arc<HeapBoard> {
     fn size(&self) -> usize {
         self.lines.len()
@@ -144,7 +146,8 @@ impl Board for std::sync::Arc<HeapBoard> {
     }
 
     fn line(&self, rank: usize, step: u64) -> &Line {
-        &self.lines[rank][usize::from(step % 2 == 1)]
+        let parity = step % 2 == 1 && kept(Rule::TwoLines);
+        &self.lines[rank][usize::from(parity)]
     }
 
     fn bell(&self, rank: usize) -> &Bell {

@@ -7,6 +7,7 @@
 use comm_api::FailureKind;
 
 use crate::board::{Board, Control};
+use crate::rule::{Rule, kept};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Why a rank is lost.
@@ -63,7 +64,7 @@ impl Cause {
     }
 
     /// Unpacks a word; one that nobody writes is a failure too, of kind `Io`.
-    fn from_word(word: u64, size: usize) -> Option<Self> {
+    pub(crate) fn from_word(word: u64, size: usize) -> Option<Self> {
         let kind = match word >> 56 {
             0 if word == 0 => return None,
             1 => FailureKind::PeerLost,
@@ -87,6 +88,10 @@ impl Cause {
 
     /// Writes the cause unless there is one, and gives the one that stands then.
     pub(crate) fn settle(self, word: &AtomicU64, size: usize) -> Self {
+        if !kept(Rule::FirstCause) {
+            word.store(self.word(), Ordering::Release);
+            return self;
+        }
         let found = word.compare_exchange(0, self.word(), Ordering::AcqRel, Ordering::Acquire);
         match found {
             Ok(_) => self,

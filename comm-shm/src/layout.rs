@@ -52,7 +52,7 @@ pub(crate) struct Member {
     pub(crate) pid: AtomicU64,
     /// When that process started, in ticks since the machine did.
     pub(crate) start: AtomicU64,
-    /// 1 once the rank has mapped the segment.
+    /// How far the rank is on its way in.
     pub(crate) ready: AtomicU32,
 }
 

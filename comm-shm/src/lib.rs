@@ -30,6 +30,14 @@
 //! Architecture invariant: what is read from the segment is never a length or an address, and
 //! nothing in it is borrowed but atomics and, between two fences, the elements of regions.
 
+#![cfg_attr(
+    loom,
+    allow(
+        dead_code,
+        reason = "a model uses the protocol, not what is built on it"
+    )
+)]
+
 mod board;
 mod call;
 mod cause;
@@ -38,9 +46,13 @@ mod cause;
 pub mod node;
 mod note;
 mod report;
+mod rule;
 mod step;
 mod sync;
 mod wait;
+
+#[cfg(all(test, loom))]
+mod models;
 
 #[cfg(not(loom))]
 mod collective;

@@ -18,13 +18,19 @@ use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::identity::Identity;
 use crate::layout::{self, GO, Header, MEMBERS, Member};
-use crate::liveness::{self, Peers};
+use crate::liveness::{Peers, Pulse, creator_ended};
 use crate::name::{self, Found};
 use crate::process::Process;
 use crate::report;
 use crate::room::{self, Short};
 use crate::segment::Mapping;
 use crate::sync::Ordering;
+
+/// A rank has mapped the segment.
+const CAME: u32 = 1;
+
+/// A rank can tell whether each of the others lives.
+const KNOWS_ALL: u32 = 2;
 
 /// The file that the ranks of one job share, as one rank has it.
 #[derive(Debug)]
@@ -37,6 +43,7 @@ pub(crate) struct Segment {
     /// Where the next range begins; only the leader hands out ranges.
     tail: Mutex<u64>,
     peers: Peers,
+    _pulse: Pulse,
 }
 
 impl Segment {
@@ -53,18 +60,16 @@ impl Segment {
             own: Process::current(),
             nap: Duration::from_micros(20),
         };
-        let (file, map) = if config.rank == 0 {
+        let (file, map, pulse) = if config.rank == 0 {
             start.create()?
         } else {
             start.join()?
         };
         let gathered = start.gather(&file, &map);
-        if config.rank == 0 {
-            // Rank 0 holds the lock; whether the start failed or not, the name goes.
-            name::remove_if_linked(&start.path, &file);
+        if config.rank == 0 && gathered.is_err() {
+            start.hide(&file);
         }
-        gathered?;
-        let peers = Peers::new((0..config.size).map(|rank| process_of(member(&map, rank))));
+        let peers = gathered?;
         Ok(Self {
             file,
             map: Arc::new(map),
@@ -72,6 +77,7 @@ impl Segment {
             end: bytes as u64,
             tail: Mutex::new(bytes as u64),
             peers,
+            _pulse: pulse,
         })
     }
 
@@ -129,7 +135,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// Makes the segment and puts it under its name.
-    fn create(&mut self) -> Result<(File, Mapping), InitError> {
+    fn create(&mut self) -> Result<(File, Mapping, Pulse), InitError> {
         let (bytes, name) = (self.bytes, &self.config.name);
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             InitError::failed(format!("cannot {what} segment {name:?}: {error}"))
@@ -139,13 +145,20 @@ impl Start<'_> {
             .map_err(|short| failed("reserve", &short.error(bytes)))?;
         let map = Mapping::of(file.as_file(), 0, bytes).map_err(|error| failed("map", &error))?;
         Identity::of(self.config, self.own).write(map.at(0));
-        self.claim(&map)?;
         name::lock(file.as_file()).map_err(|error| failed("lock", &error))?;
         loop {
             match file.link(&self.path) {
-                Ok(()) => return Ok((file.into_file(), map)),
+                Ok(()) => break,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.displace()?,
                 Err(error) => return Err(failed("link", &error)),
+            }
+        }
+        let file = file.into_file();
+        match self.claim(&map) {
+            Ok(pulse) => Ok((file, map, pulse)),
+            Err(error) => {
+                self.hide(&file);
+                Err(error)
             }
         }
     }
@@ -161,7 +174,7 @@ impl Start<'_> {
         }
         let Process { pid, .. } = identity.creator;
         // A creator that is being taken down still holds its lock, until its memory is freed.
-        if !liveness::ended(identity.creator) || !self.rest() {
+        if !creator_ended(identity.creator, &file) || !self.rest() {
             return Err(InitError::invalid(
                 &["COBRE_SHM_NAME"],
                 format!(
@@ -175,13 +188,13 @@ impl Start<'_> {
     }
 
     /// Opens the segment that rank 0 makes, and claims this rank's place in it.
-    fn join(&mut self) -> Result<(File, Mapping), InitError> {
+    fn join(&mut self) -> Result<(File, Mapping, Pulse), InitError> {
         let ShmConfig {
             name, size, rank, ..
         } = self.config;
         loop {
             if let Some(Found { file, identity }) = name::find(&self.path)?
-                && !liveness::ended(identity.creator)
+                && !creator_ended(identity.creator, &file)
             {
                 identity.check(self.config, self.own)?;
                 if identity.size != *size as u64 {
@@ -198,8 +211,8 @@ impl Start<'_> {
                 let map = Mapping::of(&file, 0, bytes).map_err(|error| {
                     InitError::failed(format!("cannot map segment {name:?}: {error}"))
                 })?;
-                self.claim(&map)?;
-                return Ok((file, map));
+                let pulse = self.claim(&map)?;
+                return Ok((file, map, pulse));
             }
             if !self.rest() {
                 return Err(InitError::failed(format!(
@@ -212,7 +225,7 @@ impl Start<'_> {
     }
 
     /// Takes this rank's place, unless another process has it.
-    fn claim(&self, map: &Mapping) -> Result<(), InitError> {
+    fn claim(&self, map: &Mapping) -> Result<Pulse, InitError> {
         let ShmConfig { name, rank, .. } = self.config;
         let member = member(map, *rank);
         let pid = u64::from(self.own.pid);
@@ -229,50 +242,89 @@ impl Start<'_> {
             ));
         }
         member.start.store(self.own.start, Ordering::Relaxed);
-        member.ready.store(1, Ordering::Release);
-        Ok(())
+        let pulse = Pulse::start(&self.path, *rank).map_err(|error| {
+            InitError::failed(format!(
+                "rank {rank} of segment {name:?} cannot show that it lives: {error}"
+            ))
+        })?;
+        member.ready.store(CAME, Ordering::Release);
+        Ok(pulse)
     }
 
-    /// Waits until all ranks have come, and agrees with them on whether they have.
-    fn gather(&mut self, file: &File, map: &Mapping) -> Result<(), InitError> {
+    /// Waits until all ranks have come and know each other, and agrees with them that they have.
+    fn gather(&mut self, file: &File, map: &Mapping) -> Result<Peers, InitError> {
         let ShmConfig { rank, size, .. } = *self.config;
         let verdict = &map.at::<Header>(0).verdict;
+        let mut known = None;
         loop {
-            let missing: Vec<usize> = (0..size)
-                .filter(|&rank| member(map, rank).ready.load(Ordering::Acquire) == 0)
-                .collect();
-            if rank == 0 && missing.is_empty() {
+            let behind = |stage: u32| -> Vec<usize> {
+                let ready = |rank: usize| member(map, rank).ready.load(Ordering::Acquire);
+                (0..size).filter(|&rank| ready(rank) < stage).collect()
+            };
+            let missing = behind(CAME);
+            if known.is_none() && missing.is_empty() {
+                known = Some(self.meet(map)?);
+                member(map, rank).ready.store(KNOWS_ALL, Ordering::Release);
+            }
+            if rank == 0 && behind(KNOWS_ALL).is_empty() {
                 // Before go: whoever is told to go leaves no name behind, even if killed at once.
-                name::remove_if_linked(&self.path, file);
+                self.hide(file);
                 let _ = verdict.compare_exchange(0, GO, Ordering::AcqRel, Ordering::Acquire);
             }
-            if verdict.load(Ordering::Acquire) == GO {
-                return Ok(());
+            // Loaded once: what is not go yet must not be taken for a cause when it is.
+            let word = verdict.load(Ordering::Acquire);
+            match (word, known.take()) {
+                (GO, Some(peers)) => return Ok(peers),
+                (_, peers) => known = peers,
             }
-            if let Some(cause) = Cause::load(verdict, size) {
+            if let Some(cause) = Cause::from_word(word, size) {
                 return Err(self.stopped(cause, &missing));
             }
-            let dead = (0..size).find(|&other| {
-                let process = process_of(member(map, other));
-                process.pid != 0 && liveness::ended(process)
-            });
-            let cause = if let Some(dead) = dead {
+            let cause = if let Some(dead) = self.dead(map, known.as_ref()) {
                 Some((FailureKind::PeerLost, dead, Reason::Ended.code()))
             } else if self.rest() {
                 None
             } else {
-                Some((
-                    FailureKind::TimedOut,
-                    missing.first().copied().unwrap_or(0),
-                    0,
-                ))
+                let late = missing.first().or(behind(KNOWS_ALL).first()).copied();
+                Some((FailureKind::TimedOut, late.unwrap_or(0), 0))
             };
             if let Some((kind, rank, code)) = cause {
-                let cause = Cause { kind, rank, code };
                 // Unless the others decided meanwhile, which the next round reads.
-                cause.settle(verdict, size);
+                Cause { kind, rank, code }.settle(verdict, size);
             }
         }
+    }
+
+    /// Makes the acquaintance of all ranks that have come.
+    fn meet(&self, map: &Mapping) -> Result<Peers, InitError> {
+        let ranks: Vec<Process> = (0..self.config.size)
+            .map(|rank| process_of(member(map, rank)))
+            .collect();
+        Peers::find(&self.path, &ranks).map_err(|error| {
+            InitError::failed(format!(
+                "cannot watch the ranks of segment {:?}: {error}",
+                self.config.name
+            ))
+        })
+    }
+
+    /// Gives a rank that came and died.
+    fn dead(&self, map: &Mapping, known: Option<&Peers>) -> Option<usize> {
+        let size = self.config.size;
+        let found;
+        let peers = if let Some(peers) = known {
+            peers
+        } else {
+            found = self.meet(map).ok()?;
+            &found
+        };
+        (0..size).find(|&rank| peers.dead(rank))
+    }
+
+    /// Removes all names of this start; rank 0 does, which holds the lock.
+    fn hide(&self, file: &File) {
+        Pulse::hide(&self.path, self.config.size);
+        name::remove_if_linked(&self.path, file);
     }
 
     /// Tells rank 0, which waits for a rank that cannot come, and fails.
@@ -340,10 +392,17 @@ fn member(map: &Mapping, rank: usize) -> &Member {
     map.at(MEMBERS + rank * size_of::<Member>())
 }
 
+/// Gives the process of a rank that has come; nobody's until then.
 fn process_of(member: &Member) -> Process {
+    let came = member.ready.load(Ordering::Acquire) >= CAME;
+    let pid = if came {
+        member.pid.load(Ordering::Relaxed)
+    } else {
+        0
+    };
     Process {
-        pid: u32::try_from(member.pid.load(Ordering::Acquire)).unwrap_or(0),
-        start: member.start.load(Ordering::Acquire),
+        pid: u32::try_from(pid).unwrap_or(0),
+        start: member.start.load(Ordering::Relaxed),
         namespace: 0,
     }
 }

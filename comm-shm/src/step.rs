@@ -23,6 +23,7 @@ use crate::board::{Board, Line, slot_of};
 use crate::call::{Call, Kind};
 use crate::cause::{self, Cause, Reason};
 use crate::report;
+use crate::rule::{Rule, kept};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, TryLockError};
 use crate::wait::{self, Patience, Pause, Vigil};
 
@@ -104,7 +105,7 @@ impl<B: Board> Sequence<B> {
             return Err(self.give_up(&mut progress, operation, Goal::Lines, cause));
         }
         let step = progress.step + 1;
-        if progress.seen < step - 1 {
+        if progress.seen < step - 1 && kept(Rule::Presence) {
             let wait = Wait {
                 step: step - 1,
                 goal: Goal::Presence,
@@ -427,7 +428,12 @@ impl<'a, B: Board> Turn<'a, B> {
             line.call[1].store(words[1], Ordering::Relaxed);
         }
         // Release: line, slot and region are written before (I1), reads of the last step done (I2).
-        line.step.store(self.step(), Ordering::Release);
+        let release = if kept(Rule::Release) {
+            Ordering::Release
+        } else {
+            Ordering::Relaxed
+        };
+        line.step.store(self.step(), release);
         self.stage = Stage::Published;
         wait::ring(&self.sequence.board, self.sequence.rank);
     }

@@ -13,6 +13,7 @@
 use std::time::{Duration, Instant};
 
 use crate::board::{Bell, Board};
+use crate::rule::{Rule, kept};
 use crate::sync::{Ordering, fence};
 
 /// How long a rank sleeps before it looks whether the others live.
@@ -157,8 +158,10 @@ pub(crate) fn sleep<B: Board>(
     let call = ring_of(missing);
     bell.word.store(call, Ordering::Relaxed);
     sleepers.fetch_add(1, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
-    if stay() {
+    if kept(Rule::FenceBeforeLook) {
+        fence(Ordering::SeqCst);
+    }
+    if !kept(Rule::LookAgain) || stay() {
         block(bell, call, nap);
     }
     bell.word.store(0, Ordering::Relaxed);
@@ -168,7 +171,9 @@ pub(crate) fn sleep<B: Board>(
 /// Wakes the ranks that sleep until `rank` publishes; called right after it did.
 #[inline]
 pub(crate) fn ring<B: Board>(board: &B, rank: usize) {
-    fence(Ordering::SeqCst);
+    if kept(Rule::FenceBeforeRing) {
+        fence(Ordering::SeqCst);
+    }
     if board.control().sleepers.load(Ordering::Relaxed) != 0 {
         wake(board, rank, Some(ring_of(rank)));
     }

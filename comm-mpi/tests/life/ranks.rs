@@ -101,7 +101,7 @@ fn native_sums_are_sums() {
     let mut config = MpiConfig::new();
     config.reduce = MpiReduce::Native;
     let comm = FerrompiBackend::init(config).unwrap();
-    let mut sums = [0.0; 1000];
+    let mut sums = [0.0_f64; 1000];
     comm.allreduce(&[0.5; 1000], &mut sums, ReduceOp::Sum)
         .unwrap();
     assert!(sums.iter().all(|sum| sum.to_bits() == 1_f64.to_bits()));

@@ -1,15 +1,16 @@
-//! Whether the process of a rank has ended.
+//! Liveness by `/proc`.
 //!
 //! The kernel takes the memory away from a dying process long before it closes its files: its size
 //! in `/proc` is 0 within a millisecond, while a pidfd, a lock or a socket tells only once
 //! gigabytes were freed. So the size is looked at, through a file that was opened while the
-//! process lived: a later process of the same pid has another file. Asking by signal 0 would find
-//! a zombie alive.
+//! process lived: a later process of the same pid has another file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::process::{Process, start_of};
@@ -27,27 +28,44 @@ struct Peer {
 }
 
 impl Peers {
-    pub(crate) fn new(processes: impl Iterator<Item = Process>) -> Self {
-        let ranks = processes.map(|process| Peer {
+    /// Finds the ranks of a segment, each as far as it has come.
+    #[expect(clippy::unnecessary_wraps, reason = "liveness by locks can fail here")]
+    pub(crate) fn find(_: &Path, ranks: &[Process]) -> io::Result<Self> {
+        let ranks = ranks.iter().map(|&process| Peer {
             process,
             watch: OnceLock::new(),
         });
-        Self {
+        Ok(Self {
             ranks: ranks.collect(),
-        }
+        })
     }
 
-    /// Tells whether the process of `rank` has ended. A rank that is a thread of this process has
+    /// Tells whether the process of `rank` came and has ended. A rank that is a thread of this process has
     /// not: it leaves by dropping its communicator.
     pub(crate) fn dead(&self, rank: usize) -> bool {
         let Peer { process, watch } = &self.ranks[rank];
-        process.pid != std::process::id() && watch.get_or_init(|| Watch::on(*process)).ended()
+        let other = process.pid != 0 && process.pid != std::process::id();
+        other && watch.get_or_init(|| Watch::on(*process)).ended()
     }
 }
 
-/// Tells, once, whether `process` has ended.
-pub(crate) fn ended(process: Process) -> bool {
-    process.pid != std::process::id() && Watch::on(process).ended()
+/// What a rank keeps as long as it lives: nothing, the kernel knows.
+#[derive(Debug)]
+pub(crate) struct Pulse;
+
+impl Pulse {
+    #[expect(clippy::unnecessary_wraps, reason = "liveness by locks can fail here")]
+    pub(crate) fn start(_: &Path, _: usize) -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Removes the names by which the ranks found each other.
+    pub(crate) fn hide(_: &Path, _: usize) {}
+}
+
+/// Tells whether the process that made a segment has ended.
+pub(crate) fn creator_ended(creator: Process, _: &File) -> bool {
+    creator.pid != std::process::id() && Watch::on(creator).ended()
 }
 
 /// An eye on one process; shared by all communicators of this one, so descriptors do not add up.
@@ -105,7 +123,6 @@ impl Watch {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn handle(pid: u32) -> rustix::io::Result<OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);

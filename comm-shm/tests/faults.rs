@@ -1,0 +1,205 @@
+//! Faults that belong to this backend alone: forks, executed programs, memory that is not there,
+//! and what waiting costs.
+#![allow(unsafe_code, reason = "fork has no safe interface")]
+
+mod common;
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use comm_api::{
+    CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, SharedMemoryProvider,
+    SharedRegion,
+};
+use comm_shm::{ShmBackend, ShmConfig};
+use common::{Outcome, finish, fresh_name, job, launch, role, say, start};
+
+fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
+    match error {
+        CommError::CollectiveFailed { kind, rank, .. } => (*kind, *rank),
+        other => panic!("{other}"),
+    }
+}
+
+/// A forked child can use nothing it inherited, drops it without harm, and may attach anew.
+#[test]
+fn a_forked_child() {
+    job("a_forked_child", &[2], |comm| {
+        let mut region = comm.create_shared_region::<u64>(8).unwrap();
+        comm.barrier().unwrap();
+        // SAFETY: the child uses what this thread alone had in hand, and leaves by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator));
+            let mut good = invalid(comm.barrier())
+                && invalid(comm.allreduce(&[1], &mut [0], ReduceOp::Sum))
+                && invalid(
+                    comm.broadcast(&mut [1], 9)
+                        .map_err(|_| CommError::InvalidCommunicator),
+                )
+                && invalid(region.fence())
+                && invalid(comm.split_local().map(|_| ()));
+            drop(comm);
+            drop(region);
+            let alone = ShmBackend::attach(ShmConfig::new(fresh_name(), 0, 1));
+            good &= alone.is_ok_and(|comm| comm.barrier().is_ok());
+            // SAFETY: ends the child without running what belongs to its parent.
+            unsafe { libc::_exit(i32::from(!good)) }
+        }
+        let mut status = 0;
+        // SAFETY: our own child, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child was right");
+        // The drops of the child have harmed nobody.
+        comm.barrier().unwrap();
+        if comm.is_leader() {
+            region.as_mut_slice().fill(5);
+        }
+        region.fence().unwrap();
+        assert_eq!(region.as_slice(), [5; 8]);
+    });
+}
+
+/// A rank that executes another program is alive and absent; the descriptors do not go along.
+#[test]
+fn an_executed_program() {
+    let test = "an_executed_program";
+    if let Some(mut config) = role(test) {
+        config.timeout = Some(Duration::from_millis(500));
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if comm.rank() == 1 {
+            let leak = "echo leaked=$(ls -l /proc/$$/fd | grep -c cobre-test); sleep 1";
+            panic!("{}", Command::new("sh").args(["-c", leak]).exec());
+        }
+        let start = Instant::now();
+        let error = comm.barrier().unwrap_err();
+        assert_eq!(blame(&error), (FailureKind::TimedOut, Some(1)), "{error}");
+        assert!(
+            start.elapsed() < Duration::from_millis(900),
+            "{:?}",
+            start.elapsed()
+        );
+        say("done");
+        return;
+    }
+    let outcomes = launch(test, 2, &[]);
+    assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
+    assert!(
+        outcomes[1].output.contains("leaked=0"),
+        "{}",
+        outcomes[1].output
+    );
+}
+
+/// Waiting for a late peer costs next to nothing.
+#[test]
+fn waiting_is_cheap() {
+    let test = "waiting_is_cheap";
+    if let Some(config) = role(test) {
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if comm.rank() == 0 {
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).unwrap();
+        }
+        let before = cpu_ticks();
+        comm.barrier().unwrap();
+        say(cpu_ticks() - before);
+        return;
+    }
+    let name = fresh_name();
+    let waiting = start(test, &name, 1, 2, &[]);
+    let mut late = Command::new(std::env::current_exe().unwrap());
+    late.args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env("COMM_SHM_TEST_ROLE", test)
+        .env("COBRE_SHM_NAME", &name)
+        .env("COBRE_SHM_RANK", "0")
+        .env("COBRE_SHM_SIZE", "2")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut late = late.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(5));
+    drop(late.stdin.take());
+    finish(0, late);
+    let outcome = finish(1, waiting);
+    let ticks: u64 = outcome.said[0].parse().unwrap();
+    // A tick is 10 ms.
+    assert!(ticks < 10, "{ticks} ticks of processor time in 5 s");
+}
+
+fn cpu_ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let rest = stat.rsplit(')').next().unwrap();
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let mut next = || fields.next().unwrap().parse::<u64>().unwrap();
+    next() + next()
+}
+
+/// A tiny `/dev/shm` of its own: no room is an error on every rank, never a signal.
+#[test]
+fn no_room() {
+    let test = "no_room";
+    if let Some(config) = role(test) {
+        let comm = match ShmBackend::attach(config) {
+            Ok(comm) => comm,
+            Err(error) => return say(format!("attach: {error}")),
+        };
+        let error = comm.create_shared_region::<u8>(64 << 20).unwrap_err();
+        assert!(
+            matches!(error, CommError::AllocationFailed { requested_bytes, .. } if requested_bytes == 64 << 20)
+        );
+        say(format!("region: {error}"));
+        // What fits still does, and the communicator goes on.
+        let mut small = comm.create_shared_region::<u8>(1 << 20).unwrap();
+        small.fence().unwrap();
+        assert_eq!(small.as_slice().len(), 1 << 20);
+        assert_eq!(comm.allreduce_scalar(1, ReduceOp::Sum).unwrap(), 2);
+        say("done");
+        return;
+    }
+    for (size, said) in [("1m", "attach"), ("6m", "region")] {
+        let name = fresh_name();
+        let script = format!(
+            "mount -t tmpfs -o size={size} tmpfs /dev/shm || exit 77\n\
+             for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done\n\
+             for pid in $pids; do wait $pid || exit 1; done; ls /dev/shm"
+        );
+        let child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .arg(std::env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture", "--test-threads=1"])
+            .env("COMM_SHM_TEST_ROLE", test)
+            .env("COBRE_SHM_NAME", &name)
+            .env("COBRE_SHM_SIZE", "2")
+            .env("COBRE_SHM_CONNECT_TIMEOUT_MS", "500")
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn();
+        let Ok(child) = child else {
+            return say("not tested: there is no unshare here");
+        };
+        let Outcome {
+            status,
+            said: found,
+            output,
+            ..
+        } = finish(0, child);
+        if status.code() == Some(77) || output.contains("Operation not permitted") {
+            return say("not tested: this user may not mount");
+        }
+        assert!(status.success(), "{output}");
+        let told = found.iter().filter(|line| line.starts_with(said)).count();
+        assert_eq!(told, 2, "{output}");
+        if said == "region" {
+            let both = found
+                .iter()
+                .filter(|line| line.contains("available"))
+                .count();
+            assert_eq!(both, 2, "{output}");
+        }
+        assert!(!output.contains(&format!("\n{name}")), "{output}");
+    }
+}
