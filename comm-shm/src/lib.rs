@@ -59,8 +59,6 @@ mod collective;
 #[cfg(not(loom))]
 mod communicator;
 mod config;
-#[cfg(not(loom))]
-mod copy;
 mod error;
 #[cfg(not(loom))]
 mod identity;

@@ -19,6 +19,12 @@ use crate::sync::{Ordering, fence};
 /// How long a rank sleeps before it looks whether the others live.
 pub(crate) const NAP: Duration = Duration::from_millis(20);
 
+/// How long a rank spins when that has paid so far: somewhat longer than a wake-up takes.
+const LONGEST_SPIN: Duration = Duration::from_micros(60);
+
+/// How long it spins when that has not.
+const SHORTEST_SPIN: Duration = Duration::from_micros(1);
+
 /// When a rank that waits begins to say so.
 const SLOW: Duration = Duration::from_secs(10);
 
@@ -41,8 +47,8 @@ impl Patience {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let roomy = ranks <= processors;
         Self {
-            eager: if roomy { 256 } else { 0 },
-            spin: Duration::from_micros(if roomy { 60 } else { 0 }),
+            eager: if roomy { BURST } else { 0 },
+            spin: if roomy { LONGEST_SPIN } else { Duration::ZERO },
             drowse: Duration::from_millis(1),
             timeout,
         }
@@ -60,6 +66,32 @@ impl Patience {
     }
 }
 
+/// How long spinning is worth while: strangers on the machine may have left two ranks one
+/// processor, where every moment of spinning keeps the other from coming.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Habit {
+    spin: Duration,
+}
+
+impl Habit {
+    pub(crate) fn new(patience: Patience) -> Self {
+        Self {
+            spin: patience.spin,
+        }
+    }
+
+    /// Learns from a wait that has ended well, in a way.
+    pub(crate) fn learn(&mut self, patience: Patience, last: Pause) {
+        self.spin = match last {
+            Pause::Spin => (self.spin * 2).min(patience.spin),
+            // Never to nothing: a rank that does not try does not notice that the strangers left.
+            Pause::Yield => (self.spin / 2).max(SHORTEST_SPIN).min(patience.spin),
+            // A rank that comes that late tells nothing about spinning.
+            Pause::Sleep => self.spin,
+        };
+    }
+}
+
 /// What to do until the next look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
@@ -72,15 +104,17 @@ pub(crate) enum Pause {
 #[derive(Debug)]
 pub(crate) struct Vigil {
     patience: Patience,
+    spin: Duration,
     since: Instant,
     elapsed: Duration,
     warned: Duration,
 }
 
 impl Vigil {
-    pub(crate) fn new(patience: Patience) -> Self {
+    pub(crate) fn new(patience: Patience, habit: Habit) -> Self {
         Self {
             patience,
+            spin: habit.spin,
             since: Instant::now(),
             elapsed: Duration::ZERO,
             warned: Duration::ZERO,
@@ -93,7 +127,7 @@ impl Vigil {
             return Pause::Sleep;
         }
         self.elapsed = self.since.elapsed();
-        let Patience { spin, drowse, .. } = self.patience;
+        let (spin, drowse) = (self.spin, self.patience.drowse);
         match self.elapsed {
             elapsed if elapsed < spin => Pause::Spin,
             elapsed if elapsed < spin + drowse => Pause::Yield,

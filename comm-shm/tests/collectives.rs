@@ -5,6 +5,7 @@
     clippy::float_cmp,
     reason = "the same bits are promised, and the numbers are small"
 )]
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
 mod common;
 

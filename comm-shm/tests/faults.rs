@@ -1,6 +1,7 @@
 //! Faults that belong to this backend alone: forks, executed programs, memory that is not there,
 //! and what waiting costs.
 #![allow(unsafe_code, reason = "fork has no safe interface")]
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
 mod common;
 

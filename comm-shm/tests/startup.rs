@@ -1,5 +1,7 @@
 //! Start-up with everything that can go wrong: a clear error, in time, and nothing left behind.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
 mod common;
 
 use std::fs::{self, File};

@@ -7,6 +7,7 @@ mod memory;
 mod options;
 mod table;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::case::Case;
+use crate::clause::Clause;
 use crate::model::Model;
 use crate::orders::Placement;
 use crate::subject::Subject;
@@ -67,6 +69,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Plans the jobs of a backend.
     pub(crate) fn new<S: Subject>(cases: Vec<Case>, options: &Options) -> Result<Self, String> {
+        sound(&cases)?;
         let mut plan = Self {
             jobs: Vec::new(),
             left_out: Vec::new(),
@@ -114,6 +117,19 @@ impl Plan {
     }
 }
 
+/// Checks the suite itself: a name is one case, and every clause has one.
+fn sound(cases: &[Case]) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = cases.iter().find(|case| !names.insert(&case.name)) {
+        return Err(format!("two cases are called '{}'", twice.name));
+    }
+    let cited = |clause| cases.iter().any(|case| case.clauses.contains(clause));
+    match Clause::ALL.iter().find(|clause| !cited(clause)) {
+        Some(clause) => Err(format!("no case is about {clause}")),
+        None => Ok(()),
+    }
+}
+
 /// Runs the plan as tests that cargo and nextest understand.
 fn mimic(plan: &Plan, arguments: Vec<OsString>) -> ExitCode {
     let program = OsString::from("conformance");
@@ -151,5 +167,31 @@ impl Placement {
             Self::Processes => "",
             Self::Threads => "-threads",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(name: &str, clauses: &'static [Clause]) -> Case {
+        Case::new(name, clauses, |_| Ok(()))
+    }
+
+    #[test]
+    fn a_suite_without_a_clause_is_refused() {
+        let error = sound(&[case("a", &[Clause::C1])]);
+        assert_eq!(error, Err("no case is about C2".to_owned()));
+    }
+
+    #[test]
+    fn two_cases_of_one_name_are_refused() {
+        let error = sound(&[case("a", &Clause::ALL), case("a", &Clause::ALL)]);
+        assert_eq!(error, Err("two cases are called 'a'".to_owned()));
+    }
+
+    #[test]
+    fn a_suite_with_every_clause_is_sound() {
+        assert_eq!(sound(&[case("a", &Clause::ALL)]), Ok(()));
     }
 }

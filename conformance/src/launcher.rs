@@ -13,6 +13,7 @@ pub struct Launcher {
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) rank: Vec<&'static str>,
+    pub(crate) most: usize,
 }
 
 impl Launcher {
@@ -26,6 +27,7 @@ impl Launcher {
             arguments: arguments.into_iter().map(Into::into).collect(),
             variables: Vec::new(),
             rank: Vec::new(),
+            most: usize::MAX,
         }
     }
 
@@ -42,6 +44,13 @@ impl Launcher {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Caps the calls of cases that make thousands, where each takes milliseconds.
+    #[must_use]
+    pub fn at_most(mut self, calls: usize) -> Self {
+        self.most = calls;
         self
     }
 

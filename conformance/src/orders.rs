@@ -27,6 +27,8 @@ pub(crate) struct Orders {
     pub(crate) limit: Duration,
     pub(crate) programs: usize,
     pub(crate) seed: u64,
+    /// How many calls a case makes at most.
+    pub(crate) most: usize,
 }
 
 const PREFIX: &str = "COMM_CONFORMANCE_";
@@ -57,6 +59,7 @@ impl Orders {
             ("LIMIT_MS", self.limit.as_millis().to_string()),
             ("PROGRAMS", self.programs.to_string()),
             ("SEED", self.seed.to_string()),
+            ("MOST", self.most.to_string()),
         ]
         .into_iter()
         .map(|(key, value)| (format!("{PREFIX}{key}"), value))
@@ -106,6 +109,7 @@ impl Orders {
             limit: Duration::from_millis(number("LIMIT_MS")?),
             programs: count("PROGRAMS")?,
             seed: number("SEED")?,
+            most: count("MOST")?,
         })
     }
 
@@ -145,6 +149,7 @@ mod tests {
             limit: Duration::from_millis(1500),
             programs: 20,
             seed: u64::MAX,
+            most: 200,
         };
         for rank in [Some(3), None] {
             let orders = Orders {

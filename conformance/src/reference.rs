@@ -1,6 +1,6 @@
 //! The communicator that the others are compared with: threads, one mutex, one condition variable.
 //!
-//! Written to be obviously correct, not fast. Every collective is a [`Meeting`]: each rank puts
+//! Written to be obviously correct, not fast. Every collective is a meeting: each rank puts
 //! down what it called and what it brought, waits until all have, and takes what all brought.
 //!
 //! Not public: it is the oracle of this suite and its first subject with more than one rank, not a

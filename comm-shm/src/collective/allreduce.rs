@@ -8,8 +8,8 @@ use comm_api::{CommError, ReduceOp, ScalarKind, fold_into};
 use super::{cut, keep, put_inline, take_inline};
 use crate::board::INLINE;
 use crate::call::{Call, Kind};
-use crate::copy::Keep;
 use crate::mapped::Mapped;
+use crate::slot::Keep;
 use crate::step::{Sequence, Turn};
 
 /// Slots are never borrowed, so what is folded passes through a block on the stack.

@@ -9,7 +9,7 @@
 //! Which one it is, and the number of steps, follow from the arguments all ranks agree on.
 
 use crate::board::Line;
-use crate::copy::Keep;
+use crate::slot::Keep;
 use crate::sync::Ordering;
 
 mod allgatherv;

@@ -115,6 +115,7 @@ impl Job {
             limit: self.limit,
             programs: self.programs,
             seed: self.seed,
+            most: launcher.as_ref().map_or(usize::MAX, |l| l.most),
         };
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
         let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
