@@ -129,4 +129,16 @@ fn a_launcher_ends_for_all_ranks() {
     assert_eq!(judge(&launched(FINE)), [""; 0]);
     let problems = judge(&launched(Exit::Code(1)));
     assert_eq!(problems.len(), 1, "{problems:?}");
+    let aborted = |rank| Account {
+        finished: false,
+        leaving: Some(Leaving::Code(7)),
+        ..good(rank, 2)
+    };
+    let accounts = vec![Some(aborted(0)), Some(aborted(1))];
+    let launched = |exit| Evidence {
+        launched: true,
+        ..evidence(accounts.clone(), &[exit])
+    };
+    assert_eq!(judge(&launched(Exit::Code(9))), [""; 0]);
+    assert_eq!(judge(&launched(FINE)).len(), 1);
 }
