@@ -37,6 +37,10 @@ pub fn create_communicator() -> Result<CommBackend, BackendError> {
 /// # Errors
 ///
 /// As [`BackendError`] says, in its order.
+#[cfg_attr(
+    not(any(feature = "tcp", feature = "shm")),
+    expect(clippy::needless_pass_by_value, reason = "some variants own a configuration")
+)]
 pub fn create_communicator_with(kind: BackendKind) -> Result<CommBackend, BackendError> {
     match kind {
         BackendKind::Auto => {

@@ -64,7 +64,12 @@ impl ShmBackend {
     /// within [`connect_timeout`](ShmConfig::connect_timeout). All ranks that came fail then, and
     /// nothing is left behind.
     pub fn attach(config: ShmConfig) -> Result<Self, InitError> {
-        let segment = Segment::open(&config)?;
+        Self::with_slots(config, SLOT)
+    }
+
+    /// Joins a job whose slots have `slot` bytes; with 0 it can make regions and nothing else.
+    pub(crate) fn with_slots(config: ShmConfig, slot: usize) -> Result<Self, InitError> {
+        let segment = Segment::open(&config, slot)?;
         let owner = Owner::mark().map_err(|error| {
             InitError::failed(
                 &[],
@@ -80,7 +85,7 @@ impl ShmBackend {
         } = config;
         tracing::info!(rank, size, name, "attached");
         let map = Arc::clone(segment.map());
-        let plan = Plan::new(size, SLOT);
+        let plan = Plan::new(size, slot);
         let board = Mapped::new(Arc::new(segment), map, layout::sequence(size), plan);
         Ok(Self {
             sequence: Sequence::new(board, rank, Patience::new(size, timeout)),

@@ -64,9 +64,9 @@ pub(crate) const fn sequence(size: usize) -> usize {
     (MEMBERS + size * size_of::<Member>()).next_multiple_of(PAGE)
 }
 
-/// Gives the bytes of a whole segment.
-pub(crate) const fn segment(size: usize) -> usize {
-    sequence(size) + Plan::new(size, SLOT).bytes()
+/// Gives the bytes of a whole segment with slots of `slot` bytes.
+pub(crate) const fn segment(size: usize, slot: usize) -> usize {
+    sequence(size) + Plan::new(size, slot).bytes()
 }
 
 /// Places what the ranks of one sequence share, relative to where it begins.
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_segment_keeps_its_bound() {
         for size in 1..=1024 {
-            let bytes = segment(size);
+            let bytes = segment(size, SLOT);
             assert!(
                 bytes <= 64 * 1024 + size * 1024 * 1024,
                 "{size} ranks take {bytes}"

@@ -41,6 +41,9 @@
 mod board;
 mod call;
 mod cause;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod node;
 mod note;
 mod report;
 mod rule;

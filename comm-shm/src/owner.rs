@@ -4,13 +4,17 @@ use comm_api::CommError;
 
 /// A mark that a forked child does not find.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner {
+pub struct Owner {
     pid: u64,
 }
 
 impl Owner {
     /// Marks this process.
-    pub(crate) fn mark() -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the page for the mark cannot be mapped.
+    pub fn mark() -> std::io::Result<Self> {
         let pid = std::process::id().into();
         mark::set(pid)?;
         Ok(Self { pid })
@@ -18,12 +22,18 @@ impl Owner {
 
     /// Tells whether this is the process that was marked.
     #[inline]
-    pub(crate) fn is_here(self) -> bool {
+    #[must_use]
+    pub fn is_here(self) -> bool {
         mark::get() == self.pid
     }
 
+    /// Refuses every process but the one that was marked.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::InvalidCommunicator`] in a forked child.
     #[inline]
-    pub(crate) fn check(self) -> Result<(), CommError> {
+    pub fn check(self) -> Result<(), CommError> {
         if self.is_here() {
             Ok(())
         } else {

@@ -38,6 +38,8 @@ pub(crate) struct Segment {
     file: File,
     map: Arc<Mapping>,
     size: usize,
+    /// Where the ranges begin.
+    end: u64,
     /// Where the next range begins; only the leader hands out ranges.
     tail: Mutex<u64>,
     peers: Peers,
@@ -45,11 +47,14 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Joins the job, or fails within the time the configuration gives.
-    pub(crate) fn open(config: &ShmConfig) -> Result<Self, InitError> {
+    /// Joins the job, or fails within the time the configuration gives; all ranks give the same
+    /// `slot`, the bytes of a slot.
+    pub(crate) fn open(config: &ShmConfig, slot: usize) -> Result<Self, InitError> {
         config.check()?;
+        let bytes = layout::segment(config.size, slot);
         let mut start = Start {
             config,
+            bytes,
             path: name::path(&config.name),
             deadline: Instant::now() + config.connect_timeout,
             own: Process::current(),
@@ -69,7 +74,8 @@ impl Segment {
             file,
             map: Arc::new(map),
             size: config.size,
-            tail: Mutex::new(layout::segment(config.size) as u64),
+            end: bytes as u64,
+            tail: Mutex::new(bytes as u64),
             peers,
             _pulse: pulse,
         })
@@ -89,6 +95,11 @@ impl Segment {
 
     pub(crate) fn peers(&self) -> &Peers {
         &self.peers
+    }
+
+    /// Gives where the ranges begin.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
     }
 
     /// Reserves a range behind all others and gives its offset.
@@ -114,6 +125,8 @@ impl Segment {
 /// One rank on its way into the job.
 struct Start<'a> {
     config: &'a ShmConfig,
+    /// The bytes of the segment.
+    bytes: usize,
     path: PathBuf,
     deadline: Instant,
     own: Process,
@@ -123,11 +136,10 @@ struct Start<'a> {
 impl Start<'_> {
     /// Makes the segment and puts it under its name.
     fn create(&mut self) -> Result<(File, Mapping, Pulse), InitError> {
-        let ShmConfig { name, size, .. } = self.config;
+        let (bytes, name) = (self.bytes, &self.config.name);
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             InitError::failed(&[], format!("cannot {what} segment {name:?}: {error}"))
         };
-        let bytes = layout::segment(*size);
         let file = name::nameless(&self.path).map_err(|error| failed("create", &error))?;
         room::reserve(file.as_file(), 0, bytes as u64)
             .map_err(|short| failed("reserve", &short.error(bytes)))?;
@@ -188,7 +200,7 @@ impl Start<'_> {
                 if identity.size != *size as u64 {
                     return Err(self.wrong_size(&file, &identity));
                 }
-                let bytes = layout::segment(*size);
+                let bytes = self.bytes;
                 let length = file.metadata().map_or(0, |metadata| metadata.len());
                 if length < bytes as u64 {
                     return Err(InitError::failed(

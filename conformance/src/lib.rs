@@ -20,7 +20,8 @@
 //! ```
 //!
 //! One binary, two roles. The driver starts itself again as the ranks of a job, real processes or
-//! threads of one, through [`comm_run`]; each (case, world) is a job and a test of its own. A rank
+//! threads of one, through [`comm_run`] or the
+//! [`Launcher`] of the backend; each (case, world) is a job and a test of its own. A rank
 //! runs the case and reports to the driver through a file of its own. A job passes when every
 //! process exits with 0, every rank has reported the rank and size it was told to have, and every
 //! rank has finished; ranks whose case is about dying announce how, and must leave that way.
@@ -35,6 +36,7 @@ mod case;
 mod clause;
 mod clock;
 mod driver;
+mod launcher;
 mod model;
 mod noise;
 mod orders;
@@ -52,6 +54,7 @@ pub mod teeth;
 use std::process::ExitCode;
 
 pub use clause::Clause;
+pub use launcher::Launcher;
 pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Worlds};
 pub use subject::{Failure, Seat, Subject};
 

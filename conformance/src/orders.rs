@@ -27,9 +27,22 @@ pub(crate) struct Orders {
     pub(crate) limit: Duration,
     pub(crate) programs: usize,
     pub(crate) seed: u64,
+    /// How many calls a case makes at most.
+    pub(crate) most: usize,
 }
 
 const PREFIX: &str = "COMM_CONFORMANCE_";
+
+/// The variable with the rank.
+pub(crate) const RANK: &str = "COMM_CONFORMANCE_RANK";
+
+/// Begins an order to take the rank from another variable, which a launcher sets.
+const IN: &str = "in ";
+
+/// Orders the rank to be taken from the first of `variables` that is set.
+pub(crate) fn rank_in(variables: &[&str]) -> String {
+    format!("{IN}{}", variables.join(" "))
+}
 
 impl Orders {
     /// Writes the orders as variables.
@@ -46,6 +59,7 @@ impl Orders {
             ("LIMIT_MS", self.limit.as_millis().to_string()),
             ("PROGRAMS", self.programs.to_string()),
             ("SEED", self.seed.to_string()),
+            ("MOST", self.most.to_string()),
         ]
         .into_iter()
         .map(|(key, value)| (format!("{PREFIX}{key}"), value))
@@ -54,9 +68,14 @@ impl Orders {
 
     /// Reads the orders of this process; nothing if it is no rank.
     pub(crate) fn from_env() -> Option<Result<Self, String>> {
-        let variables: BTreeMap<String, String> = env::vars()
+        let mut variables: BTreeMap<String, String> = env::vars()
             .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), value)))
             .collect();
+        if let Some(names) = variables.get("RANK").and_then(|rank| rank.strip_prefix(IN)) {
+            let rank = names.split(' ').find_map(|name| env::var(name).ok());
+            let rank = rank.unwrap_or_else(|| format!("none of {names} is set"));
+            variables.insert("RANK".to_owned(), rank);
+        }
         variables
             .contains_key("CASE")
             .then(|| Self::from_map(&variables))
@@ -90,6 +109,7 @@ impl Orders {
             limit: Duration::from_millis(number("LIMIT_MS")?),
             programs: count("PROGRAMS")?,
             seed: number("SEED")?,
+            most: count("MOST")?,
         })
     }
 
@@ -129,6 +149,7 @@ mod tests {
             limit: Duration::from_millis(1500),
             programs: 20,
             seed: u64::MAX,
+            most: 200,
         };
         for rank in [Some(3), None] {
             let orders = Orders {

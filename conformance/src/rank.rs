@@ -27,6 +27,8 @@ pub(crate) fn main(cases: &[Case], orders: &Orders) -> ExitCode {
     };
     panic::set_hook(Box::new(|info| {
         let text = format!("{info}");
+        // A backend may end the process of a rank that unwinds, and the report with it.
+        say(&text);
         LAST_PANIC.with(|last| last.replace(text));
     }));
     let ranks = match orders.rank {

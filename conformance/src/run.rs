@@ -58,6 +58,11 @@ impl Run {
         self.orders.size
     }
 
+    /// Gives how many of `calls` to make: fewer where each takes long.
+    pub(crate) fn calls(&self, calls: usize) -> usize {
+        calls.min(self.orders.most)
+    }
+
     /// Gives all ranks but this one.
     pub(crate) fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let rank = self.rank;

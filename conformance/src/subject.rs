@@ -7,6 +7,7 @@ use std::time::Duration;
 use comm_api::{Communicator, SharedMemoryProvider};
 
 use crate::board::Board;
+use crate::launcher::Launcher;
 use crate::model::Model;
 
 /// Says what went wrong while a seat was opened or a case ran.
@@ -49,6 +50,16 @@ pub trait Subject: 'static {
 
     /// How long one case may take; a rank that takes longer says where it stands and is ended.
     const LIMIT: Duration = Duration::from_mins(1);
+
+    /// Gives the program that starts the ranks, where it is not `comm-run`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none: a backend that was asked for and cannot be started fails.
+    fn launcher(world: usize) -> Result<Option<Launcher>, Failure> {
+        let _ = world;
+        Ok(None)
+    }
 
     /// Opens the communicator of one seat.
     ///

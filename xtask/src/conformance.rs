@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
+use crate::mpi::Mpi;
 use crate::process::{cargo, workspace_root};
 
 /// Says what to run, on which backend.
@@ -24,6 +25,9 @@ pub(crate) struct Conformance {
     /// Draw the random programs from SEED on
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+    /// With `--backend mpi`: run with one MPI library instead of both
+    #[arg(long, value_name = "MPI", value_enum)]
+    mpi: Option<Mpi>,
     /// Also run calls of more than 4 GiB, where there is memory for them
     #[arg(long)]
     big: bool,
@@ -49,17 +53,47 @@ pub(crate) fn run(arguments: &Conformance) -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    let test = ["test", "--quiet", "--package", &backend.package, "--test"];
-    let status = cargo(&test)
-        .args([backend.test, "--"])
+    if backend.name != "mpi" {
+        if arguments.mpi.is_some() {
+            eprintln!(
+                "error: '--mpi' goes with '--backend mpi'. For more information, try '--help'."
+            );
+            return ExitCode::from(2);
+        }
+        let cargo = cargo(&["test", "--package", &backend.package]);
+        return ExitCode::from(suite(cargo, backend.test, arguments));
+    }
+    let libraries = match arguments.mpi {
+        Some(mpi) => vec![mpi],
+        None => Mpi::ALL.to_vec(),
+    };
+    let mut worst = 0;
+    for mpi in libraries {
+        println!("==> {}", mpi.name());
+        let code = match mpi.tool().obtain() {
+            Ok(()) => suite(mpi.cargo("test"), backend.test, arguments),
+            Err(advice) => {
+                eprintln!("error: {advice}");
+                1
+            }
+        };
+        worst = worst.max(code);
+    }
+    ExitCode::from(worst)
+}
+
+/// Runs the suite of one backend and gives its exit code.
+fn suite(mut cargo: Command, test: &str, arguments: &Conformance) -> u8 {
+    let status = cargo
+        .args(["--quiet", "--test", test, "--"])
         .args(arguments.flags())
         .status();
     match status.map(|status| status.code().map(u8::try_from)) {
-        Ok(Some(Ok(code))) => ExitCode::from(code),
-        Ok(_) => ExitCode::FAILURE,
+        Ok(Some(Ok(code))) => code,
+        Ok(_) => 1,
         Err(reason) => {
             eprintln!("error: cargo could not be started: {reason}");
-            ExitCode::FAILURE
+            1
         }
     }
 }
@@ -143,6 +177,7 @@ mod tests {
             case: Some("fold".to_owned()),
             random: Some(10),
             seed: Some(7),
+            mpi: None,
             big: true,
         };
         let flags = arguments.flags().join(" ");

@@ -10,6 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod ci;
 mod conformance;
 mod demo;
+mod mpi;
 mod process;
 mod report;
 mod test;

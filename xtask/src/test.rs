@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::mpi::Mpi;
 use crate::process::{self, cargo, command, shown, workspace_root};
 use crate::report::{Outcome, Report, bold};
 use crate::tidy;
@@ -32,11 +33,7 @@ pub(crate) fn run(strict: bool) -> bool {
     ]);
     run_with(&mut report, "deny", &CARGO_DENY, deny);
 
-    let compiles = run_command(
-        &mut report,
-        "build",
-        cargo(&["test", "--workspace", "--no-run"]),
-    );
+    let compiles = run_command(&mut report, "build", cargo(&["test", "--no-run"]));
     for (name, command) in compiled_steps() {
         if compiles {
             run_command(&mut report, name, command);
@@ -47,27 +44,31 @@ pub(crate) fn run(strict: bool) -> bool {
         }
     }
 
+    for mpi in Mpi::ALL {
+        let [lint, test] = match mpi {
+            Mpi::Mpich => ["mpich-lint", "mpich"],
+            Mpi::OpenMpi => ["openmpi-lint", "openmpi"],
+        };
+        let mut clippy = mpi.cargo("clippy");
+        clippy.args(["--all-targets", "--", "-D", "warnings"]);
+        run_with(&mut report, lint, mpi.tool(), clippy);
+        run_with(&mut report, test, mpi.tool(), mpi.cargo("test"));
+    }
+
     println!("{}\n{report}", bold("==> summary"));
     report.succeeded(strict)
 }
 
-/// Lists the steps that need a workspace that compiles.
+/// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
 fn compiled_steps() -> [(&'static str, Command); 3] {
-    let mut docs = cargo(&["doc", "--workspace", "--no-deps"]);
+    let mut docs = cargo(&["doc", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     [
         (
             "clippy",
-            cargo(&[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ]),
+            cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),
         ),
-        ("test", cargo(&["test", "--workspace", "--no-fail-fast"])),
+        ("test", cargo(&["test", "--no-fail-fast"])),
         ("docs", docs),
     ]
 }

@@ -20,7 +20,7 @@ pub(crate) struct Tool {
 
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// A package of Debian and its descendants.
+    /// Packages of Debian and its descendants, separated by blanks.
     Debian(&'static str),
     /// A crate to build; takes minutes, so it is left to the user.
     Cargo(&'static str),
@@ -38,6 +38,24 @@ pub(crate) const CARGO_DENY: Tool = Tool {
     probe: &["cargo-deny", "--version"],
     source: Source::Cargo("cargo-deny"),
     purpose: "checks the dependencies against deny.toml",
+};
+
+pub(crate) const MPICH: Tool = Tool {
+    name: "MPICH",
+    probe: &["sh", "-c", "mpicc.mpich -show && mpiexec.mpich --version"],
+    source: Source::Debian("mpich libmpich-dev"),
+    purpose: "an MPI library for comm-mpi",
+};
+
+pub(crate) const OPEN_MPI: Tool = Tool {
+    name: "Open MPI",
+    probe: &[
+        "sh",
+        "-c",
+        "mpicc.openmpi --showme && mpiexec.openmpi --version",
+    ],
+    source: Source::Debian("openmpi-bin libopenmpi-dev"),
+    purpose: "an MPI library for comm-mpi",
 };
 
 /// Remembers how refreshing the package lists ended: once is enough.
@@ -90,7 +108,11 @@ impl Tool {
         println!("{} is missing, installing the package {package}", self.name);
         let update = APT_UPDATE.get_or_init(|| apt(&["update"]));
         let outcome = match update {
-            Outcome::Passed => apt(&["install", "-y", "--no-install-recommends", package]),
+            Outcome::Passed => {
+                let mut arguments = vec!["install", "-y", "--no-install-recommends"];
+                arguments.extend(package.split(' '));
+                apt(&arguments)
+            }
             failed => failed.clone(),
         };
         match outcome {

@@ -6,7 +6,7 @@ use std::io;
 use comm_api::CommError;
 
 use crate::board::Board;
-use crate::layout::{self, PAGE};
+use crate::layout::PAGE;
 use crate::mapped::Mapped;
 use crate::room::{self, Short};
 use crate::step::Turn;
@@ -58,7 +58,7 @@ impl Range {
 
         turn.advance();
         let mapped = range
-            .check(segment.file(), turn.size())
+            .check(segment.file(), segment.end())
             .and_then(|()| map(segment.file(), offset));
         let failures = exchange(&mut turn, mapped.is_err().into())?;
         let failed = failures.iter().position(|&failed| failed != 0);
@@ -84,9 +84,9 @@ impl Range {
     }
 
     /// Checks an offer: what it says is believed only if the file agrees.
-    fn check(self, file: &File, size: usize) -> io::Result<()> {
+    fn check(self, file: &File, end: u64) -> io::Result<()> {
         let Self { offset, bytes } = self;
-        let behind = offset >= layout::segment(size) as u64 && offset % PAGE as u64 == 0;
+        let behind = offset >= end && offset % PAGE as u64 == 0;
         let end = offset.checked_add(bytes);
         let inside = end.is_some_and(|end| file.metadata().is_ok_and(|file| end <= file.len()));
         if behind && inside {

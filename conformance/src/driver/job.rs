@@ -14,10 +14,12 @@ use super::judge::{self, Evidence};
 use super::leftovers;
 use super::options::Options;
 use crate::case::Case;
+use crate::clause::Clause;
+use crate::launcher::Launcher;
 use crate::model::{Checks, Model};
-use crate::orders::{Orders, Placement};
+use crate::orders::{Orders, Placement, RANK, rank_in};
 use crate::report::Account;
-use crate::subject::Subject;
+use crate::subject::{Failure, Subject};
 
 /// How many random programs a job runs unless told otherwise.
 const PROGRAMS: usize = 20;
@@ -33,6 +35,7 @@ pub(crate) struct Job {
     limit: Duration,
     programs: usize,
     seed: u64,
+    launcher: fn(usize) -> Result<Option<Launcher>, Failure>,
 }
 
 impl Job {
@@ -55,6 +58,7 @@ impl Job {
             limit: limit.saturating_add(Duration::from_secs(1).saturating_mul(more)),
             programs,
             seed: options.seed.unwrap_or(1),
+            launcher: S::launcher,
         }
     }
 
@@ -76,6 +80,13 @@ impl Job {
         names.join(" ")
     }
 
+    /// Tells whether the case is about what ranks tell each other, or all cases are asked for so.
+    fn checks(&self) -> bool {
+        let told = [Clause::C10, Clause::C11, Clause::C13];
+        let asked = std::env::var_os("COBRE_COMM_CHECK").is_some_and(|value| value == "1");
+        asked || self.case.clauses.iter().any(|clause| told.contains(clause))
+    }
+
     /// Runs the job and gives the time it took, or all that went wrong.
     pub(crate) fn run(&self) -> Result<Duration, String> {
         let start = Instant::now();
@@ -88,9 +99,10 @@ impl Job {
     }
 
     fn round(&self, place: &Place, round: usize) -> Result<(), String> {
-        let processes = match self.placement {
-            Placement::Processes => self.world,
-            Placement::Threads => 1,
+        let launcher = (self.launcher)(self.world).map_err(|e| format!("no launcher: {e}"))?;
+        let processes = match (self.placement, &launcher) {
+            (Placement::Processes, None) => self.world,
+            (Placement::Processes, Some(_)) | (Placement::Threads, _) => 1,
         };
         let orders = |rank| Orders {
             subject: self.subject.to_owned(),
@@ -103,9 +115,11 @@ impl Job {
             limit: self.limit,
             programs: self.programs,
             seed: self.seed,
+            most: launcher.as_ref().map_or(usize::MAX, |l| l.most),
         };
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
-        let program = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
+        let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
+        let program = launcher.as_ref().map_or(own.as_os_str(), |l| &l.program);
         let output = Arc::new(Mutex::new(String::new()));
         let shown = Arc::clone(&output);
         let mut job = comm_run::Job::new(program, processes)
@@ -121,11 +135,24 @@ impl Job {
                 writeln!(shown, "[{}] {text}", line.rank).map_err(io::Error::other)
             });
         if self.model.checks == Checks::OnRequest {
-            job = job.env("COBRE_COMM_CHECK", "1");
+            job = job.env("COBRE_COMM_CHECK", if self.checks() { "1" } else { "0" });
         }
         for rank in 0..processes {
             for (key, value) in orders(rank).variables() {
                 job = job.rank_env(rank, key, value);
+            }
+        }
+        if let Some(Launcher {
+            arguments,
+            variables,
+            rank,
+            ..
+        }) = &launcher
+        {
+            job = job.args(arguments).args([own.as_os_str()]);
+            job = job.rank_env(0, RANK, rank_in(rank));
+            for (key, value) in variables {
+                job = job.env(key, value);
             }
         }
         let outcome = job
@@ -138,6 +165,7 @@ impl Job {
             accounts: (0..self.world)
                 .map(|rank| account(&orders(0).report(rank)))
                 .collect(),
+            launched: launcher.is_some(),
             exits: outcome.ranks.iter().map(|rank| rank.exit).collect(),
             timed_out: outcome.timed_out,
         };

@@ -8,7 +8,7 @@ use std::thread;
 use comm_api::{Communicator, ReduceOp};
 
 use crate::case::{Case, Verdict};
-use crate::clause::Clause::{C2, C3, C4, C6};
+use crate::clause::Clause::{C2, C3, C4, C6, C11};
 use crate::noise::{Noise, mix, same};
 use crate::reference::Reference;
 use crate::run::Run;
@@ -17,10 +17,12 @@ use program::Program;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
-        Case::new("determinism::random_programs", &[C2, C3, C4, C6], |run| {
-            random_programs(run, &run.open::<S>()?)
-        }),
-        Case::new("determinism::written_down", &[C2, C3, C4], |run| {
+        Case::new(
+            "determinism::random_programs",
+            &[C2, C3, C4, C6, C11],
+            |run| random_programs(run, &run.open::<S>()?),
+        ),
+        Case::new("determinism::written_down", &[C2, C3, C4, C11], |run| {
             written_down(run, &run.open::<S>()?)
         }),
         Case::new("determinism::cut_into_pieces", &[C3], |run| {

@@ -54,7 +54,7 @@ fn mixed<C: Communicator>(
 ) -> Verdict {
     let mut draw = Noise::new(17, &[seed]);
     let mut pace = Noise::new(19, &[seed, run.rank]);
-    for round in 0..rounds {
+    for round in 0..run.calls(rounds) {
         let most = if draw.below(50) == 0 { 20_000 } else { 40 };
         let len = 1 + draw.below(most);
         let (kind, root) = (draw.below(4), draw.below(run.size()));

@@ -19,6 +19,7 @@ fn evidence(accounts: Vec<Option<Account>>, exits: &[Exit]) -> Evidence<'static>
         placement: Placement::Processes,
         name: NAME,
         accounts,
+        launched: false,
         exits: exits.iter().copied().map(Some).collect(),
         timed_out: false,
     }
@@ -116,4 +117,28 @@ fn threads_share_one_exit() {
     let mut evidence = evidence(vec![Some(good(0, 2)), Some(good(1, 2))], &[FINE]);
     evidence.placement = Placement::Threads;
     assert_eq!(judge(&evidence), Vec::<String>::new());
+}
+
+#[test]
+fn a_launcher_ends_for_all_ranks() {
+    let accounts = vec![Some(good(0, 2)), Some(good(1, 2))];
+    let launched = |exit| Evidence {
+        launched: true,
+        ..evidence(accounts.clone(), &[exit])
+    };
+    assert_eq!(judge(&launched(FINE)), [""; 0]);
+    let problems = judge(&launched(Exit::Code(1)));
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let aborted = |rank| Account {
+        finished: false,
+        leaving: Some(Leaving::Code(7)),
+        ..good(rank, 2)
+    };
+    let accounts = vec![Some(aborted(0)), Some(aborted(1))];
+    let launched = |exit| Evidence {
+        launched: true,
+        ..evidence(accounts.clone(), &[exit])
+    };
+    assert_eq!(judge(&launched(Exit::Code(9))), [""; 0]);
+    assert_eq!(judge(&launched(FINE)).len(), 1);
 }

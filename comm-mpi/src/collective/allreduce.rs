@@ -1,0 +1,67 @@
+//! Which reductions MPI may do: those whose bits do not depend on an order.
+
+use comm_api::{CommError, ReduceOp, ScalarKind};
+use ferrompi::{Error, ReduceOp as MpiOp};
+
+use crate::chunk::MOST;
+use crate::config::MpiReduce;
+use crate::element::{Word, with_words, words};
+use crate::ranks::{Ranks, Trouble};
+
+impl Ranks {
+    /// Combines the buffers of all ranks.
+    ///
+    /// Sums of signed integers travel as unsigned ones of the same width: the same bits, and no
+    /// overflow, which C leaves undefined. What MPI has no type for is folded here, and what the
+    /// libraries do not agree on: MPICH 4.0 compares unsigned integers as if they were signed,
+    /// Open MPI 4.1 adds bytes with saturation.
+    #[inline]
+    pub(crate) fn allreduce(
+        &self,
+        scratch: &mut Vec<u64>,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), Trouble> {
+        use ReduceOp::{BitwiseAnd, BitwiseOr, Max, Min, Sum};
+        use ScalarKind::{F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        if self.size == 1 {
+            recv.copy_from_slice(send);
+            return Ok(());
+        }
+        let native = self.reduce() == MpiReduce::Native;
+        let done = match (scalar, op) {
+            (I64 | U64, Sum | BitwiseOr | BitwiseAnd) => self.reduce_as::<u64>(send, recv, op),
+            (I32 | U32, Sum | BitwiseOr | BitwiseAnd) => self.reduce_as::<u32>(send, recv, op),
+            (I8 | U8 | I16 | U16, BitwiseOr | BitwiseAnd) => self.reduce_as::<u8>(send, recv, op),
+            (I64, Min | Max) => self.reduce_as::<i64>(send, recv, op),
+            (I32, Min | Max) => self.reduce_as::<i32>(send, recv, op),
+            (F64, Sum) if native => self.reduce_as::<f64>(send, recv, op),
+            (F32, Sum) if native => self.reduce_as::<f32>(send, recv, op),
+            (F32 | F64 | I8 | U8 | I16 | U16, Sum | Min | Max) | (U32 | U64, Min | Max) => {
+                return self.fold_in_order(scratch, send, recv, scalar, op);
+            }
+            (F32 | F64, BitwiseOr | BitwiseAnd) => {
+                return Err(CommError::UnsupportedReduction { op, scalar }.into());
+            }
+        };
+        Ok(done?)
+    }
+
+    #[inline]
+    fn reduce_as<W: Word>(&self, send: &[u8], recv: &mut [u8], op: ReduceOp) -> Result<(), Error> {
+        let send = words::<W>(send);
+        let op = match op {
+            ReduceOp::Sum => MpiOp::Sum,
+            ReduceOp::Min => MpiOp::Min,
+            ReduceOp::Max => MpiOp::Max,
+            ReduceOp::BitwiseOr => MpiOp::BitwiseOr,
+            ReduceOp::BitwiseAnd => MpiOp::BitwiseAnd,
+        };
+        with_words(recv, |recv: &mut [W]| {
+            let mut pieces = send.chunks(MOST).zip(recv.chunks_mut(MOST));
+            pieces.try_for_each(|(send, recv)| self.comm().allreduce(send, recv, op))
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Reductions in rank order, made of exchanges by MPI and the one fold.
+//!
+//! | ranks, bytes | exchange | bytes a rank receives |
+//! |---|---|---|
+//! | two | each sends all it has | n |
+//! | more, small | everybody gathers everything, and folds it | (R - 1) n |
+//! | more, large | each rank gets its slice from everybody, folds it, and all gather the slices | 2 n (R - 1) / R |
+//!
+//! The last is what an unordered reduction needs too. Slices are equally long, since MPICH takes
+//! many times as long to gather blocks of different lengths; the few elements that remain go the
+//! way of the small ones.
+//!
+//! `fold_into` of two operands is commutative, bit for bit: IEEE addition, minimum and maximum
+//! are, and a NaN comes out canonical. So the first two operands of a fold may change places;
+//! later ones may not.
+
+use comm_api::bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
+use comm_api::{ReduceOp, ScalarKind, fold_into};
+
+use crate::chunk::{Lists, MOST};
+use crate::element::{Width, Word, by_width, with_words, words};
+use crate::ranks::{Ranks, Trouble};
+
+/// From this many gathered bytes on a rank folds its slice instead of everything.
+const SLICES_FROM: usize = 64 << 10;
+
+/// The bytes that are exchanged in slices at a time: this bounds the memory beside the caller's.
+/// Each exchange is two rounds of MPI, which take milliseconds where ranks outnumber cores.
+const SEGMENT: usize = 16 << 20;
+
+/// The tag of the exchange between two ranks.
+const PAIR: i32 = 1;
+
+impl Ranks {
+    /// Folds the buffers of two or more ranks, in rank order.
+    pub(super) fn fold_in_order(
+        &self,
+        scratch: &mut Vec<u64>,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), Trouble> {
+        let fold = Fold { scalar, op };
+        let width = Width::of(scalar.size());
+        by_width!(width, self.fold_words::<W>(scratch, send, recv, fold))
+    }
+
+    fn fold_words<W: Word>(
+        &self,
+        scratch: &mut Vec<u64>,
+        send: &[u8],
+        recv: &mut [u8],
+        fold: Fold,
+    ) -> Result<(), Trouble> {
+        // Cuts are made between scalars, some of which are several words.
+        let unit = fold.scalar.size() / size_of::<W>();
+        let sliced = match self.size {
+            2 => 0,
+            size if send.len().saturating_mul(size) < SLICES_FROM => 0,
+            size => send.len() / size_of::<W>() / (size * unit) * (size * unit),
+        };
+        let send = words::<W>(send);
+        with_words(recv, |recv: &mut [W]| {
+            let (send, rest) = send.split_at(sliced);
+            let (recv, remains) = recv.split_at_mut(sliced);
+            self.fold_slices(scratch, send, recv, fold, unit)?;
+            if self.size == 2 {
+                self.fold_pair(rest, remains, fold, unit)
+            } else {
+                self.fold_everything(scratch, rest, remains, fold)
+            }
+        })
+    }
+
+    /// Receives the other's buffer in `recv` and folds the own one into it.
+    fn fold_pair<W: Word>(
+        &self,
+        send: &[W],
+        recv: &mut [W],
+        fold: Fold,
+        unit: usize,
+    ) -> Result<(), Trouble> {
+        let other = self.mpi_rank(1 - self.rank);
+        let most = MOST / unit * unit;
+        for (send, recv) in send.chunks(most).zip(recv.chunks_mut(most)) {
+            self.comm().sendrecv(send, other, PAIR, recv, other, PAIR)?;
+            fold.into(recv, send)?;
+        }
+        Ok(())
+    }
+
+    /// Gathers all buffers and folds them; short ones.
+    fn fold_everything<W: Word>(
+        &self,
+        scratch: &mut Vec<u64>,
+        send: &[W],
+        recv: &mut [W],
+        fold: Fold,
+    ) -> Result<(), Trouble> {
+        if send.is_empty() {
+            return Ok(());
+        }
+        let all = room::<W>(scratch, send.len() * self.size);
+        self.comm().allgather(send, all)?;
+        let (first, rest) = all.split_at(send.len());
+        recv.copy_from_slice(first);
+        rest.chunks_exact(send.len())
+            .try_for_each(|next| fold.into(recv, next))
+    }
+
+    /// Folds this rank's slice of everybody's buffer and gathers the slices; `send` divides evenly.
+    fn fold_slices<W: Word>(
+        &self,
+        scratch: &mut Vec<u64>,
+        send: &[W],
+        recv: &mut [W],
+        fold: Fold,
+        unit: usize,
+    ) -> Result<(), Trouble> {
+        let size = self.size;
+        let most = (SEGMENT / size_of::<W>()).min(MOST) / (size * unit) * unit;
+        let mut lists = Lists::default();
+        for (send, recv) in send.chunks(most * size).zip(recv.chunks_mut(most * size)) {
+            let each = send.len() / size;
+            lists.even(size, each);
+            let (counts, displs) = (&lists.counts, &lists.displs);
+            let all = room::<W>(scratch, send.len());
+            self.comm()
+                .alltoallv(send, counts, displs, all, counts, displs)?;
+            let (folded, rest) = all.split_at_mut(each);
+            rest.chunks_exact(each)
+                .try_for_each(|next| fold.into(folded, next))?;
+            self.comm().allgather(folded, recv)?;
+        }
+        Ok(())
+    }
+}
+
+/// What one call folds, and how.
+#[derive(Debug, Clone, Copy)]
+struct Fold {
+    scalar: ScalarKind,
+    op: ReduceOp,
+}
+
+impl Fold {
+    #[inline]
+    fn into<W: Word>(self, acc: &mut [W], next: &[W]) -> Result<(), Trouble> {
+        let (acc, next) = (cast_slice_mut(acc), cast_slice(next));
+        Ok(fold_into(acc, next, self.scalar, self.op)?)
+    }
+}
+
+/// Gives `len` words of room, kept from call to call.
+fn room<W: Word>(scratch: &mut Vec<u64>, len: usize) -> &mut [W] {
+    let words = (len * size_of::<W>()).div_ceil(size_of::<u64>());
+    if scratch.len() < words {
+        // A new one instead of a longer one: there is nothing in it to keep.
+        *scratch = zeroed_vec(words);
+    }
+    &mut cast_slice_mut(scratch)[..len]
+}

@@ -1,0 +1,270 @@
+//! The communicator: the methods of the trait, each one turn with MPI.
+
+use std::fmt;
+
+use comm_api::bytemuck::{cast_slice, cast_slice_mut};
+use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, check};
+
+use crate::collective::Blocks;
+use crate::config::MpiConfig;
+use crate::entry::Call;
+use crate::error::InitError;
+use crate::init::{self, Start};
+use crate::life::Life;
+use crate::node::Node;
+use crate::ranks::{Held, Ranks};
+
+/// Communicates through MPI.
+///
+/// Made once per process by [`init`](Self::init); rank and size come from the launcher of MPI.
+/// Dropped, it finalizes MPI, once all that came from [`split_local`] is dropped too; regions do
+/// not need MPI and live on.
+///
+/// # Contract
+///
+/// - **Threads.** Any thread may call, one at a time. Where the MPI library permits fewer, a call
+///   from a thread that it does not permit is an error.
+/// - **Ends.** A rank that unwinds with this communicator alive ends the job through `MPI_Abort`.
+///   Drop it before the process ends: a rank that leaves without finalizing counts as failed, and
+///   the launcher ends the job.
+///
+/// [`split_local`]: comm_api::SharedMemoryProvider::split_local
+///
+/// ```no_run
+/// use comm_api::{Communicator, ReduceOp};
+/// use comm_mpi::{FerrompiBackend, MpiConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let comm = FerrompiBackend::init(MpiConfig::from_env()?)?;
+/// let mut sum = [0.0];
+/// comm.allreduce(&[0.1], &mut sum, ReduceOp::Sum)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct FerrompiBackend {
+    pub(crate) ranks: Ranks,
+    pub(crate) node: Node,
+}
+
+impl FerrompiBackend {
+    /// Initialises MPI and joins the job that its launcher started; collective over all ranks.
+    ///
+    /// MPI is asked for its highest thread level, and calls run on communicators of our own, so
+    /// other users of MPI in the same process do not interfere.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) if the ranks were
+    /// configured differently; [`Failed`](crate::InitErrorKind::Failed) if MPI cannot be
+    /// initialised, was initialised before in this process, or found one rank where the launcher
+    /// started more, as under the `mpiexec` of another MPI.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "every backend takes its configuration"
+    )]
+    pub fn init(config: MpiConfig) -> Result<Self, InitError> {
+        let Start {
+            mpi,
+            owner,
+            world,
+            node,
+        } = init::start(&config)?;
+        let MpiConfig { reduce, check, .. } = config;
+        let life = Life::begin(mpi, owner);
+        let ranks = Ranks::new(&life, Held::new(world), reduce, check);
+        // Unchecked: it makes other communicators and exchanges nothing else.
+        let node = Ranks::new(&life, Held::new(node), reduce, false);
+        let node = Node::new(node, ranks.rank, check)?;
+        Ok(Self { ranks, node })
+    }
+}
+
+impl FerrompiBackend {
+    /// Gives the communicator of MPI underneath, to measure what this crate adds to it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn direct(&self) -> &ferrompi::Communicator {
+        self.ranks.comm()
+    }
+}
+
+impl Ranks {
+    #[inline]
+    fn gather(&self, send: &[u8], recv: &mut [u8], blocks: Blocks<'_>) -> Result<(), CommError> {
+        let call = || Call::allgatherv(blocks.counts, blocks.elem_size);
+        self.perform("allgatherv", call, |work| {
+            Ok(self.allgatherv(&mut work.lists, send, recv, blocks)?)
+        })
+    }
+}
+
+impl Communicator for Ranks {
+    #[inline]
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    #[inline]
+    fn barrier(&self) -> Result<(), CommError> {
+        self.perform("barrier", Call::barrier, |_| Ok(self.comm().barrier()?))
+    }
+
+    fn abort(&self, code: i32) -> ! {
+        let code = if code == 0 { 1 } else { code };
+        // A forked child has no MPI, and ends alone.
+        if self.life().owner().is_here() {
+            self.comm().abort(code)
+        }
+        std::process::exit(code)
+    }
+
+    #[inline]
+    fn allgatherv_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        counts: &[usize],
+        displs: &[usize],
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        check::allgatherv_bytes(self.rank, self.size, send, recv, counts, displs, elem_size)?;
+        let blocks = Blocks {
+            counts,
+            displs,
+            elem_size,
+        };
+        self.gather(send, recv, blocks)
+    }
+
+    #[inline]
+    fn allreduce_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        check::allreduce_bytes(send, recv, scalar, op)?;
+        let call = || Call::allreduce(send.len(), scalar, op);
+        self.perform("allreduce", call, |work| {
+            self.allreduce(&mut work.scratch, send, recv, scalar, op)
+        })
+    }
+
+    #[inline]
+    fn broadcast_bytes(
+        &self,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        check::broadcast_bytes(self.size, buf, elem_size, root)?;
+        let call = Call::broadcast(buf.len(), elem_size, root);
+        self.perform(
+            "broadcast",
+            || call,
+            |_| Ok(self.broadcast(buf, elem_size, root)?),
+        )
+    }
+
+    fn refuse(&self, operation: &'static str, error: &CommError) {
+        self.announce_refusal(operation, error);
+    }
+}
+
+impl fmt::Debug for FerrompiBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FerrompiBackend")
+            .field("ranks", &self.ranks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Communicator for FerrompiBackend {
+    #[inline]
+    fn rank(&self) -> usize {
+        self.ranks.rank
+    }
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.ranks.size
+    }
+
+    #[inline]
+    fn barrier(&self) -> Result<(), CommError> {
+        self.ranks.barrier()
+    }
+
+    fn abort(&self, code: i32) -> ! {
+        self.ranks.abort(code)
+    }
+
+    #[inline]
+    fn allgatherv_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        counts: &[usize],
+        displs: &[usize],
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        self.ranks
+            .allgatherv_bytes(send, recv, counts, displs, elem_size)
+    }
+
+    /// Checks in elements only: the provided method would check the same blocks in bytes again,
+    /// and that takes a nanosecond per rank.
+    #[inline]
+    fn allgatherv<T: CommData>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        counts: &[usize],
+        displs: &[usize],
+    ) -> Result<(), CommError> {
+        let Ranks { rank, size, .. } = self.ranks;
+        let checked = check::allgatherv(rank, size, send.len(), recv.len(), counts, displs);
+        if let Err(error) = checked {
+            self.refuse("allgatherv", &error);
+            return Err(error);
+        }
+        let blocks = Blocks {
+            counts,
+            displs,
+            elem_size: size_of::<T>(),
+        };
+        self.ranks
+            .gather(cast_slice(send), cast_slice_mut(recv), blocks)
+    }
+
+    #[inline]
+    fn allreduce_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        self.ranks.allreduce_bytes(send, recv, scalar, op)
+    }
+
+    #[inline]
+    fn broadcast_bytes(
+        &self,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        self.ranks.broadcast_bytes(buf, elem_size, root)
+    }
+
+    fn refuse(&self, operation: &'static str, error: &CommError) {
+        self.ranks.refuse(operation, error);
+    }
+}

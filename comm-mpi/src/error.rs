@@ -1,0 +1,82 @@
+//! Why a rank could not join its job, and what MPI's own errors become.
+
+use comm_api::{CommError, FailureKind};
+use ferrompi::Error;
+
+pub use comm_api::init::{InitError, InitErrorKind};
+
+/// Says which step of the start MPI could not do.
+#[cold]
+pub(crate) fn start(step: &str, error: &Error) -> InitError {
+    let message = match error {
+        Error::AlreadyInitialized | Error::Finalized => {
+            format!(
+                "{error}; a process has one FerrompiBackend in its life: create it once, share it \
+                 by reference or in an Arc"
+            )
+        }
+        _ => format!("{step}: {error}; look at what mpiexec printed"),
+    };
+    InitError::failed(&[], message)
+}
+
+/// Puts an error of MPI into the words of the contract.
+#[cold]
+pub(crate) fn mpi(operation: &'static str, rank: usize, error: &Error) -> CommError {
+    match error {
+        Error::ThreadLevelViolation => wrong_thread(operation, rank),
+        Error::Finalized => CommError::InvalidCommunicator,
+        Error::Mpi { code, .. } => CommError::CollectiveFailed {
+            operation,
+            kind: FailureKind::Mpi,
+            rank: None,
+            mpi_error_code: *code,
+            message: format!("{error}; this communicator cannot be used any more, restart the job"),
+        },
+        _ => CommError::failed(operation, FailureKind::Mpi, None, error.to_string()),
+    }
+}
+
+/// MPI was started with a thread level at which this thread may not call it.
+#[cold]
+pub(crate) fn wrong_thread(operation: &'static str, rank: usize) -> CommError {
+    CommError::failed(
+        operation,
+        FailureKind::Refused,
+        Some(rank),
+        "this MPI library lets only the thread that called init call it; make the call there",
+    )
+}
+
+/// Another thread is inside MPI, and the library takes one at a time.
+#[cold]
+pub(crate) fn one_at_a_time(operation: &'static str, rank: usize) -> CommError {
+    CommError::failed(
+        operation,
+        FailureKind::Refused,
+        Some(rank),
+        "this MPI library lets one thread call it at a time, and another is inside; let it finish",
+    )
+}
+
+/// Another thread is inside a collective of the same communicator.
+#[cold]
+pub(crate) fn busy(operation: &'static str, rank: usize) -> CommError {
+    CommError::failed(
+        operation,
+        FailureKind::Refused,
+        Some(rank),
+        "another thread of this rank is inside a collective of this communicator; let one finish \
+         before the next, or give each thread a communicator of its own",
+    )
+}
+
+/// Gives the first cause again, under the name of the method called now.
+#[cold]
+pub(crate) fn again(error: &CommError, now: &'static str) -> CommError {
+    let mut error = error.clone();
+    if let CommError::CollectiveFailed { operation, .. } = &mut error {
+        *operation = now;
+    }
+    error
+}

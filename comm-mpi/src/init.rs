@@ -1,0 +1,163 @@
+//! The start: MPI comes up, and the ranks agree that they are one job.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use comm_shm::node::Owner;
+use ferrompi::{Communicator, Mpi, ThreadLevel};
+
+use crate::config::{MpiConfig, MpiReduce};
+use crate::entry;
+use crate::error::{self, InitError};
+use crate::launcher;
+
+/// What the ranks have in common once they started.
+pub(crate) struct Start {
+    pub(crate) mpi: Mpi,
+    pub(crate) owner: Owner,
+    /// A communicator of our own, so that nobody else's calls meet ours.
+    pub(crate) world: Communicator,
+    /// The ranks of this machine, in the order of the world.
+    pub(crate) node: Communicator,
+}
+
+/// Initialises MPI and makes sure that the ranks can work together.
+pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
+    let mpi = Mpi::init_thread(ThreadLevel::Multiple)
+        .map_err(|error| error::start("MPI could not be initialised", &error))?;
+    let everybody = mpi.world();
+    let size = usize::try_from(everybody.size()).unwrap_or(1);
+    launcher::check(size, |name| std::env::var(name).ok())?;
+    agree(&everybody, config)?;
+
+    let failed = |error| error::start("the ranks could not form a communicator", &error);
+    let world = everybody.duplicate().map_err(failed)?;
+    let node = everybody.split_shared().map_err(failed)?;
+    if config.check {
+        let buffer = vec![0; entry::buffer(size)].into_boxed_slice();
+        let attached = mpi.buffer_attach(buffer);
+        attached.map_err(|error| error::start("no buffer for the checks", &error))?;
+    }
+    let level = mpi.thread_level();
+    tracing::debug!(
+        size,
+        rank = world.rank(),
+        node = node.size(),
+        ?level,
+        "joined"
+    );
+    let owner = Owner::mark().map_err(|error| {
+        let message = format!("cannot map the page that tells a forked child: {error}");
+        InitError::failed(&[], message)
+    })?;
+    Ok(Start {
+        mpi,
+        owner,
+        world,
+        node,
+    })
+}
+
+/// The bytes in which ranks compare themselves; bytes, since words may not mean the same to all.
+type Card = [u8; 12];
+
+/// What a byte of a card is about, for the message.
+const FIELDS: [(usize, &str, &str); 5] = [
+    (0, "byte order", ""),
+    (1, "pointer width", ""),
+    (2, "reductions", "COBRE_MPI_REDUCE"),
+    (3, "checks", "COBRE_COMM_CHECK"),
+    (4, "job ids", "COBRE_JOB_ID"),
+];
+
+fn card(config: &MpiConfig) -> Card {
+    let mut card = [0; 12];
+    card[0] = if cfg!(target_endian = "little") { 1 } else { 2 };
+    card[1] = u8::try_from(size_of::<usize>()).unwrap_or(0);
+    card[2] = match config.reduce {
+        MpiReduce::Ordered => 1,
+        MpiReduce::Native => 2,
+    };
+    card[3] = u8::from(config.check);
+    let mut hasher = DefaultHasher::new();
+    config.job_id.hash(&mut hasher);
+    card[4..].copy_from_slice(&hasher.finish().to_le_bytes());
+    card
+}
+
+/// Compares the machines and the configurations of all ranks.
+fn agree(everybody: &Communicator, config: &MpiConfig) -> Result<(), InitError> {
+    let own = card(config);
+    let size = usize::try_from(everybody.size()).unwrap_or(1);
+    let mut all = vec![0; own.len() * size];
+    everybody
+        .allgather(&own, &mut all)
+        .map_err(|error| error::start("the ranks could not compare themselves", &error))?;
+    let (cards, _) = all.as_chunks::<12>();
+    compare(cards)
+}
+
+/// Finds the first field on which some rank differs from rank 0.
+fn compare(cards: &[Card]) -> Result<(), InitError> {
+    for (at, what, variable) in FIELDS {
+        let field = |card: &Card| match at {
+            4 => card[4..].to_vec(),
+            _ => vec![card[at]],
+        };
+        let Some(odd) = cards
+            .iter()
+            .position(|card| field(card) != field(&cards[0]))
+        else {
+            continue;
+        };
+        let message = format!("ranks 0 and {odd} have different {what}");
+        return Err(if variable.is_empty() {
+            let advice = "all ranks of a job must run on machines of one kind";
+            InitError::failed(&[], format!("{message}; {advice}"))
+        } else {
+            let advice = format!("give all ranks the same {variable}");
+            InitError::invalid(&[variable], format!("{message}; {advice}"))
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InitErrorKind;
+
+    #[test]
+    fn ranks_alike_agree() {
+        let one = card(&MpiConfig::new());
+        assert_eq!(compare(&[one, one, one]), Ok(()));
+    }
+
+    #[test]
+    fn the_variable_that_differs_is_named() {
+        let base = MpiConfig::new();
+        let (mut native, mut check, mut job) = (base.clone(), base.clone(), base.clone());
+        native.reduce = MpiReduce::Native;
+        check.check = true;
+        job.job_id = Some("another".to_owned());
+        for (config, variable) in [
+            (native, "COBRE_MPI_REDUCE"),
+            (check, "COBRE_COMM_CHECK"),
+            (job, "COBRE_JOB_ID"),
+        ] {
+            let error = compare(&[card(&base), card(&base), card(&config)]).unwrap_err();
+            assert_eq!(error.kind, InitErrorKind::InvalidConfiguration);
+            assert_eq!(error.variables, [variable]);
+            assert!(error.message.contains("ranks 0 and 2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn machines_of_another_kind_are_refused() {
+        let one = card(&MpiConfig::new());
+        let mut other = one;
+        other[0] = 3 - other[0];
+        let error = compare(&[one, other]).unwrap_err();
+        assert_eq!(error.kind, InitErrorKind::Failed);
+        assert!(error.message.contains("byte order"), "{error}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Regions: one copy of a table for all ranks of a node.
+
+use std::sync::Arc;
+
+use comm_api::{CommData, CommError, Communicator, SharedMemoryProvider, SharedRegion};
+use comm_shm::ShmRegion;
+
+use crate::communicator::FerrompiBackend;
+
+/// One rank's handle to memory that all ranks of its node share.
+///
+/// Made by [`create_shared_region`](SharedMemoryProvider::create_shared_region) and
+/// [`create_partitioned_region`](SharedMemoryProvider::create_partitioned_region) of
+/// [`FerrompiBackend`]. The memory and the fences are those of `comm-shm`, not a window of MPI: a
+/// handle can be dropped without the others, a rank that dropped its own or died is an error of
+/// their next fence, and a region works after MPI was finalized.
+#[derive(Debug)]
+pub struct FerrompiRegion<T> {
+    memory: ShmRegion<T>,
+    /// Which rank of the world each rank of the node is.
+    world: Arc<[usize]>,
+}
+
+impl<T: CommData> SharedRegion<T> for FerrompiRegion<T> {
+    fn as_slice(&self) -> &[T] {
+        self.memory.as_slice()
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        self.memory.as_mut_slice()
+    }
+
+    fn fence(&mut self) -> Result<(), CommError> {
+        self.memory
+            .fence()
+            .map_err(|error| in_the_world(error, &self.world))
+    }
+}
+
+/// Names the rank to blame as the whole job knows it.
+#[cold]
+fn in_the_world(mut error: CommError, world: &[usize]) -> CommError {
+    if let CommError::CollectiveFailed { rank, .. } = &mut error {
+        *rank = rank.and_then(|local| world.get(local).copied());
+    }
+    error
+}
+
+impl FerrompiBackend {
+    fn region<T: CommData>(
+        &self,
+        operation: &'static str,
+        create: impl FnOnce(&comm_shm::node::NodeRegions) -> Result<ShmRegion<T>, CommError>,
+    ) -> Result<FerrompiRegion<T>, CommError> {
+        self.ranks.usable(operation)?;
+        let world = self.node.world();
+        let memory = self.node.region(operation, create);
+        Ok(FerrompiRegion {
+            memory: memory.map_err(|error| in_the_world(error, world))?,
+            world: Arc::clone(world),
+        })
+    }
+}
+
+impl SharedMemoryProvider for FerrompiBackend {
+    type Region<T: CommData> = FerrompiRegion<T>;
+
+    fn create_shared_region<T: CommData>(
+        &self,
+        count: usize,
+    ) -> Result<FerrompiRegion<T>, CommError> {
+        self.region("create_shared_region", |node| {
+            node.create_shared_region(count)
+        })
+    }
+
+    fn create_partitioned_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<FerrompiRegion<T>, CommError> {
+        self.region("create_partitioned_region", |node| {
+            node.create_partitioned_region(local_count)
+        })
+    }
+
+    fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
+        self.ranks.usable("split_local")?;
+        self.node.split()
+    }
+
+    fn is_leader(&self) -> bool {
+        self.node.is_leader()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comm_api::FailureKind;
+
+    use super::*;
+
+    #[test]
+    fn the_rank_to_blame_is_that_of_the_world() {
+        let error = CommError::failed("fence", FailureKind::PeerLost, Some(1), "it panicked");
+        let expected = CommError::failed("fence", FailureKind::PeerLost, Some(9), "it panicked");
+        assert_eq!(in_the_world(error, &[8, 9]), expected);
+    }
+}

@@ -1,0 +1,17 @@
+//! From the start of a job to its end, in real jobs: what goes wrong, and who hears of it.
+
+mod mpiexec;
+
+#[path = "life/driver.rs"]
+mod driver;
+#[path = "life/ranks.rs"]
+mod ranks;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match std::env::var(driver::CASE) {
+        Ok(case) => ranks::run(&case),
+        Err(_) => driver::main(),
+    }
+}

@@ -1,0 +1,186 @@
+//! The driver: starts a job for each case and looks at how it ended.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::mpiexec;
+
+/// Tells a process which case it is a rank of.
+pub(crate) const CASE: &str = "COMM_MPI_CASE";
+
+/// How long a job may take to end, whatever happens in it.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // A rank that waits burns a core.
+    arguments.test_threads.get_or_insert(1);
+    let good = [
+        "a_second_init_is_refused",
+        "different_configurations_are_refused",
+        "another_thread_may_use_and_drop_it",
+        "another_thread_may_initialise",
+        "native_sums_are_sums",
+        "a_region_outlives_mpi",
+        "adversarial_floats_have_the_bits_of_the_fold",
+    ];
+    let bad = [
+        ("a_panic_ends_the_job", "panicked on purpose"),
+        ("a_killed_rank_ends_the_job", ""),
+        ("an_exit_ends_the_job", ""),
+        ("a_return_from_main_ends_the_job", ""),
+    ];
+    let mut trials: Vec<Trial> = Vec::new();
+    for case in good {
+        trials.push(Trial::test(case, move || ends_well(case)));
+    }
+    for (case, words) in bad {
+        trials.push(Trial::test(case, move || ends_badly(case, words)));
+    }
+    trials.push(Trial::test("another_mpis_launcher_is_found_out", strangers));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// All ranks end with 0, and nothing stays.
+fn ends_well(case: &str) -> Result<(), Failed> {
+    let end = Job::launch(case)?;
+    end.expect(end.code == Some(0), "the job did not end with 0")?;
+    end.expect(end.left.is_empty(), "something stayed behind")
+}
+
+/// The job ends in bounded time, not with 0, and nothing stays: nobody spins on.
+fn ends_badly(case: &str, words: &str) -> Result<(), Failed> {
+    let end = Job::launch(case)?;
+    end.expect(end.code != Some(0), "the job ended with 0")?;
+    end.expect(end.code.is_some(), "the job did not end by itself")?;
+    end.expect(end.output.contains(words), "nobody said why")?;
+    end.expect(end.left.is_empty(), "something stayed behind")
+}
+
+/// Starts the ranks with the launcher of the other MPI, where that is installed.
+fn strangers() -> Result<(), Failed> {
+    let own = ferrompi::Mpi::library_version()?;
+    let (stranger, flags): (_, &[&str]) = if own.starts_with("Open MPI") {
+        ("mpiexec.mpich", &["-n", "2"])
+    } else {
+        (
+            "mpiexec.openmpi",
+            &["--allow-run-as-root", "--oversubscribe", "-n", "2"],
+        )
+    };
+    let mut command = Command::new(stranger);
+    command.args(flags);
+    let end = match Job::start("a_stranger_starts_it", command) {
+        Ok(job) => job.end(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("NOT RUN: {stranger} is not installed");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    end.expect(end.code == Some(0), "the ranks did not find out")
+}
+
+struct Job {
+    child: std::process::Child,
+    mark: String,
+}
+
+/// How a job ended.
+struct End {
+    /// The exit code of the launcher; nothing if it had to be killed.
+    code: Option<i32>,
+    output: String,
+    left: Vec<String>,
+}
+
+impl Job {
+    fn launch(case: &str) -> Result<End, Failed> {
+        Ok(Self::start(case, mpiexec::launcher(2)?.command())?.end())
+    }
+
+    fn start(case: &str, mut command: Command) -> std::io::Result<Self> {
+        let mark = format!("comm-mpi-life-{}-{case}", std::process::id());
+        let child = command
+            .arg(std::env::current_exe()?)
+            .env(CASE, case)
+            .env("COMM_MPI_MARK", &mark)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Ok(Self { child, mark })
+    }
+
+    fn end(mut self) -> End {
+        let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
+        let reader = |stream: Option<Box<dyn Read + Send>>| {
+            thread::spawn(move || {
+                let mut text = Vec::new();
+                // What a killed job did not write is not missed.
+                let _ = stream.map(|mut stream| stream.read_to_end(&mut text));
+                String::from_utf8_lossy(&text).into_owned()
+            })
+        };
+        let out = reader(out.map(|out| Box::new(out) as _));
+        let err = reader(err.map(|err| Box::new(err) as _));
+        let start = Instant::now();
+        let mut code = None;
+        while start.elapsed() < LIMIT && code.is_none() {
+            code = self
+                .child
+                .try_wait()
+                .ok()
+                .flatten()
+                .and_then(|status| status.code());
+            thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // A launcher may be gone a moment before what it started.
+        let mut left = Self::left(&self.mark);
+        while !left.is_empty() && start.elapsed() < LIMIT {
+            thread::sleep(Duration::from_millis(50));
+            left = Self::left(&self.mark);
+        }
+        let join = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
+        End {
+            code,
+            output: join(out) + &join(err),
+            left,
+        }
+    }
+
+    /// Finds the processes of the job, by a mark that children inherit, and segments of regions.
+    fn left(mark: &str) -> Vec<String> {
+        let list = |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten();
+        let processes = list("/proc").filter(|entry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let mut parts = environment.windows(mark.len());
+            parts.any(|part| part == mark.as_bytes())
+        });
+        let segments = list("/dev/shm")
+            .filter(|entry| entry.file_name().to_string_lossy().contains("cobre-mpi-"));
+        processes
+            .chain(segments)
+            .map(|entry| entry.path().display().to_string())
+            .collect()
+    }
+}
+
+impl End {
+    fn expect(&self, fine: bool, what: &str) -> Result<(), Failed> {
+        let Self { code, output, left } = self;
+        if fine {
+            return Ok(());
+        }
+        Err(Failed::from(format!(
+            "{what}; code {code:?}, left {left:?}, output:\n{output}"
+        )))
+    }
+}

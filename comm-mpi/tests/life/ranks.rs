@@ -1,0 +1,185 @@
+//! The ranks: what each does in each case.
+#![expect(
+    clippy::unwrap_used,
+    reason = "without a harness clippy does not see that this is a test"
+)]
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use comm_api::bytemuck::{cast_slice, cast_slice_mut};
+use comm_api::{
+    CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, SharedMemoryProvider,
+    SharedRegion, fold_into,
+};
+use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
+
+pub(crate) fn run(case: &str) -> ExitCode {
+    match case {
+        "a_second_init_is_refused" => a_second_init_is_refused(),
+        "different_configurations_are_refused" => different_configurations_are_refused(),
+        "another_thread_may_use_and_drop_it" => another_thread_may_use_and_drop_it(),
+        "another_thread_may_initialise" => another_thread_may_initialise(),
+        "native_sums_are_sums" => native_sums_are_sums(),
+        "a_region_outlives_mpi" => a_region_outlives_mpi(),
+        "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
+        "a_stranger_starts_it" => a_stranger_starts_it(),
+        "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
+        "a_killed_rank_ends_the_job" => leave(|_| {
+            let pid = rustix::process::getpid();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }),
+        "an_exit_ends_the_job" => leave(|_| std::process::exit(3)),
+        "a_return_from_main_ends_the_job" => leave(|comm| {
+            std::mem::forget(comm);
+        }),
+        _ => panic!("there is no case {case}"),
+    }
+    match case {
+        "a_return_from_main_ends_the_job" => ExitCode::from(3),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn open() -> FerrompiBackend {
+    FerrompiBackend::init(MpiConfig::new()).unwrap()
+}
+
+/// Checks that all ranks are there and work.
+fn works<C: Communicator>(comm: &C) {
+    let sum = comm
+        .allreduce_scalar(comm.rank() + 1, ReduceOp::Sum)
+        .unwrap();
+    assert_eq!(sum, comm.size() * (comm.size() + 1) / 2);
+}
+
+fn a_second_init_is_refused() {
+    let comm = open();
+    let refuse = || {
+        let error = FerrompiBackend::init(MpiConfig::new()).unwrap_err();
+        assert_eq!(error.kind, InitErrorKind::Failed);
+        assert!(error.message.contains("one FerrompiBackend"), "{error}");
+    };
+    refuse();
+    works(&comm);
+    thread::spawn(refuse).join().unwrap();
+    drop(comm);
+    refuse();
+}
+
+fn different_configurations_are_refused() {
+    let mut config = MpiConfig::new();
+    // The library does not know ranks yet, the launcher does.
+    let rank = ["PMI_RANK", "OMPI_COMM_WORLD_RANK"];
+    let rank = rank.iter().find_map(|name| std::env::var(name).ok());
+    config.check = rank.as_deref() == Some("1");
+    let error = FerrompiBackend::init(config).unwrap_err();
+    assert_eq!(error.kind, InitErrorKind::InvalidConfiguration);
+    assert_eq!(error.variables, ["COBRE_COMM_CHECK"]);
+}
+
+fn another_thread_may_use_and_drop_it() {
+    let comm = open();
+    let local = comm.split_local().unwrap();
+    works(&comm);
+    thread::spawn(move || {
+        works(&comm);
+        drop(comm);
+    })
+    .join()
+    .unwrap();
+    works(&local);
+    thread::spawn(move || drop(local)).join().unwrap();
+}
+
+fn another_thread_may_initialise() {
+    thread::spawn(|| works(&open())).join().unwrap();
+}
+
+fn native_sums_are_sums() {
+    let mut config = MpiConfig::new();
+    config.reduce = MpiReduce::Native;
+    let comm = FerrompiBackend::init(config).unwrap();
+    let mut sums = [0.0_f64; 1000];
+    comm.allreduce(&[0.5; 1000], &mut sums, ReduceOp::Sum)
+        .unwrap();
+    assert!(sums.iter().all(|sum| sum.to_bits() == 1_f64.to_bits()));
+    let mine = [if comm.rank() == 0 { 0.0 } else { 1.0 }, f32::NAN];
+    let mut least = [0.0; 2];
+    comm.allreduce(&mine, &mut least, ReduceOp::Min).unwrap();
+    assert!(least[0] == 0.0 && least[1].is_nan(), "{least:?}");
+}
+
+/// Rank 0 drops its communicator and goes to the fence; rank 1 comes there with its own.
+fn a_region_outlives_mpi() {
+    let comm = open();
+    let rank = comm.rank();
+    let mut region = comm.create_partitioned_region::<usize>(2).unwrap();
+    region.as_mut_slice().fill(rank + 5);
+    let comm = (rank == 1).then_some(comm);
+    thread::sleep(Duration::from_millis(50));
+    region.fence().unwrap();
+    assert_eq!(region.as_slice(), [5, 5, 6, 6]);
+    drop(comm);
+    region.fence().unwrap();
+    region.as_mut_slice().fill(rank);
+    region.fence().unwrap();
+    assert_eq!(region.as_slice(), [0, 0, 1, 1]);
+}
+
+fn adversarial_floats() {
+    let comm = open();
+    let values = [
+        1e300,
+        -1e300,
+        1.0,
+        5e-324,
+        -0.0,
+        0.0,
+        f64::NAN,
+        f64::INFINITY,
+        0.1,
+    ];
+    let input = |rank: usize, len: usize| -> Vec<f64> {
+        (0..len)
+            .map(|i| values[(i * 7 + rank * 5 + i / 9) % values.len()])
+            .collect()
+    };
+    for len in [1, 2, 3, 17, 500, 2048, 4097, 100_003, 1 << 20] {
+        for op in [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max] {
+            let mut got = vec![0.5; len];
+            comm.allreduce(&input(comm.rank(), len), &mut got, op)
+                .unwrap();
+            let mut want = input(0, len);
+            for rank in 1..comm.size() {
+                let next = input(rank, len);
+                let want = cast_slice_mut(&mut want);
+                fold_into(want, cast_slice(&next), ScalarKind::F64, op).unwrap();
+            }
+            let bits = |x: &[f64]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&got), bits(&want), "{op} of {len}");
+        }
+    }
+}
+
+fn a_stranger_starts_it() {
+    let error = FerrompiBackend::init(MpiConfig::new()).unwrap_err();
+    assert_eq!(error.kind, InitErrorKind::Failed);
+    assert!(error.message.contains("another MPI's mpiexec"), "{error}");
+    assert_eq!(error.variables.len(), 1, "{error:?}");
+}
+
+/// Rank 1 leaves in some bad way while rank 0 waits for it, with a region open.
+fn leave(how: impl FnOnce(FerrompiBackend)) {
+    let comm = open();
+    let region = comm.create_shared_region::<u64>(1000).unwrap();
+    works(&comm);
+    if comm.rank() == 1 {
+        how(comm);
+        return;
+    }
+    let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
+    drop(region);
+    panic!("nobody ended the job: {waited:?}");
+}

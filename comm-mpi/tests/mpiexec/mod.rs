@@ -1,0 +1,59 @@
+//! How ranks are started: by the `mpiexec` of the MPI that this program was built with.
+
+use std::env;
+
+use comm_conformance::{Failure, Launcher};
+
+/// The most calls of one kind where ranks outnumber cores: MPI waits without yielding, and a call
+/// takes as long as a turn of the scheduler.
+const MOST: usize = 200;
+
+/// Names the launcher of a world.
+///
+/// `MPIEXEC` names another program than the one that belongs to the library, `MPIEXEC_ARGS` adds
+/// arguments, separated by blanks. More ranks than cores are fine, and so is root.
+pub(crate) fn launcher(world: usize) -> Result<Launcher, Failure> {
+    let library = ferrompi::Mpi::library_version()?;
+    let open_mpi = library.starts_with("Open MPI");
+    let program = env::var("MPIEXEC").unwrap_or_else(|_| find(open_mpi));
+    let mut arguments: Vec<String> = Vec::new();
+    if open_mpi {
+        let flags = [
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+        ];
+        arguments.extend(flags.map(str::to_owned));
+    }
+    let more = env::var("MPIEXEC_ARGS").unwrap_or_default();
+    arguments.extend(more.split_whitespace().map(str::to_owned));
+    arguments.extend(["-n".to_owned(), world.to_string()]);
+    let mut launcher = Launcher::new(program, arguments)
+        .rank_in("PMI_RANK")
+        .rank_in("OMPI_COMM_WORLD_RANK")
+        .env("OMPI_MCA_mpi_yield_when_idle", "1");
+    let cores = std::thread::available_parallelism()?.get();
+    if world > cores {
+        launcher = launcher.at_most(MOST);
+    }
+    // The collectives that MPICH writes for shared memory never yield: 8 ms per barrier where
+    // ranks outnumber cores.
+    for collective in ["ALLREDUCE", "BCAST", "BARRIER", "REDUCE"] {
+        let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
+        launcher = launcher.env(&variable, "mpir");
+    }
+    Ok(launcher)
+}
+
+/// Gives the name that the launcher of a library has where both are installed, or the common one.
+fn find(open_mpi: bool) -> String {
+    let own = if open_mpi {
+        "mpiexec.openmpi"
+    } else {
+        "mpiexec.mpich"
+    };
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).any(|directory| directory.join(own).is_file());
+    if found { own } else { "mpiexec" }.to_owned()
+}

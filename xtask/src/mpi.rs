@@ -1,0 +1,63 @@
+//! Knows the MPI libraries: each has a compiler, a launcher and a target directory of its own.
+
+use std::process::Command;
+
+use crate::process::cargo;
+use crate::tools::{MPICH, OPEN_MPI, Tool};
+
+/// Names an MPI library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mpi {
+    Mpich,
+    #[value(name = "openmpi")]
+    OpenMpi,
+}
+
+impl Mpi {
+    /// All that the backend is tested with.
+    pub(crate) const ALL: [Self; 2] = [Self::Mpich, Self::OpenMpi];
+
+    /// Gives the name on the command line, which ends the names of its programs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Mpich => "mpich",
+            Self::OpenMpi => "openmpi",
+        }
+    }
+
+    /// Gives what must be installed.
+    pub(crate) const fn tool(self) -> &'static Tool {
+        match self {
+            Self::Mpich => &MPICH,
+            Self::OpenMpi => &OPEN_MPI,
+        }
+    }
+
+    /// Prepares a cargo that builds with this library: what was built with another is kept apart.
+    pub(crate) fn cargo(self, command: &str) -> Command {
+        let (name, directory) = (self.name(), format!("target-{}", self.name()));
+        let mut cargo = cargo(&[command, "--package", "comm-mpi", "--target-dir", &directory]);
+        cargo
+            .env("MPICC", format!("mpicc.{name}"))
+            .env("MPIEXEC", format!("mpiexec.{name}"));
+        cargo
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_do_not_share_what_was_built() {
+        let directories = Mpi::ALL.map(|mpi| {
+            let command = mpi.cargo("test");
+            let arguments: Vec<_> = command
+                .get_args()
+                .map(std::ffi::OsStr::to_os_string)
+                .collect();
+            arguments.last().cloned()
+        });
+        assert_ne!(directories[0], directories[1]);
+    }
+}
