@@ -8,7 +8,9 @@ use crate::backend::CommBackend;
 use crate::error::BackendError;
 use crate::kind::{BackendKind, COMPILED};
 use crate::name::Name;
-use crate::select::{Selection, Variables, not_available, select};
+#[cfg(not(all(feature = "mpi", feature = "tcp", feature = "shm")))]
+use crate::select::not_available;
+use crate::select::{Selection, Variables, select};
 
 /// Makes the communicator that the environment asks for, see [`select`].
 ///
@@ -39,7 +41,10 @@ pub fn create_communicator() -> Result<CommBackend, BackendError> {
 /// As [`BackendError`] says, in its order.
 #[cfg_attr(
     not(any(feature = "tcp", feature = "shm")),
-    expect(clippy::needless_pass_by_value, reason = "some variants own a configuration")
+    expect(
+        clippy::needless_pass_by_value,
+        reason = "some variants own a configuration"
+    )
 )]
 pub fn create_communicator_with(kind: BackendKind) -> Result<CommBackend, BackendError> {
     match kind {
