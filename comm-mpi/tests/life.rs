@@ -4,6 +4,8 @@ mod mpiexec;
 
 #[path = "life/driver.rs"]
 mod driver;
+#[path = "life/fork.rs"]
+mod fork;
 #[path = "life/ranks.rs"]
 mod ranks;
 

@@ -27,6 +27,7 @@ pub(crate) fn main() -> ExitCode {
         "another_thread_may_initialise",
         "native_sums_are_sums",
         "a_region_outlives_mpi",
+        "a_forked_child_is_refused",
         "adversarial_floats_have_the_bits_of_the_fold",
     ];
     let bad = [

@@ -23,6 +23,7 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "another_thread_may_initialise" => another_thread_may_initialise(),
         "native_sums_are_sums" => native_sums_are_sums(),
         "a_region_outlives_mpi" => a_region_outlives_mpi(),
+        "a_forked_child_is_refused" => a_forked_child_is_refused(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
         "a_stranger_starts_it" => a_stranger_starts_it(),
         "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
@@ -126,6 +127,23 @@ fn a_region_outlives_mpi() {
     region.as_mut_slice().fill(rank);
     region.fence().unwrap();
     assert_eq!(region.as_slice(), [0, 0, 1, 1]);
+}
+
+/// The child gets an error, drops what it inherited and ends, and nobody notices.
+fn a_forked_child_is_refused() {
+    let comm = open();
+    let mut region = comm.create_shared_region::<u64>(4).unwrap();
+    let mut inherited = Some(comm);
+    let well = crate::fork::ends_well(|| {
+        let comm = inherited.take().unwrap();
+        assert_eq!(comm.barrier(), Err(CommError::InvalidCommunicator));
+        let reduced = comm.allreduce_scalar(1, ReduceOp::Sum);
+        assert_eq!(reduced, Err(CommError::InvalidCommunicator));
+        assert!(comm.create_shared_region::<u8>(1).is_err());
+    });
+    assert!(well);
+    works(inherited.as_ref().unwrap());
+    region.fence().unwrap();
 }
 
 fn adversarial_floats() {
