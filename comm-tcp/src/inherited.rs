@@ -36,7 +36,7 @@ pub(crate) fn listener(fd: RawFd) -> Result<TcpListener, String> {
     // SAFETY: I2: borrowed only for the checks below, and nobody else closes it meanwhile. A number
     // that is not open makes them fail.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-    let listening = sockopt::socket_acceptconn(borrowed).map_err(|error| error.to_string())?;
+    let listening = listens(borrowed).map_err(|error| error.to_string())?;
     let stream = sockopt::socket_type(borrowed) == Ok(SocketType::STREAM);
     let address = rustix::net::getsockname(borrowed).map_err(|error| error.to_string())?;
     if !listening || !stream || std::net::SocketAddr::try_from(address).is_err() {
@@ -47,4 +47,17 @@ pub(crate) fn listener(fd: RawFd) -> Result<TcpListener, String> {
     // SAFETY: I1: the checks above; I2: `taken` did not hold it and does from now on.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     Ok(TcpListener::from(owned))
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn listens(fd: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    sockopt::socket_acceptconn(fd)
+}
+
+/// This system does not tell: a socket that has an address and no peer is taken for a listener, and
+/// one that is none fails at the first accept.
+#[cfg(target_vendor = "apple")]
+fn listens(fd: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    rustix::net::getsockname(fd)?;
+    Ok(rustix::net::getpeername(fd).is_err())
 }

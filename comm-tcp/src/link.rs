@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::frame::{HEADER, Header};
+use crate::frame::{HEADER, Header, Kind};
 
 /// How much is read ahead.
 const INBOX: usize = 16 << 10;
@@ -35,6 +35,8 @@ pub(crate) struct Link<S = OwnedFd> {
     start: usize,
     end: usize,
     backlog: Vec<u8>,
+    /// How much of a discarded frame is still to come.
+    discarding: u64,
 }
 
 impl<S: Stream> Link<S> {
@@ -46,6 +48,7 @@ impl<S: Stream> Link<S> {
             start: 0,
             end: 0,
             backlog: Vec::new(),
+            discarding: 0,
         }
     }
 
@@ -55,20 +58,45 @@ impl<S: Stream> Link<S> {
 
     /// Takes the next header once all of it has come.
     pub(crate) fn header(&mut self) -> Result<Option<Header>, Broken> {
+        let header = self.peek()?;
+        if header.is_some() {
+            self.start += HEADER;
+        }
+        Ok(header)
+    }
+
+    /// Discards frames of calls before `sequence`; tells whether there were any.
+    pub(crate) fn discard_before(&mut self, sequence: u64) -> Result<bool, Broken> {
+        let mut any = false;
+        while let Some(header) = self.peek()? {
+            let entry = !matches!(header.kind, Kind::Bulk);
+            if header.sequence >= sequence || !entry {
+                break;
+            }
+            self.start += HEADER;
+            self.discarding = header.length;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Gives the next header and leaves it where it is.
+    fn peek(&mut self) -> Result<Option<Header>, Broken> {
+        while self.discarding > 0 {
+            match self.skip(self.discarding)? {
+                0 => return Ok(None),
+                skipped => self.discarding -= skipped,
+            }
+        }
         self.ahead(HEADER)?;
         let Some(bytes) = self.inbox[self.start..self.end].first_chunk() else {
             return Ok(None);
         };
-        match Header::decode(bytes) {
-            Ok(header) => {
-                self.start += HEADER;
-                Ok(Some(header))
-            }
-            Err(error) => Err(Broken {
-                peer: self.peer,
-                reason: format!("it sent what is no frame: {error}"),
-            }),
-        }
+        let header = Header::decode(bytes).map_err(|error| Broken {
+            peer: self.peer,
+            reason: format!("it sent what is no frame: {error}"),
+        })?;
+        Ok(Some(header))
     }
 
     /// Reads what is there, at most `into.len()` bytes; 0 if nothing is.

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Once;
 
 use crate::config::TcpConfig;
 use crate::error::InitError;
@@ -99,12 +100,16 @@ pub(crate) fn permit(
     if secret.is_some() {
         return Ok(());
     }
-    if address.to_canonical().is_loopback() {
-        tracing::warn!("no secret is set: any user of this machine may join the job");
-        return Ok(());
-    }
-    if config.insecure {
-        tracing::warn!(%address, "no secret is set: whoever reaches the port may join the job");
+    let loopback = address.to_canonical().is_loopback();
+    if loopback || config.insecure {
+        // A worker comes here at every attempt; saying it once is enough.
+        static SAID: Once = Once::new();
+        let who = if loopback {
+            "any user of this machine"
+        } else {
+            "whoever reaches the port"
+        };
+        SAID.call_once(|| tracing::warn!(%address, "no secret is set: {who} may join the job"));
         return Ok(());
     }
     let names = [

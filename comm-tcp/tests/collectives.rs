@@ -25,6 +25,21 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
+/// Ranks that refuse more calls than any buffer holds, at different paces, meet again.
+#[rstest]
+fn endless_refusals_end(#[values(2, 3)] size: usize) {
+    world(
+        size,
+        |_| (),
+        move |comm| {
+            for _ in 0..80_000 {
+                assert!(comm.broadcast(&mut [0_u8], size).is_err());
+            }
+            comm.barrier().unwrap();
+        },
+    );
+}
+
 #[rstest]
 fn collectives_match_their_twins(
     #[values(1, 2, 3, 5)] size: usize,

@@ -9,7 +9,7 @@ use super::fold::Fold;
 use super::gather::Gather;
 use super::pair::Swap;
 use super::relay::{Exchange, Relay, RelayFold, SLOT, Stretch};
-use super::star::{Answers, Ask, Collect, Landing, ending};
+use super::star::{Answers, Ask, Collect, Flush, Landing, ending};
 use crate::call::{Call, Collective};
 use crate::engine::Engine;
 use crate::frame::{Header, Kind};
@@ -24,6 +24,9 @@ const EAGER_STAR: u64 = 64 << 10;
 
 /// Up to how many bytes of all ranks together rank 0 keeps for a small reduction.
 const MOST_SLOTS: u64 = 16 << 20;
+
+/// How many bytes a rank that refuses far ahead of the others keeps for one of them before it waits.
+const MOST_KEPT: usize = 1 << 20;
 
 /// Why a call did not succeed.
 #[derive(Debug)]
@@ -185,6 +188,13 @@ impl Engine {
             Self::answered(&self.signals, self.sequence);
         }
         self.sequence += 1;
+        if self.links.data.iter().any(|link| link.kept() > MOST_KEPT) {
+            let mut flush = Flush {
+                sequence: self.sequence,
+                open: Vec::new(),
+            };
+            self.failed = self.drive(Call::BARRIER, &mut flush).err();
+        }
     }
 
     /// Tells whether the bytes of a call travel with its header: the same on all ranks that agree.

@@ -269,3 +269,49 @@ pub(crate) fn ending(entry: &Entry, (sequence, call): (u64, Call)) -> Option<(He
     };
     Some((Header::new(kind, sequence, call, body.len()), body))
 }
+
+/// Sends what was kept, to whoever reads, and reads what the others send meanwhile: they may be as
+/// far ahead of this rank.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    pub(crate) sequence: u64,
+    /// The links on which something is left to send, and the ranks there.
+    pub(crate) open: Vec<(usize, usize)>,
+}
+
+impl Task for Flush {
+    fn advance(&mut self, links: &mut Links) -> Result<Step, Broken> {
+        let mut moved = false;
+        self.open.clear();
+        for (place, link) in links.data.iter_mut().enumerate() {
+            let before = link.kept();
+            link.write(&[])?;
+            moved |= link.kept() < before;
+            moved |= link.discard_before(self.sequence)?;
+            if link.kept() > 0 {
+                self.open.push((place, link.peer()));
+            }
+        }
+        Ok(if self.open.is_empty() {
+            Step::Done
+        } else {
+            Step::moved(moved)
+        })
+    }
+
+    fn wants(&self, wants: &mut Vec<Want>) {
+        wants.extend(self.open.iter().map(|&(place, _)| Want {
+            port: Port::Data(place),
+            read: true,
+            write: true,
+        }));
+    }
+
+    fn outlook(&self) -> Outlook {
+        Outlook::Moving
+    }
+
+    fn waits_for(&self) -> usize {
+        self.open.first().map_or(0, |&(_, peer)| peer)
+    }
+}
