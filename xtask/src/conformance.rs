@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use crate::mpi::Mpi;
-use crate::process::{cargo, workspace_root};
+use crate::process::{cargo, with_cfg, workspace_root};
 
 /// Says what to run, on which backend.
 #[derive(Debug, clap::Args)]
@@ -28,6 +28,9 @@ pub(crate) struct Conformance {
     /// With `--backend mpi`: run with one MPI library instead of both
     #[arg(long, value_name = "MPI", value_enum)]
     mpi: Option<Mpi>,
+    /// With `--backend shm`: wait without futex, pidfd and /proc, as other systems do
+    #[arg(long)]
+    portable_wait: bool,
     /// Also run calls of more than 4 GiB, where there is memory for them
     #[arg(long)]
     big: bool,
@@ -53,14 +56,26 @@ pub(crate) fn run(arguments: &Conformance) -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    if backend.name != "mpi" {
-        if arguments.mpi.is_some() {
+    for (given, flag, of) in [
+        (arguments.mpi.is_some(), "--mpi", "mpi"),
+        (arguments.portable_wait, "--portable-wait", "shm"),
+    ] {
+        if given && backend.name != of {
             eprintln!(
-                "error: '--mpi' goes with '--backend mpi'. For more information, try '--help'."
+                "error: '{flag}' goes with '--backend {of}'. For more information, try '--help'."
             );
             return ExitCode::from(2);
         }
-        let cargo = cargo(&["test", "--package", &backend.package]);
+    }
+    if backend.name != "mpi" {
+        let cargo = if arguments.portable_wait {
+            with_cfg(
+                "comm_portable_wait",
+                &["test", "--package", &backend.package],
+            )
+        } else {
+            cargo(&["test", "--package", &backend.package])
+        };
         return ExitCode::from(suite(cargo, backend.test, arguments));
     }
     let libraries = match arguments.mpi {
@@ -178,6 +193,7 @@ mod tests {
             random: Some(10),
             seed: Some(7),
             mpi: None,
+            portable_wait: false,
             big: true,
         };
         let flags = arguments.flags().join(" ");

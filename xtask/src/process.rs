@@ -27,6 +27,17 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&program, arguments)
 }
 
+/// Prepares cargo with a `--cfg` that only tests use, in a target directory of its own: with other flags everything is
+/// built anew.
+pub(crate) fn with_cfg(cfg: &str, arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.env("RUSTFLAGS", format!("--cfg {cfg}")).env(
+        "CARGO_TARGET_DIR",
+        workspace_root().join(format!("target-{cfg}")),
+    );
+    command
+}
+
 /// Runs to the end with the output on this terminal; every way not to succeed is a failure.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     let program = command.get_program().display().to_string();

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::mpi::Mpi;
-use crate::process::{self, cargo, command, shown, workspace_root};
+use crate::process::{self, cargo, command, shown, with_cfg, workspace_root};
 use crate::report::{Outcome, Report, bold};
 use crate::tidy;
 use crate::tools::{CARGO_DENY, SHELLCHECK, Tool};
@@ -60,7 +60,7 @@ pub(crate) fn run(strict: bool) -> bool {
 }
 
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 3] {
+fn compiled_steps() -> [(&'static str, Command); 5] {
     let mut docs = cargo(&["doc", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     [
@@ -70,6 +70,27 @@ fn compiled_steps() -> [(&'static str, Command); 3] {
         ),
         ("test", cargo(&["test", "--no-fail-fast"])),
         ("docs", docs),
+        (
+            "portable",
+            with_cfg(
+                "comm_portable_wait",
+                &["test", "--package", "comm-shm", "--tests"],
+            ),
+        ),
+        (
+            "models",
+            with_cfg(
+                "loom",
+                &[
+                    "test",
+                    "--release",
+                    "--package",
+                    "comm-shm",
+                    "--lib",
+                    "models",
+                ],
+            ),
+        ),
     ]
 }
 
