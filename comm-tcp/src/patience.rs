@@ -21,12 +21,13 @@ impl Patience {
     /// Chooses by the ranks on this machine and the processors this process may use.
     ///
     /// A sleep and a wake-up cost ten times what a message costs, so a rank looks again and again
-    /// for a while. It gives its processor away between two looks: that costs next to nothing if
-    /// nobody wants it, and the rank that is waited for may be the one that does, even with as many
-    /// processors as ranks. Only a rank with a processor to spare looks a few times without.
+    /// for a while. With as many processors as ranks it keeps its own for about one round trip: a
+    /// busy stranger that it was given to would keep it for milliseconds. After that, and at once
+    /// with more ranks than processors, it gives the processor away between two looks: the rank
+    /// that is waited for may be the one that needs it.
     pub(crate) fn new(local_ranks: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin = if local_ranks < processors { 5 } else { 0 };
+        let spin = if local_ranks <= processors { 20 } else { 0 };
         Self {
             spin: Duration::from_micros(spin),
             drowse: Duration::from_millis(1),
