@@ -99,7 +99,10 @@ impl Engine {
         let mut vigil = Vigil::default();
         loop {
             match task.advance(&mut self.links) {
-                Ok(Step::Done) => return Ok(()),
+                Ok(Step::Done) => {
+                    self.patience = idle.finish();
+                    return Ok(());
+                }
                 Ok(Step::Moved) => idle.moved(),
                 Ok(Step::Stuck) => {
                     let (pause, since) = idle.pause();
