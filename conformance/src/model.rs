@@ -132,9 +132,13 @@ impl Model {
     /// The model of `comm-shm`.
     pub const SHM: Self = Self::FULL;
 
-    /// The model of `comm-tcp`.
+    /// The model of `comm-tcp`. Its 100 ms begin when the kernel closes the sockets of the dead, which it does after it
+    /// has freed their memory; the suite's clock starts before that, when the rank announces its end.
     pub const TCP: Self = Self {
         memory: Memory::Heap,
+        death: Death::Reported {
+            within: Duration::from_millis(300),
+        },
         ..Self::FULL
     };
 
