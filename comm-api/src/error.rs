@@ -90,6 +90,41 @@ impl CommError {
         }
     }
 
+    /// Makes the error of a second thread inside collectives of one communicator: the calls of two
+    /// threads would match up differently on different ranks, so the later one is refused.
+    #[cold]
+    #[must_use]
+    pub fn busy(operation: &'static str, rank: usize) -> Self {
+        Self::failed(
+            operation,
+            FailureKind::Refused,
+            Some(rank),
+            "another thread of this rank is inside a collective of this communicator; let one \
+             finish before the next, or give each thread a communicator of its own",
+        )
+    }
+
+    /// Gives the first cause again, under the name of the method that is called now.
+    ///
+    /// ```
+    /// use comm_api::{CommError, FailureKind};
+    ///
+    /// let first = CommError::failed("allreduce", FailureKind::PeerLost, Some(2), "killed");
+    /// assert_eq!(first.again("barrier").to_string(), "barrier: peer lost, rank 2: killed");
+    /// ```
+    #[cold]
+    #[must_use]
+    pub fn again(&self, operation: &'static str) -> Self {
+        let mut error = self.clone();
+        if let Self::CollectiveFailed {
+            operation: first, ..
+        } = &mut error
+        {
+            *first = operation;
+        }
+        error
+    }
+
     /// Tells whether the communicator can no longer be used.
     ///
     /// ```

@@ -23,7 +23,11 @@ impl Subject for Factory {
             BackendKind::Shm(config)
         };
         #[cfg(not(feature = "shm"))]
-        let kind = if seat.size() == 1 { BackendKind::Local } else { BackendKind::Auto };
+        let kind = if seat.size() == 1 {
+            BackendKind::Local
+        } else {
+            BackendKind::Auto
+        };
         Ok(create_communicator_with(kind)?)
     }
 }

@@ -58,25 +58,3 @@ pub(crate) fn one_at_a_time(operation: &'static str, rank: usize) -> CommError {
         "this MPI library lets one thread call it at a time, and another is inside; let it finish",
     )
 }
-
-/// Another thread is inside a collective of the same communicator.
-#[cold]
-pub(crate) fn busy(operation: &'static str, rank: usize) -> CommError {
-    CommError::failed(
-        operation,
-        FailureKind::Refused,
-        Some(rank),
-        "another thread of this rank is inside a collective of this communicator; let one finish \
-         before the next, or give each thread a communicator of its own",
-    )
-}
-
-/// Gives the first cause again, under the name of the method called now.
-#[cold]
-pub(crate) fn again(error: &CommError, now: &'static str) -> CommError {
-    let mut error = error.clone();
-    if let CommError::CollectiveFailed { operation, .. } = &mut error {
-        *operation = now;
-    }
-    error
-}

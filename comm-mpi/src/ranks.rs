@@ -134,7 +134,7 @@ impl Ranks {
         self.life.owner().check()?;
         match self.first.get() {
             None => Ok(()),
-            Some(first) => Err(error::again(first, operation)),
+            Some(first) => Err(first.again(operation)),
         }
     }
 
@@ -156,7 +156,7 @@ impl Ranks {
     ) -> Result<MutexGuard<'a, T>, CommError> {
         match lock.try_lock() {
             Ok(guard) => Ok(guard),
-            Err(TryLockError::WouldBlock) => Err(error::busy(operation, self.rank)),
+            Err(TryLockError::WouldBlock) => Err(CommError::busy(operation, self.rank)),
             // A panic inside a call leaves nothing there that the next one relies on.
             Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
         }
@@ -213,7 +213,7 @@ impl Ranks {
         };
         if error.is_fatal() {
             tracing::warn!(rank = self.rank, %error, "the communicator is lost");
-            error::again(self.first.get_or_init(|| error), operation)
+            self.first.get_or_init(|| error).again(operation)
         } else {
             error
         }

@@ -10,28 +10,6 @@ use crate::cause::{Cause, Reason};
 /// How many ranks a message lists.
 const LISTED: usize = 16;
 
-/// Another thread is inside a collective of the same communicator.
-#[cold]
-pub(crate) fn busy(operation: &'static str, rank: usize) -> CommError {
-    CommError::failed(
-        operation,
-        FailureKind::Refused,
-        Some(rank),
-        "another thread of this rank is inside a collective of this communicator; let one finish \
-         before the next, or give each thread a communicator of its own",
-    )
-}
-
-/// Gives the first cause again, under the name of the method called now.
-#[cold]
-pub(crate) fn again(error: &CommError, now: &'static str) -> CommError {
-    let mut error = error.clone();
-    if let CommError::CollectiveFailed { operation, .. } = &mut error {
-        *operation = now;
-    }
-    error
-}
-
 pub(crate) fn refused(operation: &'static str, rank: usize, reason: Option<String>) -> CommError {
     let reason = reason.unwrap_or_else(|| "it refused its arguments".to_owned());
     CommError::failed(

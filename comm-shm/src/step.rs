@@ -92,10 +92,10 @@ impl<B: Board> Sequence<B> {
         let mut progress = match self.progress.try_lock() {
             Ok(progress) => progress,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(report::busy(operation, self.rank)),
+            Err(TryLockError::WouldBlock) => return Err(CommError::busy(operation, self.rank)),
         };
         if let Some(error) = &progress.failed {
-            return Err(report::again(error, operation));
+            return Err(error.again(operation));
         }
         if let Some(cause) = cause::standing(&self.board) {
             return Err(self.give_up(&mut progress, operation, Goal::Lines, cause));

@@ -152,7 +152,7 @@ impl TcpBackend {
         };
         let mut engine = match job.engine.try_lock() {
             Ok(engine) => engine,
-            Err(TryLockError::WouldBlock) => return Err(busy(operation, self.rank)),
+            Err(TryLockError::WouldBlock) => return Err(CommError::busy(operation, self.rank)),
             Err(TryLockError::Poisoned(_)) => return Err(CommError::InvalidCommunicator),
         };
         if let Some(cause) = &engine.failed {
@@ -390,17 +390,6 @@ impl SharedMemoryProvider for TcpBackend {
     fn is_leader(&self) -> bool {
         true
     }
-}
-
-#[cold]
-fn busy(operation: &'static str, rank: usize) -> CommError {
-    CommError::failed(
-        operation,
-        FailureKind::Refused,
-        Some(rank),
-        "another thread of this rank is inside a collective of this communicator; let one finish \
-         before the next, or give each thread a communicator of its own",
-    )
 }
 
 #[cold]
