@@ -20,6 +20,12 @@ impl Process {
             namespace: namespace(),
         }
     }
+
+    /// Tells whether this is the calling process, and not an earlier one of its pid: in a container
+    /// that is started again, processes get the same pids again.
+    pub(crate) fn is_current(self) -> bool {
+        self.pid == std::process::id() && self.start == Self::current().start
+    }
 }
 
 /// Gives when process `pid` started, if there is one and the system tells.

@@ -74,7 +74,7 @@ impl Pulse {
 
 /// Tells whether the process that made a segment has ended: it holds the lock of its file.
 pub(crate) fn creator_ended(creator: Process, file: &File) -> bool {
-    creator.pid != std::process::id() && is_free(file)
+    !creator.is_current() && is_free(file)
 }
 
 fn is_free(file: &File) -> bool {

@@ -65,7 +65,7 @@ impl Pulse {
 
 /// Tells whether the process that made a segment has ended.
 pub(crate) fn creator_ended(creator: Process, _: &File) -> bool {
-    creator.pid != std::process::id() && Watch::on(creator).ended()
+    !creator.is_current() && Watch::on(creator).ended()
 }
 
 /// An eye on one process; shared by all communicators of this one, so descriptors do not add up.
