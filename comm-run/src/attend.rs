@@ -49,10 +49,12 @@ pub(crate) struct Tended {
     pub(crate) tail: Arc<Mutex<Tail>>,
 }
 
-/// Begins to read the ranks' output and to deliver it. Needs the runtime.
+/// Begins to read the ranks' output and to deliver it, numbered from `first_rank`. Needs the
+/// runtime.
 pub(crate) fn attend_all(
     ranks: &Arc<Ranks>,
     pipes: Vec<Pipes>,
+    first_rank: usize,
     sink: Box<dyn Sink>,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Vec<Tended> {
@@ -65,7 +67,7 @@ pub(crate) fn attend_all(
         let (exited, exit) = oneshot::channel();
         let (leaving, left) = watch::channel(false);
         let pump = |stream| Pump {
-            rank,
+            rank: first_rank + rank,
             stream,
             outlet: outlet.clone(),
             tail: Arc::clone(&tail),

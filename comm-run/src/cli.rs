@@ -1,19 +1,32 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
+use comm_run::{Backend, Node};
+
+/// More ranks than this on one machine are a slip of the finger.
+const MOST_RANKS: usize = 4096;
 
 const EXAMPLES: &str = "\
 Examples:
   comm-run -n 4 -- ./solver input.toml       four ranks
   comm-run -n auto -- python3 train.py       one rank per core
   comm-run -n 2 --timeout 60 -- ./test       two ranks, one minute at most
+  comm-run -n 4 --backend tcp -- ./solver    over sockets instead of shared memory
+  comm-run -n 4 --log-dir logs -- ./solver   also to logs/rank-0.out, logs/rank-0.err, ..
+  comm-run -n 4 --dry-run -- ./solver        show what would be started
 
-Every rank finds COBRE_COMM_BACKEND, COBRE_SHM_NAME, COBRE_SHM_RANK and COBRE_SHM_SIZE
-in its environment, and RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE as under torchrun.
-Its standard input is empty.
+Two machines, four ranks on each, with the same secret file on both:
+  comm-run -n 4 --nnodes 2 --node-rank 0 --coordinator host0:29500 --secret-file key -- ./solver
+  comm-run -n 4 --nnodes 2 --node-rank 1 --coordinator host0:29500 --secret-file key -- ./solver
+
+Every rank finds COBRE_COMM_BACKEND and its place in the job, COBRE_SHM_* or COBRE_TCP_*,
+in its environment, and RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT as under torchrun. Its standard input is empty.
 
 When a rank fails, the others get half a second to report it; then they are ended, with
 everything they started.
@@ -35,16 +48,31 @@ Exit code:
     name = "comm-run",
     version,
     after_help = EXAMPLES,
-    override_usage = "comm-run -n <N> [--timeout <SECONDS>] -- <PROGRAM> [ARGS]..."
+    override_usage = "comm-run -n <N> [OPTIONS] -- <PROGRAM> [ARGS]..."
 )]
 struct Arguments {
     /// How many ranks to start: a number, or `auto` for one per core.
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
-    ranks: usize,
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count)]
+    ranks: Count,
+
+    /// How the ranks reach each other [default: shm, or tcp with --nnodes].
+    #[arg(long, value_name = "BACKEND")]
+    backend: Option<BackendName>,
 
     /// End the job after this many seconds (fractions allowed, 0 means never).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+
+    /// Write the ranks' output also to DIR/rank-N.out and DIR/rank-N.err.
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// Print the command line and the variables of each rank, and start nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    machines: Machines,
 
     /// The program and its arguments.
     #[arg(
@@ -56,40 +84,152 @@ struct Arguments {
     command: Vec<OsString>,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Many machines, one comm-run on each")]
+struct Machines {
+    /// How many machines take part, each with N ranks.
+    #[arg(long, value_name = "M", requires_all = ["node_rank", "coordinator", "secret_file"])]
+    nnodes: Option<usize>,
+
+    /// Which of them this one is, from 0. Rank 0 runs on machine 0.
+    #[arg(long, value_name = "K", requires = "nnodes")]
+    node_rank: Option<usize>,
+
+    /// Where rank 0 listens: machine 0 as the others reach it, and a free port there.
+    #[arg(long, value_name = "HOST:PORT", requires = "nnodes", value_parser = address)]
+    coordinator: Option<(String, u16)>,
+
+    /// A file with a long random string, the same on every machine and readable by you alone.
+    #[arg(long, value_name = "FILE", requires = "nnodes")]
+    secret_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BackendName {
+    /// Shared memory.
+    Shm,
+    /// Sockets.
+    Tcp,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Count {
+    Auto(usize),
+    Exactly(usize),
+}
+
 /// What the user wants.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Request {
+    /// Start a job.
+    Run(Options),
+}
+
+/// The job the user wants.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) ranks: usize,
+    pub(crate) backend: Backend,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) log_dir: Option<PathBuf>,
+    pub(crate) dry_run: bool,
+    pub(crate) node: Option<Node>,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
 }
 
-/// Reads the command line. Prints help or what is wrong with it, and exits (2 if wrong).
-pub(crate) fn parse() -> Options {
-    options(Arguments::parse())
-}
-
-fn options(arguments: Arguments) -> Options {
-    let mut command = arguments.command.into_iter();
-    Options {
-        ranks: arguments.ranks,
-        timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
-        // Present: the argument is required.
-        program: command.next().unwrap_or_default(),
-        args: command.collect(),
+impl Options {
+    /// Gives the number of this machine's first rank.
+    pub(crate) fn first_rank(&self) -> usize {
+        self.node.as_ref().map_or(0, |node| node.node * self.ranks)
     }
 }
 
-fn ranks(text: &str) -> Result<usize, String> {
+/// Reads the command line. Prints help or what is wrong with it, and exits (2 if wrong).
+pub(crate) fn parse() -> Request {
+    request(Arguments::parse()).unwrap_or_else(|error| error.exit())
+}
+
+fn request(arguments: Arguments) -> Result<Request, clap::Error> {
+    let node = node(&arguments)?;
+    let backend = match (arguments.backend, &node) {
+        (Some(BackendName::Shm), Some(_)) => {
+            return Err(wrong(
+                "--backend shm is for one machine; leave it out with --nnodes",
+            ));
+        }
+        (Some(BackendName::Tcp), _) | (None, Some(_)) => Backend::Tcp,
+        (Some(BackendName::Shm) | None, None) => Backend::Shm,
+    };
+    let (Count::Auto(ranks) | Count::Exactly(ranks)) = arguments.ranks;
+    let mut command = arguments.command.into_iter();
+    Ok(Request::Run(Options {
+        ranks,
+        backend,
+        timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
+        log_dir: arguments.log_dir,
+        dry_run: arguments.dry_run,
+        node,
+        // Present: the argument is required.
+        program: command.next().unwrap_or_default(),
+        args: command.collect(),
+    }))
+}
+
+fn node(arguments: &Arguments) -> Result<Option<Node>, clap::Error> {
+    let Machines {
+        nnodes: Some(nodes),
+        node_rank: Some(node),
+        coordinator: Some((coordinator, port)),
+        secret_file: Some(secret_file),
+    } = &arguments.machines
+    else {
+        // None of them: each requires the others.
+        return Ok(None);
+    };
+    let ranks = match arguments.ranks {
+        Count::Exactly(ranks) => ranks,
+        Count::Auto(_) => {
+            return Err(wrong(
+                "-n auto may differ between machines; give a number with --nnodes, the same on each",
+            ));
+        }
+    };
+    if node >= nodes {
+        return Err(wrong(&format!(
+            "--node-rank {node} is beyond --nnodes {nodes}: machines are counted from 0"
+        )));
+    }
+    if nodes.saturating_mul(ranks) > MOST_RANKS {
+        return Err(wrong(&format!(
+            "{nodes} machines with {ranks} ranks each are too many: a job has at most {MOST_RANKS} ranks"
+        )));
+    }
+    let secret_file = std::path::absolute(secret_file)
+        .map_err(|error| wrong(&format!("--secret-file {}: {error}", secret_file.display())))?;
+    Ok(Some(Node {
+        nodes: *nodes,
+        node: *node,
+        coordinator: coordinator.clone(),
+        port: *port,
+        secret_file,
+    }))
+}
+
+fn wrong(message: &str) -> clap::Error {
+    Arguments::command().error(ErrorKind::ValueValidation, message)
+}
+
+fn count(text: &str) -> Result<Count, String> {
     if text == "auto" {
         return std::thread::available_parallelism()
-            .map(std::num::NonZero::get)
+            .map(|cores| Count::Auto(cores.get().min(MOST_RANKS)))
             .map_err(|error| format!("cannot count the cores: {error}"));
     }
     match text.parse() {
         Ok(0) => Err("a job needs at least one rank".into()),
-        Ok(ranks) => Ok(ranks),
+        Ok(ranks) if ranks > MOST_RANKS => Err(format!("a job has at most {MOST_RANKS} ranks")),
+        Ok(ranks) => Ok(Count::Exactly(ranks)),
         Err(_) => Err("expected a number of ranks, or `auto`".into()),
     }
 }
@@ -102,59 +242,24 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .map_err(|_| "expected a number of seconds, 0 or more".into())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Arguments, Options, options};
-    use clap::{CommandFactory, Parser};
-    use std::time::Duration;
-
-    fn parse(line: &str) -> Option<Options> {
-        Arguments::try_parse_from(line.split(' ')).ok().map(options)
-    }
-
-    #[test]
-    fn the_definition_is_consistent() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn the_programs_own_options_are_left_to_it() {
-        for line in [
-            "comm-run -n 2 -- prog -n 3 --timeout 4",
-            "comm-run -n 2 prog -n 3 --timeout 4",
-        ] {
-            let options = parse(line).unwrap();
-            assert_eq!((options.ranks, options.timeout), (2, None), "{line}");
-            assert_eq!(options.program, "prog");
-            assert_eq!(options.args, ["-n", "3", "--timeout", "4"]);
-        }
-    }
-
-    #[test]
-    fn times_may_be_fractions_and_zero_is_for_ever() {
-        let timeout =
-            |text: &str| parse(&format!("comm-run -n 1 --timeout {text} -- x")).map(|o| o.timeout);
-        assert_eq!(timeout("1.5"), Some(Some(Duration::from_millis(1500))));
-        assert_eq!(timeout("0"), Some(None));
-        for wrong in ["-1", "x", "nan", "inf", ""] {
-            assert_eq!(timeout(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn wrong_usage_is_refused() {
-        for line in [
-            "comm-run",
-            "comm-run -n 2",
-            "comm-run -n 2 --",
-            "comm-run -n 0 -- x",
-            "comm-run -n x -- x",
-            "comm-run -n -1 -- x",
-            "comm-run -- x",
-            "comm-run --what -n 2 -- x",
-        ] {
-            assert_eq!(parse(line), None, "{line}");
-        }
-        assert!(parse("comm-run -n auto -- x").is_some_and(|options| options.ranks > 0));
+fn address(text: &str) -> Result<(String, u16), String> {
+    let expected = "expected HOST:PORT, such as node0:29500 or [fd00::1]:29500";
+    let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+    let port = port.parse().ok().filter(|&port| port != 0);
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let host = match bare {
+        Some(inner) => inner,
+        // An address of IPv6 without brackets: its last part would be taken for the port.
+        None if host.contains(':') => return Err(expected.into()),
+        None => host,
+    };
+    match port {
+        Some(port) if !host.is_empty() && !host.contains(['/', ' ']) => Ok((host.to_owned(), port)),
+        _ => Err(expected.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,19 +2,86 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::Path;
 
 /// Holds the variables of one process, by name.
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// Says which rank of which job a process is.
+/// Says which rank of which job a process is, and how it reaches the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Seat<'a> {
-    /// What sets this job apart from every other, unguessable.
-    pub job: &'a str,
+    /// What sets this job apart from every other, unguessable. `None` if several launchers start it
+    /// and cannot agree on a fresh one; then what the user set stays.
+    pub job: Option<&'a str>,
     /// The rank, below `size`.
     pub rank: usize,
     /// The number of ranks.
     pub size: usize,
+    /// The rank among those on this machine.
+    pub local_rank: usize,
+    /// The number of ranks on this machine.
+    pub local_size: usize,
+    /// The host of rank 0.
+    pub host: &'a str,
+    /// A port on that host: where rank 0 listens over tcp, else one that is free.
+    pub port: u16,
+    /// How the ranks reach each other.
+    pub link: Link<'a>,
+}
+
+impl<'a> Seat<'a> {
+    /// Describes a rank of a job on this machine alone, over shared memory.
+    #[must_use]
+    pub fn new(job: &'a str, rank: usize, size: usize) -> Self {
+        Self {
+            job: Some(job),
+            rank,
+            size,
+            local_rank: rank,
+            local_size: size,
+            host: "127.0.0.1",
+            port: 29500,
+            link: Link::Shm { name: job },
+        }
+    }
+}
+
+/// Says how the ranks of a job reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Link<'a> {
+    /// Through a segment of shared memory.
+    Shm {
+        /// What its name ends with.
+        name: &'a str,
+    },
+    /// Through sockets.
+    Tcp {
+        /// What the ranks know each other by.
+        secret: Secret<'a>,
+        /// The descriptor at which this rank finds the listener.
+        listener: Option<i32>,
+    },
+}
+
+/// Holds what the ranks of a job know each other by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Secret<'a> {
+    /// The secret itself.
+    Text(&'a str),
+    /// The file it stands in.
+    File(&'a Path),
+}
+
+impl fmt::Debug for Secret<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Text(..)"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
 }
 
 /// Other launchers' variables: a rank that saw them would take itself for a part of *their* job.
@@ -35,7 +102,6 @@ const FOREIGN_PREFIXES: &[&str] = &[
 const FOREIGN_NAMES: &[&str] = &[
     "ALPS_APP_PE",
     "COBRE_COMM_BACKEND",
-    "COBRE_JOB_ID",
     "COBRE_SHM_NAME",
     "COBRE_SHM_RANK",
     "COBRE_SHM_SIZE",
@@ -81,7 +147,7 @@ const FOREIGN_NAMES: &[&str] = &[
 /// use std::ffi::OsStr;
 ///
 /// let inherited = Variables::from([("PMI_RANK".into(), "5".into()), ("LANG".into(), "C".into())]);
-/// let variables = environment(&inherited, Seat { job: "f00d", rank: 1, size: 4 });
+/// let variables = environment(&inherited, Seat::new("f00d", 1, 4));
 /// assert_eq!(variables[OsStr::new("RANK")], "1");
 /// assert_eq!(variables[OsStr::new("COBRE_SHM_NAME")], "cobre-f00d");
 /// assert_eq!(variables[OsStr::new("LANG")], "C");
@@ -93,24 +159,55 @@ pub fn environment(inherited: &Variables, seat: Seat<'_>) -> Variables {
     let mut variables: Variables = kept
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let (rank, size) = (seat.rank.to_string(), seat.size.to_string());
-    let own = [
-        ("COBRE_COMM_BACKEND", "shm"),
-        ("COBRE_JOB_ID", seat.job),
-        ("COBRE_SHM_NAME", &format!("cobre-{}", seat.job)),
-        ("COBRE_SHM_RANK", &rank),
-        ("COBRE_SHM_SIZE", &size),
-        // What torchrun sets, for programs that ask no particular backend.
-        ("LOCAL_RANK", &rank),
-        ("LOCAL_WORLD_SIZE", &size),
-        ("RANK", &rank),
-        ("WORLD_SIZE", &size),
-    ];
-    variables.extend(own.map(|(name, value)| (name.into(), value.into())));
+    variables.extend(own(seat));
     variables
 }
 
-fn is_foreign(name: &OsStr) -> bool {
+/// Gives the variables that say which rank of which job a process is.
+pub(crate) fn own(seat: Seat<'_>) -> Variables {
+    let mut own = Variables::new();
+    let mut put = |name: &str, value: &dyn AsRef<OsStr>| {
+        own.insert(name.into(), value.as_ref().to_owned());
+    };
+    let (rank, size) = (seat.rank.to_string(), seat.size.to_string());
+    let port = seat.port.to_string();
+    if let Some(job) = seat.job {
+        put("COBRE_JOB_ID", &job);
+    }
+    match seat.link {
+        Link::Shm { name } => {
+            put("COBRE_COMM_BACKEND", &"shm");
+            put("COBRE_SHM_NAME", &format!("cobre-{name}"));
+            put("COBRE_SHM_RANK", &rank);
+            put("COBRE_SHM_SIZE", &size);
+        }
+        Link::Tcp { secret, listener } => {
+            put("COBRE_COMM_BACKEND", &"tcp");
+            put("COBRE_TCP_COORDINATOR", &seat.host);
+            put("COBRE_TCP_PORT", &port);
+            put("COBRE_TCP_RANK", &rank);
+            put("COBRE_TCP_SIZE", &size);
+            match secret {
+                Secret::Text(text) => put("COBRE_TCP_SECRET", &text),
+                Secret::File(path) => put("COBRE_TCP_SECRET_FILE", &path),
+            }
+            if let Some(descriptor) = listener {
+                put("COBRE_TCP_LISTEN_FD", &descriptor.to_string());
+            }
+        }
+    }
+    // What torchrun sets, for programs that ask no particular backend.
+    put("LOCAL_RANK", &seat.local_rank.to_string());
+    put("LOCAL_WORLD_SIZE", &seat.local_size.to_string());
+    put("MASTER_ADDR", &seat.host);
+    put("MASTER_PORT", &port);
+    put("RANK", &rank);
+    put("WORLD_SIZE", &size);
+    own
+}
+
+/// Tells whether a variable says that a process belongs to a job.
+pub(crate) fn is_foreign(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     FOREIGN_PREFIXES
         .iter()
@@ -128,110 +225,12 @@ pub(crate) fn fresh_job_id() -> std::io::Result<String> {
     Ok(format!("{:020x}", u128::from_be_bytes(bytes)))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Seat, Variables, environment, fresh_job_id};
-    use std::ffi::OsStr;
-
-    const SEAT: Seat<'_> = Seat {
-        job: "0123",
-        rank: 2,
-        size: 3,
-    };
-
-    fn variables(pairs: &[(&str, &str)]) -> Variables {
-        pairs
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect()
-    }
-
-    #[test]
-    fn an_empty_environment_gets_the_job_and_nothing_else() {
-        let expected = variables(&[
-            ("COBRE_COMM_BACKEND", "shm"),
-            ("COBRE_JOB_ID", "0123"),
-            ("COBRE_SHM_NAME", "cobre-0123"),
-            ("COBRE_SHM_RANK", "2"),
-            ("COBRE_SHM_SIZE", "3"),
-            ("LOCAL_RANK", "2"),
-            ("LOCAL_WORLD_SIZE", "3"),
-            ("RANK", "2"),
-            ("WORLD_SIZE", "3"),
-        ]);
-        assert_eq!(environment(&Variables::new(), SEAT), expected);
-    }
-
-    #[test]
-    fn identities_of_other_launchers_and_jobs_are_cleared() {
-        for name in [
-            "PMI_RANK",
-            "PMI_FD",
-            "PMIX_RANK",
-            "PMIX_SERVER_URI41",
-            "OMPI_COMM_WORLD_RANK",
-            "OMPI_MCA_ess_base_vpid",
-            "MPI_LOCALRANKID",
-            "MV2_COMM_WORLD_RANK",
-            "SLURM_PROCID",
-            "SLURM_STEP_ID",
-            "JOB_COMPLETION_INDEX",
-            "MASTER_ADDR",
-            "TORCHELASTIC_RUN_ID",
-            "COBRE_TCP_COORDINATOR",
-            "COBRE_TCP_RANK",
-            "COBRE_TCP_SECRET",
-            "COBRE_TCP_LISTEN_FD",
-        ] {
-            let result = environment(&variables(&[(name, "7")]), SEAT);
-            assert!(!result.contains_key(OsStr::new(name)), "{name} stayed");
-        }
-    }
-
-    #[test]
-    fn what_the_user_chose_stays() {
-        for name in [
-            "PATH",
-            "PMI",
-            "OMP_NUM_THREADS",
-            "SLURM_JOB_ID",
-            "SLURM_NNODES",
-            "I_MPI_FABRICS",
-            "COBRE_SHM_TIMEOUT_SECS",
-            "COBRE_TCP_CONNECT_TIMEOUT_MS",
-            "COBRE_COMM_CHECK",
-            "MY_RANK",
-        ] {
-            let result = environment(&variables(&[(name, "7")]), SEAT);
-            assert_eq!(
-                result.get(OsStr::new(name)).map(AsRef::as_ref),
-                Some(OsStr::new("7")),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_outer_job_is_replaced_whole() {
-        let outer = environment(
-            &Variables::new(),
-            Seat {
-                job: "outer",
-                rank: 0,
-                size: 9,
-            },
-        );
-        assert_eq!(
-            environment(&outer, SEAT),
-            environment(&Variables::new(), SEAT)
-        );
-    }
-
-    #[test]
-    fn job_ids_are_fresh_and_fit_every_platform() {
-        let (one, two) = (fresh_job_id().unwrap(), fresh_job_id().unwrap());
-        assert_ne!(one, two);
-        assert_eq!(one.len(), 20);
-        assert!("/cobre-".len() + one.len() <= 31);
-    }
+/// Returns 128 random bits in hexadecimal, for the ranks to know each other by.
+pub(crate) fn fresh_secret() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
+
+#[cfg(test)]
+mod tests;

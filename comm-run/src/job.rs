@@ -10,7 +10,9 @@ use crate::environment::Variables;
 use crate::error::StartError;
 use crate::escalation::OnFailure;
 use crate::launch::launch;
+use crate::node::{Backend, Node};
 use crate::outcome::Outcome;
+use crate::plan::{Plan, RankPlan};
 use crate::running::Running;
 use crate::sink::Sink;
 
@@ -42,6 +44,8 @@ use crate::sink::Sink;
 pub struct Job {
     pub(crate) program: OsString,
     pub(crate) size: usize,
+    pub(crate) backend: Backend,
+    pub(crate) node: Option<Node>,
     pub(crate) args: Vec<OsString>,
     pub(crate) rank_args: BTreeMap<usize, Vec<OsString>>,
     pub(crate) variables: Variables,
@@ -60,6 +64,8 @@ impl Job {
         Self {
             program: program.into(),
             size,
+            backend: Backend::default(),
+            node: None,
             args: Vec::new(),
             rank_args: BTreeMap::new(),
             variables: Variables::new(),
@@ -70,6 +76,23 @@ impl Job {
             sink: None,
             forward_signals: false,
         }
+    }
+
+    /// Says how the ranks reach each other; shared memory unless told otherwise.
+    #[must_use]
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// Makes this job one machine's part of a larger one, over tcp. The lines of the ranks and the
+    /// variables carry the numbers of the whole; a [`Handle`](crate::Handle), an [`Outcome`] and
+    /// what is set for single ranks count on this machine.
+    #[must_use]
+    pub fn node(mut self, node: Node) -> Self {
+        self.node = Some(node);
+        self.backend = Backend::Tcp;
+        self
     }
 
     /// Adds arguments for every rank.
@@ -152,6 +175,25 @@ impl Job {
     pub fn forward_signals(mut self) -> Self {
         self.forward_signals = true;
         self
+    }
+
+    /// Returns the number of this machine's first rank in the whole job.
+    pub(crate) fn first_rank(&self) -> usize {
+        self.node.as_ref().map_or(0, |node| node.node * self.size)
+    }
+
+    /// Tells what every rank would be started with, and starts nothing. What is fresh in every
+    /// job, such as names and ports, is an example.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start), as far as it can be known without a start.
+    pub fn dry_run(&self) -> Result<Vec<RankPlan>, StartError> {
+        if self.size == 0 {
+            return Err(StartError::NoRanks);
+        }
+        let plan = Plan::new(self)?;
+        Ok((0..self.size).map(|rank| plan.rank(self, rank)).collect())
     }
 
     /// Starts the job and waits for its end.

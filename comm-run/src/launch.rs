@@ -7,16 +7,17 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::attend::Pipes;
-use crate::environment::{Seat, Variables, environment, fresh_job_id};
+use crate::environment::Variables;
 use crate::error::StartError;
 use crate::escalation::Escalation;
 use crate::forward::forward_signals;
 use crate::job::Job;
 use crate::outcome::Outcome;
+use crate::plan::Plan;
 use crate::ranks::Ranks;
 use crate::running::{Handle, Running};
 use crate::sink::Sink;
-use crate::spawn::tie_to_starter;
+use crate::spawn::{bequeath, tie_to_starter};
 use crate::supervise::{Supervisor, child_exits};
 use crate::terminal::Terminal;
 use crate::warden::Warden;
@@ -73,6 +74,7 @@ fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, S
             escalation,
             stops,
             child_exits,
+            first_rank: job.first_rank(),
         };
         Ok(supervisor.run(pipes, sink).await)
     });
@@ -92,23 +94,15 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
             source,
         });
     }
-    let id = fresh_job_id().map_err(StartError::setup(
-        "get random bytes for the job's name from the system",
-    ))?;
-    let inherited: Variables = std::env::vars_os().collect();
+    let plan = Plan::new(job)?;
     let warden = Warden::start().map_err(StartError::setup("start /bin/sh as a warden"))?;
     let mut leaders = Vec::with_capacity(job.size);
     let mut pipes = Vec::with_capacity(job.size);
     for rank in 0..job.size {
-        let variables = environment(
-            &inherited,
-            Seat {
-                job: &id,
-                rank,
-                size: job.size,
-            },
-        );
-        let mut command = command(job, rank, variables);
+        let mut command = command(job, rank, plan.variables(job, rank));
+        if let Some(listener) = plan.listener(rank) {
+            bequeath(&mut command, listener);
+        }
         tie_to_starter(&mut command, warden.as_ref().map(Warden::pipe));
         match command.spawn() {
             Ok(mut leader) => {
@@ -134,8 +128,7 @@ fn command(job: &Job, rank: usize, variables: Variables) -> Command {
     command
         .args(&job.args)
         .args(job.rank_args.get(&rank).into_iter().flatten());
-    command.env_clear().envs(variables).envs(&job.variables);
-    command.envs(job.rank_variables.get(&rank).into_iter().flatten());
+    command.env_clear().envs(variables);
     if let Some(folder) = &job.folder {
         command.current_dir(folder);
     }

@@ -1,21 +1,63 @@
 //! `comm-run -n 4 -- program`: starts the ranks of a job on this machine.
 
 mod cli;
+mod dry;
 mod report;
+mod secret_file;
 
 use std::process::ExitCode;
 
-use comm_run::Job;
+use cli::{Options, Request};
+use comm_run::{Job, Logs, Terminal};
+
+/// Wrong usage.
+const USAGE: i32 = 2;
+/// The launcher itself cannot go on.
+const TROUBLE: i32 = 125;
 
 fn main() -> ExitCode {
-    let options = cli::parse();
+    let code = match cli::parse() {
+        Request::Run(options) => run(options),
+    };
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+fn run(options: Options) -> i32 {
+    let first_rank = options.first_rank();
     let mut job = Job::new(options.program, options.ranks)
         .args(options.args)
+        .backend(options.backend)
         .forward_signals();
+    if let Some(node) = options.node {
+        if let Err(complaint) = secret_file::check(&node.secret_file) {
+            report::line(&complaint);
+            return USAGE;
+        }
+        job = job.node(node);
+    }
     if let Some(timeout) = options.timeout {
         job = job.timeout(timeout);
     }
-    let code = match job.run() {
+    if options.dry_run {
+        return dry_run(&job);
+    }
+    if let Some(folder) = options.log_dir {
+        let terminal = match Terminal::new() {
+            Ok(terminal) => terminal,
+            Err(error) => {
+                report::line(&format!("cannot open the terminal: {error}"));
+                return TROUBLE;
+            }
+        };
+        match Logs::create(&folder, first_rank, options.ranks, terminal) {
+            Ok(logs) => job = job.sink(logs),
+            Err(error) => {
+                report::line(&format!("cannot write the logs: {error}"));
+                return USAGE;
+            }
+        }
+    }
+    match job.run() {
         Ok(outcome) => {
             report::ending(&outcome, options.timeout);
             outcome.exit_code()
@@ -24,6 +66,26 @@ fn main() -> ExitCode {
             report::error(&error);
             error.exit_code()
         }
-    };
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
+    }
+}
+
+fn dry_run(job: &Job) -> i32 {
+    match job.dry_run() {
+        Ok(plans) => shown(dry::print(&plans, &mut std::io::stdout().lock())),
+        Err(error) => {
+            report::error(&error);
+            error.exit_code()
+        }
+    }
+}
+
+/// Gives the exit code of something that was only to be shown.
+fn shown(result: std::io::Result<()>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            report::line(&format!("the output has nowhere to go: {error}"));
+            141
+        }
+    }
 }

@@ -83,7 +83,9 @@ pub struct RankOutcome {
 pub struct Outcome {
     /// The first cause.
     pub ending: Ending,
-    /// Every rank, in rank order.
+    /// The number of the first of these ranks in the whole job: 0 unless other machines take part.
+    pub first_rank: usize,
+    /// Every rank on this machine, in rank order.
     pub ranks: Vec<RankOutcome>,
     /// The rank that failed first, by itself. Can be set beside `TimedOut` and others: a rank may
     /// fail after the deadline.

@@ -8,7 +8,12 @@ use comm_run::{Ending, Outcome, Signal, StartError};
 
 /// Says why the job did not start.
 pub(crate) fn error(error: &StartError) {
-    print(format!("{error}\n").as_bytes());
+    line(&error.to_string());
+}
+
+/// Says one thing.
+pub(crate) fn line(text: &str) {
+    print(format!("{text}\n").as_bytes());
 }
 
 /// Says why the job ended early, if it did, and shows the last lines of the rank to blame.
@@ -44,13 +49,15 @@ fn headline(outcome: &Outcome, rank: usize) -> String {
         .exit
         .map_or_else(|| "did not end".into(), |exit| exit.to_string());
     format!(
-        "rank {rank} {how} after {:.1} s",
+        "rank {} {how} after {:.1} s",
+        outcome.first_rank + rank,
         ended.elapsed.as_secs_f64()
     )
 }
 
 fn last_lines(outcome: &Outcome, rank: usize, text: &mut Vec<u8>) {
     let lines = &outcome.ranks[rank].last_lines;
+    let rank = outcome.first_rank + rank;
     if lines.is_empty() {
         text.extend_from_slice(format!("rank {rank} wrote nothing\n").as_bytes());
         return;
@@ -70,7 +77,7 @@ fn ended(outcome: &Outcome) -> String {
         let ranks = outcome.ranks.iter().enumerate();
         let ranks = ranks.filter(|(_, rank)| rank.ended_by == signal && signal.is_some());
         ranks
-            .map(|(number, _)| number.to_string())
+            .map(|(number, _)| (outcome.first_rank + number).to_string())
             .collect::<Vec<_>>()
     };
     for signal in [
@@ -93,7 +100,8 @@ fn ended(outcome: &Outcome) -> String {
     {
         let _ = writeln!(
             text,
-            "rank {number} (process {}) is still there: stuck in the kernel?",
+            "rank {} (process {}) is still there: stuck in the kernel?",
+            outcome.first_rank + number,
             rank.pid
         );
     }

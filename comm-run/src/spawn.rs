@@ -7,8 +7,8 @@
 //!
 //! - I1: the hook calls only async-signal-safe functions: plain system calls, no allocation, no
 //!   lock, no panic that allocates.
-//! - I2: the hook owns what it uses (a number, and a counted reference that keeps the warden's pipe
-//!   open), so it borrows nothing that could be gone when the command is spawned.
+//! - I2: the hook owns what it uses (a number, and counted references that keep the warden's pipe
+//!   and the listener open), so it borrows nothing that could be gone when the command is spawned.
 
 #![expect(
     unsafe_code,
@@ -16,13 +16,23 @@
 )]
 
 use std::io::{self, PipeWriter};
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, getpid};
 
 use crate::warden::enlistment;
+
+/// Lets the process that `command` starts inherit the listener, under the same number, and no other
+/// process: the descriptor here stays close-on-exec.
+pub(crate) fn bequeath(command: &mut Command, listener: Arc<TcpListener>) {
+    let hook = move || Ok(fcntl_setfd(&*listener, FdFlags::empty())?);
+    // SAFETY: I1, one system call; I2, the closure is `move`.
+    unsafe { command.pre_exec(hook) };
+}
 
 /// Makes the process that `command` starts the leader of a group of its own, which ends with the
 /// starter.

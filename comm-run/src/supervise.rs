@@ -64,13 +64,15 @@ pub(crate) struct Supervisor {
     pub(crate) stops: mpsc::UnboundedReceiver<Signal>,
     /// Made before the first rank starts, so that no exit goes unheard.
     pub(crate) child_exits: SignalStream,
+    /// The number of the first of these ranks in the whole job.
+    pub(crate) first_rank: usize,
 }
 
 impl Supervisor {
     /// Follows the job to its end.
     pub(crate) async fn run(mut self, pipes: Vec<Pipes>, sink: Box<dyn Sink>) -> Outcome {
         let (events, mut inbox) = mpsc::unbounded_channel();
-        let tended = attend_all(&self.ranks, pipes, sink, &events);
+        let tended = attend_all(&self.ranks, pipes, self.first_rank, sink, &events);
         let mut watched: Vec<Watched> = tended.into_iter().map(Watched::new).collect();
         let mut output_error = None;
         let mut delivered = false;
@@ -198,6 +200,7 @@ impl Supervisor {
             });
         Outcome {
             ending: self.escalation.ending(),
+            first_rank: self.first_rank,
             ranks: ranks.collect(),
             first_failure,
             timed_out: self.escalation.timed_out(),

@@ -7,8 +7,11 @@
 #![allow(clippy::print_stderr, reason = "the watchdog says why it bites")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -240,4 +243,55 @@ pub fn alive(pid: u32) -> bool {
     // The state follows the name, which may hold anything but ends with the last parenthesis.
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// A secret in a file that goes away with it.
+pub struct Key(PathBuf);
+
+impl Key {
+    pub fn new(content: &str, mode: u32) -> Self {
+        let name = format!("comm-run-test-key-{}", fresh_mark());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The options of one of two machines with two ranks each.
+pub fn node<'a>(rank: &'a str, coordinator: &'a str, key: &'a str) -> Vec<&'a str> {
+    let place = ["-n", "2", "--nnodes", "2", "--node-rank", rank];
+    let meeting = ["--coordinator", coordinator, "--secret-file", key];
+    [&place[..], &meeting].concat()
+}
+
+/// A folder that goes away with it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("comm-run-test-{}", fresh_mark()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }

@@ -1,0 +1,110 @@
+//! What is understood, and what is refused.
+
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser};
+use comm_run::Backend;
+
+use super::{Arguments, Options, Request, address, request};
+
+fn parse(line: &str) -> Option<Options> {
+    let arguments = Arguments::try_parse_from(line.split(' ')).ok()?;
+    match request(arguments).ok()? {
+        Request::Run(options) => Some(options),
+    }
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn the_programs_own_options_are_left_to_it() {
+    for line in [
+        "comm-run -n 2 -- prog -n 3 --timeout 4",
+        "comm-run -n 2 prog -n 3 --timeout 4",
+    ] {
+        let options = parse(line).unwrap();
+        assert_eq!((options.ranks, options.timeout), (2, None), "{line}");
+        assert_eq!(options.program, "prog");
+        assert_eq!(options.args, ["-n", "3", "--timeout", "4"]);
+    }
+}
+
+#[test]
+fn times_may_be_fractions_and_zero_is_for_ever() {
+    let timeout =
+        |text: &str| parse(&format!("comm-run -n 1 --timeout {text} -- x")).map(|o| o.timeout);
+    assert_eq!(timeout("1.5"), Some(Some(Duration::from_millis(1500))));
+    assert_eq!(timeout("0"), Some(None));
+    for wrong in ["-1", "x", "nan", "inf", ""] {
+        assert_eq!(timeout(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    for line in [
+        "comm-run",
+        "comm-run -n 2",
+        "comm-run -n 2 --",
+        "comm-run -n 0 -- x",
+        "comm-run -n x -- x",
+        "comm-run -n -1 -- x",
+        "comm-run -- x",
+        "comm-run --what -n 2 -- x",
+        "comm-run -n 1000000 -- x",
+        "comm-run -n 4097 -- x",
+        "comm-run -n 99999999999999999999999 -- x",
+        "comm-run -n 2 --backend smoke -- x",
+        "comm-run -n 2 --nnodes 2 -- x",
+        "comm-run -n 2 --node-rank 0 -- x",
+        "comm-run -n 2 --secret-file k -- x",
+        "comm-run -n 2 --nnodes 2 --node-rank 0 --coordinator h:1 -- x",
+        "comm-run -n 2 --nnodes 2 --node-rank 2 --coordinator h:1 --secret-file k -- x",
+        "comm-run -n 2 --nnodes 0 --node-rank 0 --coordinator h:1 --secret-file k -- x",
+        "comm-run -n 2 --nnodes 2 --node-rank 0 --coordinator h --secret-file k -- x",
+        "comm-run -n auto --nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k -- x",
+        "comm-run -n 4000 --nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k -- x",
+        "comm-run -n 2 --backend shm --nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k -- x",
+    ] {
+        assert_eq!(parse(line), None, "{line}");
+    }
+    assert!(parse("comm-run -n auto -- x").is_some_and(|options| options.ranks > 0));
+}
+
+#[test]
+fn many_machines_are_tcp_and_number_their_ranks_in_turn() {
+    let line = "comm-run -n 4 --nnodes 3 --node-rank 2 --coordinator h:1 --secret-file k -- x";
+    let options = parse(line).unwrap();
+    assert_eq!((options.backend, options.first_rank()), (Backend::Tcp, 8));
+    let node = options.node.unwrap();
+    assert_eq!((node.coordinator.as_str(), node.port), ("h", 1));
+    assert!(node.secret_file.is_absolute());
+    assert_eq!(
+        parse("comm-run -n 4096 -- x").unwrap().backend,
+        Backend::Shm
+    );
+}
+
+#[test]
+fn addresses_have_a_host_and_a_port() {
+    for (text, host) in [("h:1", "h"), ("10.0.0.1:1", "10.0.0.1"), ("[::1]:1", "::1")] {
+        assert_eq!(address(text), Ok((host.to_owned(), 1)), "{text}");
+    }
+    for wrong in [
+        "",
+        "h",
+        "h:",
+        ":1",
+        "h:0",
+        "h:65536",
+        "::1",
+        "fd00::1:1",
+        "[]:1",
+        "a b:1",
+    ] {
+        assert!(address(wrong).is_err(), "{wrong}");
+    }
+}

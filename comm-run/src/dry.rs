@@ -1,0 +1,54 @@
+//! `--dry-run`: what would be started, in a form that a shell understands.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+
+use comm_run::RankPlan;
+
+/// Prints the command line and the variables of each rank.
+pub(crate) fn print(plans: &[RankPlan], out: &mut impl Write) -> io::Result<()> {
+    for plan in plans {
+        writeln!(out, "rank {}:", plan.rank)?;
+        for (name, value) in &plan.variables {
+            writeln!(out, "  {}={}", name.display(), quoted(value))?;
+        }
+        let words: Vec<_> = plan.command.iter().map(|word| quoted(word)).collect();
+        writeln!(out, "  {}", words.join(" "))?;
+    }
+    // The same for every rank.
+    if let Some(plan) = plans.first().filter(|plan| !plan.cleared.is_empty()) {
+        let names: Vec<_> = plan.cleared.iter().map(|name| name.display()).collect();
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        writeln!(out, "not passed on: {}", names.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Puts a word in quotes where a shell would take it apart.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_survive_a_shell() {
+        for (word, expected) in [
+            ("plain-1.0/x=y", "plain-1.0/x=y"),
+            ("", "''"),
+            ("two words", "'two words'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("(redacted)", "'(redacted)'"),
+        ] {
+            assert_eq!(quoted(word.as_ref()), expected);
+        }
+    }
+}

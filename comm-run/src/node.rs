@@ -1,0 +1,32 @@
+//! This machine's place in a job that several machines share.
+
+use std::path::PathBuf;
+
+/// Names a way for the ranks to reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Backend {
+    /// Shared memory, on one machine.
+    #[default]
+    Shm,
+    /// Sockets, on one machine or several.
+    Tcp,
+}
+
+/// Says which of the machines of a job this one is, and where they meet.
+///
+/// Every machine starts as many ranks as the others. Those of machine `node` are numbered from
+/// `node` times that number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// How many machines there are.
+    pub nodes: usize,
+    /// Which one this is, below `nodes`. Rank 0 runs on machine 0.
+    pub node: usize,
+    /// The host of machine 0 as the others reach it, without a port.
+    pub coordinator: String,
+    /// The port at which rank 0 listens; it binds it itself.
+    pub port: u16,
+    /// The file with the secret, which is the same on every machine.
+    pub secret_file: PathBuf,
+}

@@ -1,0 +1,143 @@
+//! What the ranks of a job are told: made once, before anything starts.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use crate::environment::{
+    Link, Seat, Secret, Variables, environment, fresh_job_id, fresh_secret, is_foreign, own,
+};
+use crate::error::StartError;
+use crate::job::Job;
+use crate::node::Backend;
+
+/// How many connections may wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+/// Where torchrun's programs meet if nobody says otherwise.
+const USUAL_PORT: u16 = 29500;
+
+/// Holds what is fresh in every job.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    inherited: Variables,
+    id: String,
+    secret: String,
+    port: u16,
+    /// Bound before anything starts, so that no other program can take the port and no rank finds
+    /// it closed. Rank 0 inherits it.
+    listener: Option<Arc<TcpListener>>,
+}
+
+/// Tells what a rank would be started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RankPlan {
+    /// The rank.
+    pub rank: usize,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// The variables it gets beside the inherited ones; in place of a secret stands `(redacted)`.
+    pub variables: Variables,
+    /// The inherited variables that it does not get.
+    pub cleared: Vec<OsString>,
+}
+
+impl Plan {
+    pub(crate) fn new(job: &Job) -> Result<Self, StartError> {
+        let random = "get random bytes from the system";
+        let listener = match (&job.node, job.backend) {
+            (None, Backend::Tcp) => {
+                Some(listen().map_err(StartError::setup("listen on 127.0.0.1"))?)
+            }
+            _ => None,
+        };
+        let port = match (&job.node, &listener) {
+            (Some(node), _) => node.port,
+            (None, Some(listener)) => port(listener).map_err(StartError::setup("find the port"))?,
+            // Nobody of ours listens there; a port that is free now is the best guess.
+            (None, None) => listen()
+                .and_then(|listener| port(&listener))
+                .unwrap_or(USUAL_PORT),
+        };
+        Ok(Self {
+            inherited: std::env::vars_os().collect(),
+            id: fresh_job_id().map_err(StartError::setup(random))?,
+            secret: fresh_secret().map_err(StartError::setup(random))?,
+            port,
+            listener: listener.map(Arc::new),
+        })
+    }
+
+    /// Gives every variable of a rank, counted on this machine.
+    pub(crate) fn variables(&self, job: &Job, local: usize) -> Variables {
+        let mut variables = environment(&self.inherited, self.seat(job, local));
+        variables.extend(given(job, local));
+        variables
+    }
+
+    /// Gives the listener to the rank that inherits it.
+    pub(crate) fn listener(&self, local: usize) -> Option<Arc<TcpListener>> {
+        self.listener.clone().filter(|_| local == 0)
+    }
+
+    pub(crate) fn rank(&self, job: &Job, local: usize) -> RankPlan {
+        let mut variables = own(self.seat(job, local));
+        variables.extend(given(job, local));
+        if let Some(secret) = variables.get_mut(std::ffi::OsStr::new("COBRE_TCP_SECRET")) {
+            *secret = "(redacted)".into();
+        }
+        let cleared = self.inherited.keys();
+        let cleared = cleared.filter(|name| is_foreign(name) && !variables.contains_key(*name));
+        let own_args = job.rank_args.get(&local).into_iter().flatten();
+        let command = std::iter::once(&job.program)
+            .chain(&job.args)
+            .chain(own_args);
+        RankPlan {
+            rank: job.first_rank() + local,
+            command: command.cloned().collect(),
+            cleared: cleared.cloned().collect(),
+            variables,
+        }
+    }
+
+    fn seat<'a>(&'a self, job: &'a Job, local: usize) -> Seat<'a> {
+        let mut seat = Seat::new(&self.id, local, job.size);
+        seat.port = self.port;
+        if let Some(node) = &job.node {
+            seat.job = None;
+            seat.rank = job.first_rank() + local;
+            seat.size = node.nodes * job.size;
+            seat.host = &node.coordinator;
+            seat.link = Link::Tcp {
+                secret: Secret::File(&node.secret_file),
+                listener: None,
+            };
+        } else if job.backend == Backend::Tcp {
+            seat.link = Link::Tcp {
+                secret: Secret::Text(&self.secret),
+                listener: self.listener(local).map(|listener| listener.as_raw_fd()),
+            };
+        }
+        seat
+    }
+}
+
+/// Gives what the job's owner set for a rank.
+fn given(job: &Job, local: usize) -> Variables {
+    let mut given = job.variables.clone();
+    given.extend(job.rank_variables.get(&local).cloned().unwrap_or_default());
+    given
+}
+
+fn listen() -> io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // Ranks by the hundred come at once. The default holds, should this fail.
+    let _ = rustix::net::listen(&listener, BACKLOG);
+    Ok(listener)
+}
+
+fn port(listener: &TcpListener) -> io::Result<u16> {
+    Ok(listener.local_addr()?.port())
+}

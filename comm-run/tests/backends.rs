@@ -1,0 +1,101 @@
+//! One program, on every backend and on several machines: the same answer.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod common;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use common::{Key, Starter, node};
+
+/// Builds the example of comm-factory with every backend that this test starts, once.
+fn hello() -> &'static str {
+    static HELLO: OnceLock<String> = OnceLock::new();
+    HELLO.get_or_init(|| {
+        let profile = Path::new(env!("CARGO_BIN_EXE_comm-run")).parent().unwrap();
+        let target = profile.parent().unwrap();
+        // Before the watchdog starts: nobody knows how much there is to compile.
+        let built = Command::new(env!("CARGO"))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .args(["build", "--quiet", "--package", "comm-factory"])
+            .args(["--example", "hello", "--features", "shm,tcp"])
+            .arg("--target-dir")
+            .arg(target)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let complaints = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "{complaints}");
+        let hello = target.join("debug/examples/hello");
+        hello.to_str().unwrap().to_owned()
+    })
+}
+
+/// The lines of `size` ranks; under `comm-run` with the rank in front.
+fn expected(ranks: std::ops::Range<usize>, size: u32) -> Vec<String> {
+    let sum: u32 = (1..=size).sum();
+    let thirds = (1..=size).fold(0.0, |sum, n| sum + f64::from(n) / 3.0);
+    ranks
+        .map(|rank| format!("[{rank}] rank {rank} of {size}: sum {sum}, of thirds {thirds:.17}"))
+        .collect()
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+#[test]
+fn the_same_alone_and_on_every_backend() {
+    let hello = hello();
+    let alone = Command::new(hello).env_clear().output().unwrap();
+    let alone = format!("[0] {}", String::from_utf8_lossy(&alone.stdout).trim_end());
+    assert_eq!([alone], *expected(0..1, 1));
+    for backend in [&[][..], &["--backend", "shm"], &["--backend", "tcp"]] {
+        for (ranks, size) in [("1", 1), ("3", 3)] {
+            let args = [backend, &["-n", ranks, "--", hello]].concat();
+            let ended = Starter::new(&args).end();
+            assert_eq!(ended.code(), 0, "{args:?}: {ended:?}");
+            let expected = expected(0..usize::try_from(size).unwrap(), size);
+            assert_eq!(sorted(ended.stdout), expected, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn many_tcp_jobs_at_once_do_not_disturb_each_other() {
+    let hello = hello();
+    let args = ["-n", "2", "--backend", "tcp", "--", hello];
+    let jobs: Vec<_> = (0..8).map(|_| Starter::new(&args)).collect();
+    for job in jobs {
+        let ended = job.end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        assert_eq!(sorted(ended.stdout), expected(0..2, 2));
+    }
+}
+
+#[test]
+fn two_launchers_form_one_job() {
+    let hello = hello();
+    let key = Key::new("correct horse battery staple\n", 0o600);
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let coordinator = format!("127.0.0.1:{}", free.local_addr().unwrap().port());
+    drop(free);
+    let start = |rank: &str| {
+        let mut args = node(rank, &coordinator, key.path());
+        args.extend(["--", hello]);
+        Starter::new(&args)
+    };
+    // The second machine first: it waits for the coordinator.
+    let second = start("1");
+    let first = start("0");
+    for (launcher, ranks) in [(first, 0..2), (second, 2..4)] {
+        let ended = launcher.end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        assert!(ended.stderr.is_empty(), "{ended:?}");
+        assert_eq!(sorted(ended.stdout), expected(ranks, 4));
+    }
+}

@@ -1,0 +1,160 @@
+//! What the options of `comm-run` do without a backend.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{Folder, Key, Starter, node};
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+#[test]
+fn the_listener_reaches_rank_0_and_nobody_else() {
+    let script = "echo $COBRE_TCP_COORDINATOR $MASTER_ADDR ${COBRE_TCP_SECRET:+secret} \
+                  ${COBRE_TCP_LISTEN_FD:+listener}; \
+                  [ $COBRE_TCP_PORT = $MASTER_PORT ] || echo ports differ; \
+                  for fd in /proc/$$/fd/*; do case $(readlink $fd) in socket:*) echo socket;; esac; done";
+    let ended = Starter::new(&["-n", "3", "--backend", "tcp", "--", "sh", "-c", script]).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let expected = [
+        "[0] 127.0.0.1 127.0.0.1 secret listener",
+        "[0] socket",
+        "[1] 127.0.0.1 127.0.0.1 secret",
+        "[2] 127.0.0.1 127.0.0.1 secret",
+    ];
+    assert_eq!(sorted(ended.stdout), expected);
+}
+
+#[test]
+fn an_unknown_backend_is_wrong_usage_and_the_known_ones_are_listed() {
+    let ended = Starter::new(&["-n", "2", "--backend", "smoke", "--", "true"]).end();
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(ended.says("smoke") && ended.says("shm, tcp"), "{ended:?}");
+}
+
+#[test]
+fn a_failure_on_the_second_machine_carries_its_number_in_the_whole_job() {
+    let key = Key::new("secret", 0o600);
+    let mut args = node("1", "127.0.0.1:29500", key.path());
+    let script = "echo $LOCAL_RANK/$LOCAL_WORLD_SIZE $RANK/$WORLD_SIZE; [ $RANK = 2 ] || exit 6";
+    args.extend(["--", "sh", "-c", script]);
+    let ended = Starter::new(&args).end();
+    assert_eq!(ended.code(), 6, "{ended:?}");
+    assert_eq!(sorted(ended.stdout.clone()), ["[2] 0/2 2/4", "[3] 1/2 3/4"]);
+    assert!(ended.says("rank 3 exited with code 6"), "{ended:?}");
+    assert!(ended.says("  [3] 1/2 3/4"), "{ended:?}");
+}
+
+#[test]
+fn a_secret_that_cannot_be_read_is_refused_and_an_open_one_is_warned_of() {
+    let (open, empty) = (Key::new("secret", 0o644), Key::new(" \n", 0o600));
+    for file in ["/nonexistent/key", "/", empty.path()] {
+        let mut args = node("0", "127.0.0.1:29500", file);
+        args.extend(["--", "true"]);
+        let ended = Starter::new(&args).end();
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.says("secret file") && ended.says(file), "{ended:?}");
+    }
+    let mut args = node("0", "127.0.0.1:29500", open.path());
+    args.extend(["--", "true"]);
+    let ended = Starter::new(&args).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(
+        ended.says(&format!("chmod 600 {}", open.path())),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn half_a_description_of_many_machines_is_wrong_usage() {
+    for args in [
+        &["-n", "2", "--nnodes", "2", "--", "true"][..],
+        &["-n", "2", "--node-rank", "0", "--", "true"],
+        &["-n", "2", "--coordinator", "h:1", "--", "true"],
+        &[&node("2", "h:1", "key")[..], &["--", "true"]].concat(),
+        &[&node("0", "h", "key")[..], &["--", "true"]].concat(),
+    ] {
+        let ended = Starter::new(args).end();
+        assert_eq!(ended.code(), 2, "{args:?}: {ended:?}");
+        assert!(!ended.stderr.is_empty(), "{args:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_million_ranks_are_refused() {
+    for ranks in ["1000000", "4097", "99999999999999999999"] {
+        let ended = Starter::new(&["-n", ranks, "--", "true"]).end();
+        assert_eq!(ended.code(), 2, "{ended:?}");
+    }
+    let ended = Starter::new(&["-n", "1000000", "--", "true"]).end();
+    assert!(ended.says("at most 4096 ranks"), "{ended:?}");
+}
+
+#[test]
+fn a_dry_run_shows_everything_but_the_secret_and_starts_nothing() {
+    let folder = Folder::new();
+    let trace = folder.join("trace");
+    let script = format!("touch '{}'", trace.display());
+    let args = ["-n", "2", "--backend", "tcp", "--dry-run"];
+    let args = [&args[..], &["--", "sh", "-c", &script]].concat();
+    let mark = common::fresh_mark();
+    let mut command = common::comm_run(&args, &mark);
+    command.env("PMI_RANK", "3");
+    let ended = Starter::of(command, mark).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let has = |line: &str| ended.stdout.iter().filter(|l| l.trim() == line).count();
+    for (line, times) in [
+        ("rank 0:", 1),
+        ("rank 1:", 1),
+        ("rank 2:", 0),
+        ("COBRE_COMM_BACKEND=tcp", 2),
+        ("COBRE_TCP_RANK=1", 1),
+        ("COBRE_TCP_SIZE=2", 2),
+        ("COBRE_TCP_SECRET='(redacted)'", 2),
+        ("RANK=0", 1),
+        ("not passed on: PMI_RANK", 1),
+    ] {
+        assert_eq!(has(line), times, "{line}: {ended:?}");
+    }
+    let commands = ended.stdout.iter().filter(|l| l.starts_with("  sh -c "));
+    assert_eq!(commands.count(), 2, "{ended:?}");
+    assert!(!trace.exists(), "something was started");
+}
+
+#[test]
+fn logs_hold_every_stream_byte_for_byte() {
+    let folder = Folder::new();
+    let logs = folder.join("new/logs");
+    std::fs::create_dir_all(&logs).unwrap();
+    std::fs::write(logs.join("rank-1.err"), "from an older job").unwrap();
+    let script = r"printf 'out %s\r\n\377\nno newline' $RANK; [ $RANK = 0 ] && echo oops >&2; :";
+    let args = ["-n", "2", "--log-dir", logs.to_str().unwrap()];
+    let ended = Starter::new(&[&args[..], &["--", "sh", "-c", script]].concat()).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    for (name, expected) in [
+        ("rank-0.out", &b"out 0\r\n\xff\nno newline"[..]),
+        ("rank-1.out", b"out 1\r\n\xff\nno newline"),
+        ("rank-0.err", b"oops\n"),
+        ("rank-1.err", b""),
+    ] {
+        let content = std::fs::read(logs.join(name)).unwrap();
+        assert_eq!(content, expected, "{name}");
+    }
+    assert!(
+        ended.stdout.contains(&"[1] no newline".to_owned()),
+        "{ended:?}"
+    );
+    assert!(ended.says("[0] oops"), "{ended:?}");
+}
+
+#[test]
+fn logs_that_cannot_be_written_are_wrong_usage_and_start_nothing() {
+    for folder in ["/dev/null/logs", "/proc/logs"] {
+        let args = ["-n", "2", "--log-dir", folder, "--", "echo", "started"];
+        let ended = Starter::new(&args).end();
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.stdout.is_empty() && ended.says(folder), "{ended:?}");
+    }
+}
