@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use comm_run::{Backend, Node};
 
 /// More ranks than this on one machine are a slip of the finger.
@@ -19,6 +19,8 @@ Examples:
   comm-run -n 4 --backend tcp -- ./solver    over sockets instead of shared memory
   comm-run -n 4 --log-dir logs -- ./solver   also to logs/rank-0.out, logs/rank-0.err, ..
   comm-run -n 4 --dry-run -- ./solver        show what would be started
+  comm-run explain                           which backend a program would take here
+  comm-run doctor                            what on this machine hinders a job
 
 Two machines, four ranks on each, with the same secret file on both:
   comm-run -n 4 --nnodes 2 --node-rank 0 --coordinator host0:29500 --secret-file key -- ./solver
@@ -48,12 +50,18 @@ Exit code:
     name = "comm-run",
     version,
     after_help = EXAMPLES,
-    override_usage = "comm-run -n <N> [OPTIONS] -- <PROGRAM> [ARGS]..."
+    override_usage = "comm-run -n <N> [OPTIONS] -- <PROGRAM> [ARGS]...\n       comm-run explain | doctor",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
 )]
 struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+
     /// How many ranks to start: a number, or `auto` for one per core.
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count)]
-    ranks: Count,
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count, required = true)]
+    ranks: Option<Count>,
 
     /// How the ranks reach each other [default: shm, or tcp with --nnodes].
     #[arg(long, value_name = "BACKEND")]
@@ -71,9 +79,6 @@ struct Arguments {
     #[arg(long)]
     dry_run: bool,
 
-    #[command(flatten)]
-    machines: Machines,
-
     /// The program and its arguments.
     #[arg(
         required = true,
@@ -82,6 +87,22 @@ struct Arguments {
         value_name = "PROGRAM"
     )]
     command: Vec<OsString>,
+
+    // Last: its heading would hold whatever follows.
+    #[command(flatten)]
+    machines: Machines,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum Action {
+    /// Tells which backend a program would take here, and which variable decides.
+    #[command(
+        after_help = "Exit code: 0, or 1 if a program would get an error instead of a communicator."
+    )]
+    Explain,
+    /// Looks at shared memory, limits, processors, MPI, ports and clock, and says what to do.
+    #[command(after_help = "Exit code: 0, or 1 if no job can run here.")]
+    Doctor,
 }
 
 #[derive(Debug, clap::Args)]
@@ -123,6 +144,10 @@ enum Count {
 pub(crate) enum Request {
     /// Start a job.
     Run(Options),
+    /// Tell which backend a program would take.
+    Explain,
+    /// Look at the machine.
+    Doctor,
 }
 
 /// The job the user wants.
@@ -151,7 +176,14 @@ pub(crate) fn parse() -> Request {
 }
 
 fn request(arguments: Arguments) -> Result<Request, clap::Error> {
-    let node = node(&arguments)?;
+    match arguments.action {
+        Some(Action::Explain) => return Ok(Request::Explain),
+        Some(Action::Doctor) => return Ok(Request::Doctor),
+        None => {}
+    }
+    // Present: the argument is required.
+    let count = arguments.ranks.unwrap_or(Count::Exactly(1));
+    let node = node(count, &arguments.machines)?;
     let backend = match (arguments.backend, &node) {
         (Some(BackendName::Shm), Some(_)) => {
             return Err(wrong(
@@ -161,7 +193,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         (Some(BackendName::Tcp), _) | (None, Some(_)) => Backend::Tcp,
         (Some(BackendName::Shm) | None, None) => Backend::Shm,
     };
-    let (Count::Auto(ranks) | Count::Exactly(ranks)) = arguments.ranks;
+    let (Count::Auto(ranks) | Count::Exactly(ranks)) = count;
     let mut command = arguments.command.into_iter();
     Ok(Request::Run(Options {
         ranks,
@@ -176,18 +208,18 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     }))
 }
 
-fn node(arguments: &Arguments) -> Result<Option<Node>, clap::Error> {
+fn node(count: Count, machines: &Machines) -> Result<Option<Node>, clap::Error> {
     let Machines {
         nnodes: Some(nodes),
         node_rank: Some(node),
         coordinator: Some((coordinator, port)),
         secret_file: Some(secret_file),
-    } = &arguments.machines
+    } = machines
     else {
         // None of them: each requires the others.
         return Ok(None);
     };
-    let ranks = match arguments.ranks {
+    let ranks = match count {
         Count::Exactly(ranks) => ranks,
         Count::Auto(_) => {
             return Err(wrong(

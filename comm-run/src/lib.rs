@@ -23,7 +23,7 @@
 //! own.
 //!
 //! Architecture invariant: knows no backend, and of the environment contract only the variables
-//! that it sets.
+//! that it sets. Only the program `comm-run` asks comm-factory, to explain its choice.
 
 mod attend;
 mod environment;

@@ -1,14 +1,18 @@
 //! `comm-run -n 4 -- program`: starts the ranks of a job on this machine.
 
 mod cli;
+mod doctor;
 mod dry;
+mod explain;
 mod report;
 mod secret_file;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use cli::{Options, Request};
 use comm_run::{Job, Logs, Terminal};
+use doctor::Level;
 
 /// Wrong usage.
 const USAGE: i32 = 2;
@@ -18,6 +22,8 @@ const TROUBLE: i32 = 125;
 fn main() -> ExitCode {
     let code = match cli::parse() {
         Request::Run(options) => run(options),
+        Request::Explain => explain(),
+        Request::Doctor => doctor(),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
@@ -76,6 +82,30 @@ fn dry_run(job: &Job) -> i32 {
             report::error(&error);
             error.exit_code()
         }
+    }
+}
+
+/// 0 if a program with every backend would get a communicator here, else 1.
+fn explain() -> i32 {
+    let explanation = explain::explain(&explain::environment());
+    match shown(std::io::stdout().write_all(explanation.text.as_bytes())) {
+        0 => i32::from(!explanation.usable),
+        code => code,
+    }
+}
+
+/// 0 unless no job can run here.
+fn doctor() -> i32 {
+    let findings = doctor::examine();
+    let mut out = std::io::stdout().lock();
+    let mut lines = findings.iter();
+    match shown(lines.try_for_each(|finding| writeln!(out, "{finding}"))) {
+        0 => i32::from(
+            findings
+                .iter()
+                .any(|finding| finding.level == Level::Problem),
+        ),
+        code => code,
     }
 }
 

@@ -158,3 +158,84 @@ fn logs_that_cannot_be_written_are_wrong_usage_and_start_nothing() {
         assert!(ended.stdout.is_empty() && ended.says(folder), "{ended:?}");
     }
 }
+
+#[test]
+fn explain_tells_the_backend_and_the_variable_that_decides() {
+    let explain = |variables: &[(&str, &str)]| {
+        let mark = common::fresh_mark();
+        let mut command = common::comm_run(&["explain"], &mark);
+        command.env_clear().envs(variables.iter().copied());
+        Starter::of(command, mark).end()
+    };
+    let alone = explain(&[]);
+    assert_eq!(alone.code(), 0, "{alone:?}");
+    assert_eq!(alone.stdout[0], "a program with every backend: local");
+    let torch = explain(&[
+        ("COBRE_COMM_BACKEND", "tcp"),
+        ("RANK", "1"),
+        ("WORLD_SIZE", "2"),
+        ("MASTER_ADDR", "h"),
+    ]);
+    assert_eq!(torch.code(), 0, "{torch:?}");
+    for line in [
+        "a program with every backend: tcp, if compiled in",
+        "  decided by COBRE_COMM_BACKEND=tcp",
+        "  COBRE_TCP_RANK=1 is filled from RANK",
+        "  COBRE_TCP_COORDINATOR=h is filled from MASTER_ADDR",
+    ] {
+        assert!(torch.stdout.iter().any(|l| l == line), "{line}: {torch:?}");
+    }
+    let lost = explain(&[("RANK", "1"), ("WORLD_SIZE", "2")]);
+    assert_eq!(lost.code(), 1, "{lost:?}");
+}
+
+#[test]
+fn explain_agrees_with_what_a_rank_gets() {
+    let run = env!("CARGO_BIN_EXE_comm-run");
+    for backend in ["shm", "tcp"] {
+        let args = ["-n", "1", "--backend", backend, "--", run, "explain"];
+        let ended = Starter::new(&args).end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let expected = format!("[0] a program with every backend: {backend}, if compiled in");
+        assert_eq!(ended.stdout[0], expected);
+    }
+}
+
+#[test]
+fn the_doctor_looks_at_everything_and_finds_what_hinders() {
+    let ended = Starter::new(&["doctor"]).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    for what in [
+        "shared memory",
+        "segments",
+        "open files",
+        "processes",
+        "processors",
+        "memory",
+        "MPI",
+        "loopback",
+        "port",
+        "clock",
+    ] {
+        let about = |line: &&String| line[9..].starts_with(&format!("{what}: "));
+        assert_eq!(
+            ended.stdout.iter().filter(about).count(),
+            1,
+            "{what}: {ended:?}"
+        );
+    }
+    let levels = ["ok       ", "warning  "];
+    let well_formed = |line: &String| levels.iter().any(|level| line.starts_with(level));
+    assert!(ended.stdout.iter().all(well_formed), "{ended:?}");
+}
+
+#[test]
+fn the_doctor_lists_segments_left_under_our_names() {
+    let name = format!("cobre-doctor-{}", common::fresh_mark());
+    let path = std::path::Path::new("/dev/shm").join(&name);
+    std::fs::write(&path, "").unwrap();
+    let ended = Starter::new(&["doctor"]).end();
+    std::fs::remove_file(&path).unwrap();
+    let found = |line: &String| line.starts_with("warning  segments: ") && line.contains(&name);
+    assert!(ended.stdout.iter().any(found), "{ended:?}");
+}

@@ -11,6 +11,19 @@ fn parse(line: &str) -> Option<Options> {
     let arguments = Arguments::try_parse_from(line.split(' ')).ok()?;
     match request(arguments).ok()? {
         Request::Run(options) => Some(options),
+        Request::Explain | Request::Doctor => None,
+    }
+}
+
+#[test]
+fn subcommands_stand_alone_and_programs_may_have_their_names() {
+    let ask = |line: &str| request(Arguments::try_parse_from(line.split(' ')).ok()?).ok();
+    assert_eq!(ask("comm-run explain"), Some(Request::Explain));
+    assert_eq!(ask("comm-run doctor"), Some(Request::Doctor));
+    assert_eq!(ask("comm-run doctor now"), None);
+    assert_eq!(ask("comm-run doctor -n 2"), None);
+    for line in ["comm-run -n 2 doctor", "comm-run -n 2 -- doctor"] {
+        assert_eq!(parse(line).unwrap().program, "doctor", "{line}");
     }
 }
 

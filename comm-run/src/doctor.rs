@@ -1,0 +1,122 @@
+//! `comm-run doctor`: what on this machine helps or hinders a job, and what to do about it.
+
+mod machine;
+mod network;
+mod room;
+
+use std::fmt;
+
+/// Says how bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// As it should be.
+    Fine,
+    /// Some jobs will fail or be slow.
+    Warning,
+    /// No job can run.
+    Problem,
+}
+
+/// Holds one thing looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) level: Level,
+    what: &'static str,
+    text: String,
+    /// What to do, if anything.
+    advice: Option<String>,
+}
+
+impl Finding {
+    fn fine(what: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            level: Level::Fine,
+            what,
+            text: text.into(),
+            advice: None,
+        }
+    }
+
+    fn warning(what: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            level: Level::Warning,
+            advice: Some(advice.into()),
+            ..Self::fine(what, text)
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Fine => "ok",
+            Level::Warning => "warning",
+            Level::Problem => "problem",
+        };
+        write!(f, "{level:<8} {}: {}", self.what, self.text)?;
+        match &self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Looks at everything.
+pub(crate) fn examine() -> Vec<Finding> {
+    let (mut memory, mut loopback) = (room::shared_memory(), network::loopback());
+    if memory.level > Level::Fine && loopback.level > Level::Fine && !room::usable() {
+        // Neither way is open.
+        memory.level = Level::Problem;
+        loopback.level = Level::Problem;
+    }
+    let mut findings = vec![memory];
+    findings.extend(room::ours());
+    findings.extend([room::open_files(), room::processes()]);
+    findings.extend([machine::processors(), machine::memory(), machine::mpi()]);
+    findings.extend([loopback, network::usual_port(), machine::clock()]);
+    findings
+}
+
+/// Writes bytes as a person would.
+fn bytes(count: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let unit = (1..=units.len())
+        .rev()
+        .find(|&unit| count >> (10 * unit) > 0);
+    match unit {
+        Some(unit) => {
+            let tenths = (u128::from(count) * 10) >> (10 * unit);
+            format!("{}.{} {}", tenths / 10, tenths % 10, units[unit - 1])
+        }
+        None => format!("{count} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Finding, bytes};
+
+    #[test]
+    fn bytes_are_rounded_down_to_a_tenth() {
+        for (count, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (64 << 20, "64.0 MiB"),
+            ((3 << 30) + (1 << 29), "3.5 GiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_level_the_thing_and_the_advice() {
+        assert_eq!(
+            Finding::fine("sky", "blue").to_string(),
+            "ok       sky: blue"
+        );
+        let warning = Finding::warning("sky", "grey", "take a coat");
+        assert_eq!(warning.to_string(), "warning  sky: grey; take a coat");
+    }
+}

@@ -1,0 +1,175 @@
+//! The machine: processors, memory, MPI, clock.
+
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+use comm_factory::api::memory::available;
+use comm_run::{Job, Line};
+
+use super::{Finding, bytes};
+
+/// Less than this is gone before a job has started.
+const LITTLE_MEMORY: u64 = 256 << 20;
+/// How long a program may take to tell its version.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// 2024-01-01: no clock that is set shows less.
+const EARLIEST: Duration = Duration::from_hours(24 * 19_723);
+
+pub(super) fn processors() -> Finding {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let usable = allowed(&status)
+        .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+        .unwrap_or(1);
+    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    judge_processors(usable, quota(Path::new("/sys/fs/cgroup"), &membership))
+}
+
+fn judge_processors(usable: usize, quota: Option<f64>) -> Finding {
+    let what = "processors";
+    let ranks = u32::try_from(usable).unwrap_or(u32::MAX);
+    match quota {
+        Some(quota) if quota < f64::from(ranks) => Finding::warning(
+            what,
+            format!("{usable} usable, but the control group pays for {quota:.1}"),
+            format!(
+                "use -n {:.0} or fewer, or raise the quota of the container",
+                quota.floor().max(1.0)
+            ),
+        ),
+        _ => Finding::fine(what, format!("{usable} usable, no tighter quota")),
+    }
+}
+
+/// Counts the processors in `Cpus_allowed_list: 0-3,8`.
+fn allowed(status: &str) -> Option<usize> {
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let length = |range: &str| -> Option<usize> {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (low, high): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
+        Some(high.checked_sub(low)? + 1)
+    };
+    list.trim().split(',').map(length).sum()
+}
+
+/// Gives the processors that the control group of this process, or one around it, pays for.
+fn quota(mount: &Path, membership: &str) -> Option<f64> {
+    let groups = membership.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let root = match controllers {
+            "" => mount.to_path_buf(),
+            names if names.split(',').any(|name| name == "cpu") => mount.join("cpu"),
+            _ => return None,
+        };
+        Some((root, path))
+    });
+    let quotas = groups.flat_map(|(root, path)| {
+        let group = root.join(path.trim_start_matches('/'));
+        let within = group.ancestors().filter(|group| group.starts_with(&root));
+        within.filter_map(quota_of).collect::<Vec<_>>()
+    });
+    quotas.reduce(f64::min)
+}
+
+/// Reads `cpu.max` of version 2, or the two files of version 1. No limit is `max` or -1.
+fn quota_of(group: &Path) -> Option<f64> {
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+    let text = read("cpu.max").or_else(|| {
+        let quota = read("cpu.cfs_quota_us")?;
+        Some(format!("{quota} {}", read("cpu.cfs_period_us")?))
+    })?;
+    let mut words = text.split_whitespace();
+    let quota: f64 = words.next()?.parse().ok()?;
+    let period: f64 = words.next()?.parse().ok()?;
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+pub(super) fn memory() -> Finding {
+    judge_memory(available())
+}
+
+fn judge_memory(available: Option<u64>) -> Finding {
+    let what = "memory";
+    match available {
+        Some(free) if free < LITTLE_MEMORY => Finding::warning(
+            what,
+            format!("{} available", bytes(free)),
+            "end something, or give the container more",
+        ),
+        Some(free) => Finding::fine(what, format!("{} available", bytes(free))),
+        None => Finding::fine(what, "the system does not say how much is available"),
+    }
+}
+
+pub(super) fn mpi() -> Finding {
+    mpi_named("mpiexec")
+}
+
+fn mpi_named(program: &str) -> Finding {
+    let what = "MPI";
+    let (sender, lines) = mpsc::channel();
+    let job = Job::new(program, 1).args(["--version"]).timeout(PATIENCE);
+    let job = job.sink(move |line: Line<'_>| {
+        let _ = sender.send(String::from_utf8_lossy(line.bytes).trim().to_owned());
+        Ok(())
+    });
+    let outcome = match job.run() {
+        Ok(outcome) => outcome,
+        Err(error) if error.exit_code() == 127 => {
+            let text = format!("no {program} in PATH; only programs with the mpi backend need one");
+            return Finding::fine(what, text);
+        }
+        Err(error) => return Finding::warning(what, error.to_string(), "repair or remove it"),
+    };
+    let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).collect();
+    if !outcome.success() {
+        let text = format!("{program} --version fails with {}", outcome.exit_code());
+        return Finding::warning(what, text, "repair the installation, or another in PATH");
+    }
+    Finding::fine(what, format!("{program} is {}", version(&lines)))
+}
+
+/// Finds the one line that tells which MPI it is: the first, or with MPICH's Hydra the second.
+fn version(lines: &[String]) -> String {
+    let first = lines.first().map_or("silent", String::as_str);
+    let number = lines.iter().find_map(|line| line.strip_prefix("Version:"));
+    match number {
+        Some(number) if first.starts_with("HYDRA") => format!("Hydra of MPICH {}", number.trim()),
+        _ => first.to_owned(),
+    }
+}
+
+pub(super) fn clock() -> Finding {
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = fs::read_to_string(source).ok();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    judge_clock(source.as_deref().map(str::trim), now.unwrap_or_default())
+}
+
+fn judge_clock(source: Option<&str>, now: Duration) -> Finding {
+    let what = "clock";
+    if now < EARLIEST {
+        let text = "it shows a time before 2024";
+        return Finding::warning(
+            what,
+            text,
+            "set it, or logs of several machines do not match",
+        );
+    }
+    match source {
+        Some(slow @ ("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies")) => Finding::warning(
+            what,
+            format!("the kernel reads {slow}, a system call each time"),
+            "timings of short operations are not to be trusted; tsc would be better",
+        ),
+        Some(source) => Finding::fine(what, format!("set, the kernel reads {source}")),
+        None => Finding::fine(what, "set"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

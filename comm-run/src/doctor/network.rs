@@ -1,0 +1,56 @@
+//! The network as far as one machine can tell.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
+
+use super::Finding;
+
+/// The port of tcp jobs that name none.
+const USUAL_PORT: u16 = 29500;
+
+pub(super) fn loopback() -> Finding {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
+        Ok(_) => Finding::fine("loopback", "127.0.0.1 can be listened on"),
+        Err(error) => {
+            let advice = "--backend tcp needs it: ip link set lo up";
+            Finding::warning("loopback", format!("127.0.0.1: {error}"), advice)
+        }
+    }
+}
+
+pub(super) fn usual_port() -> Finding {
+    port(USUAL_PORT)
+}
+
+fn port(port: u16) -> Finding {
+    let what = "port";
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Ok(_) => Finding::fine(what, format!("{port} is free on loopback")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::warning(
+            what,
+            format!("{port} is taken on loopback"),
+            "give another with --coordinator HOST:PORT or COBRE_TCP_PORT; on one machine comm-run finds a free one by itself",
+        ),
+        Err(error) => Finding::warning(
+            what,
+            format!("{port} cannot be listened on: {error}"),
+            "use another port",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::port;
+    use crate::doctor::Level;
+
+    #[test]
+    fn a_port_that_is_taken_is_found_out() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let finding = port(taken.local_addr().unwrap().port());
+        assert_eq!(finding.level, Level::Warning);
+        assert!(finding.to_string().contains("--coordinator"), "{finding}");
+    }
+}

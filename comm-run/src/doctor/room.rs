@@ -1,0 +1,161 @@
+//! Room for ranks: shared memory, descriptors, processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, getrlimit};
+
+use super::{Finding, Level, bytes};
+
+/// What a container gets unless somebody asks for more.
+const USUAL_IN_CONTAINERS: u64 = 64 << 20;
+/// Fewer make jobs of an ordinary size fail.
+const FEW_FILES: u64 = 1024;
+const FEW_PROCESSES: u64 = 256;
+/// The launcher's own descriptors, generously.
+const OWN_FILES: u64 = 24;
+
+/// Gives the folder that shared memory is found in.
+fn folder() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from("/dev/shm")
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+/// Tells whether segments can be made at all.
+pub(super) fn usable() -> bool {
+    rustix::fs::access(folder(), rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+pub(super) fn shared_memory() -> Finding {
+    const WHAT: &str = "shared memory";
+    let folder = folder();
+    let shown = folder.display();
+    let statistics = match rustix::fs::statvfs(&folder) {
+        Ok(statistics) if usable() => statistics,
+        Ok(_) => {
+            let advice = "make it writable (mode 1777), or use --backend tcp";
+            return Finding::warning(WHAT, format!("{shown} cannot be written"), advice);
+        }
+        Err(error) => {
+            let advice = "mount a tmpfs there, or use --backend tcp";
+            return Finding::warning(WHAT, format!("{shown}: {error}"), advice);
+        }
+    };
+    let size = statistics.f_blocks.saturating_mul(statistics.f_frsize);
+    let free = statistics.f_bavail.saturating_mul(statistics.f_frsize);
+    let text = format!("{} in {shown}, {} free", bytes(size), bytes(free));
+    if free < USUAL_IN_CONTAINERS || size <= USUAL_IN_CONTAINERS {
+        let advice = "for large regions free some, or start the container with --shm-size";
+        return Finding::warning(WHAT, text, advice);
+    }
+    Finding::fine(WHAT, text)
+}
+
+/// Lists the segments under the launcher's names. A job keeps its name only while it starts.
+pub(super) fn ours() -> Option<Finding> {
+    let folder = folder();
+    let mut names = names_in(&folder)?;
+    if names.is_empty() {
+        return Some(Finding::fine("segments", "none of ours under a name"));
+    }
+    names.sort();
+    let advice = format!(
+        "jobs that start just now, or were killed while they did; if none is starting: cd {} && rm -- {}",
+        folder.display(),
+        names.join(" ")
+    );
+    Some(Finding::warning("segments", names.join(", "), advice))
+}
+
+fn names_in(folder: &Path) -> Option<Vec<String>> {
+    let entries = fs::read_dir(folder).ok()?.filter_map(Result::ok);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_ours = |name: &String| name.starts_with("cobre-") && !name.contains(char::is_whitespace);
+    Some(names.filter(is_ours).collect())
+}
+
+pub(super) fn open_files() -> Finding {
+    let limit = getrlimit(Resource::Nofile);
+    judge_files(limit.current, limit.maximum)
+}
+
+fn judge_files(soft: Option<u64>, hard: Option<u64>) -> Finding {
+    const WHAT: &str = "open files";
+    let Some(soft) = soft else {
+        return Finding::fine(WHAT, "no limit");
+    };
+    // Two pipes per rank, and two files with --log-dir.
+    let ranks = soft.saturating_sub(OWN_FILES) / 2;
+    let text = format!(
+        "limit {soft}, enough for {ranks} ranks, {} with --log-dir",
+        ranks / 2
+    );
+    if soft >= FEW_FILES {
+        return Finding::fine(WHAT, text);
+    }
+    let most = hard.map_or_else(|| String::from("unlimited"), |hard| hard.to_string());
+    let mut finding = Finding::warning(WHAT, text, format!("raise it: ulimit -n {most}"));
+    if ranks == 0 {
+        finding.level = Level::Problem;
+    }
+    finding
+}
+
+pub(super) fn processes() -> Finding {
+    let group = ["/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"];
+    let group = group.iter().find_map(|path| fs::read_to_string(path).ok());
+    let group = group.and_then(|text| text.trim().parse().ok());
+    judge_processes(getrlimit(Resource::Nproc).current, group)
+}
+
+fn judge_processes(user: Option<u64>, group: Option<u64>) -> Finding {
+    const WHAT: &str = "processes";
+    let show = |limit: Option<u64>| limit.map_or_else(|| "none".into(), |limit| limit.to_string());
+    let text = format!(
+        "limit of the user {}, of the control group {}",
+        show(user),
+        show(group)
+    );
+    if user.is_some_and(|limit| limit < FEW_PROCESSES) {
+        return Finding::warning(WHAT, text, "raise it: ulimit -u; threads count, too");
+    }
+    if group.is_some_and(|limit| limit < FEW_PROCESSES) {
+        let advice = "raise it: --pids-limit of the container; threads count, too";
+        return Finding::warning(WHAT, text, advice);
+    }
+    Finding::fine(WHAT, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Level, judge_files, judge_processes, names_in};
+
+    #[test]
+    fn descriptors_are_counted_in_ranks() {
+        let fine = judge_files(Some(1024), Some(4096));
+        assert_eq!(fine.level, Level::Fine);
+        assert!(fine.text.contains("500 ranks, 250 with"), "{fine}");
+        let few = judge_files(Some(256), Some(4096));
+        assert_eq!(few.level, Level::Warning);
+        assert!(few.to_string().contains("ulimit -n 4096"), "{few}");
+        assert_eq!(judge_files(Some(25), None).level, Level::Problem);
+        assert_eq!(judge_files(None, None).level, Level::Fine);
+    }
+
+    #[test]
+    fn the_tighter_limit_on_processes_is_named() {
+        assert_eq!(judge_processes(None, None).level, Level::Fine);
+        let user = judge_processes(Some(100), None).to_string();
+        assert!(user.contains("ulimit -u"), "{user}");
+        let group = judge_processes(Some(9999), Some(100)).to_string();
+        assert!(group.contains("--pids-limit"), "{group}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_holds_nothing() {
+        assert_eq!(names_in("/no/such/folder".as_ref()), None);
+    }
+}

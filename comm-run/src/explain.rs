@@ -1,0 +1,175 @@
+//! `comm-run explain`: which backend a program would take here, and why.
+
+use std::fmt::Write as _;
+
+use comm_factory::{Name, Selection, Variables, select};
+
+/// What a backend cannot start without.
+const TCP: [&str; 3] = ["COBRE_TCP_COORDINATOR", "COBRE_TCP_RANK", "COBRE_TCP_SIZE"];
+const SHM: [&str; 3] = ["COBRE_SHM_NAME", "COBRE_SHM_RANK", "COBRE_SHM_SIZE"];
+
+/// Holds the explanation, and whether a program with every backend would get a communicator.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Explanation {
+    pub(crate) text: String,
+    pub(crate) usable: bool,
+}
+
+/// Explains the choice for a program with every backend, then for one without the backend that was
+/// chosen, and so on: what is compiled into a program is not known here.
+pub(crate) fn explain(variables: &Variables) -> Explanation {
+    let mut compiled = Name::ALL.to_vec();
+    let mut text = String::new();
+    let mut usable = true;
+    loop {
+        let absent: Vec<_> = Name::ALL
+            .iter()
+            .filter(|name| !compiled.contains(name))
+            .map(ToString::to_string)
+            .collect();
+        let condition = if absent.is_empty() {
+            String::from("a program with every backend")
+        } else {
+            format!("without {}", absent.join(", "))
+        };
+        match select(variables, &compiled) {
+            Ok(selection) => {
+                let note = match selection.backend {
+                    Name::Local => "",
+                    _ => ", if compiled in",
+                };
+                let _ = writeln!(text, "{condition}: {}{note}", selection.backend);
+                let complete = reasons(&selection, variables, &mut text);
+                usable &= complete || !absent.is_empty();
+                if selection.backend == Name::Local {
+                    break;
+                }
+                compiled.retain(|&name| name != selection.backend);
+            }
+            Err(error) => {
+                let _ = writeln!(text, "{condition}: error: {error}");
+                usable &= !absent.is_empty();
+                break;
+            }
+        }
+    }
+    Explanation { text, usable }
+}
+
+/// Writes why this backend and with what; tells whether it has what it needs.
+fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> bool {
+    match &selection.decided_by {
+        Some(name) => {
+            let value = variables.get(name).map_or("", |value| value.trim());
+            let _ = writeln!(text, "  decided by {name}={value}");
+        }
+        None => {
+            let _ = writeln!(text, "  no variable speaks for any other");
+        }
+    }
+    for filled in &selection.filled {
+        let _ = writeln!(
+            text,
+            "  {}={} is filled from {}",
+            filled.variable, filled.value, filled.from
+        );
+    }
+    let needed: &[&str] = match selection.backend {
+        Name::Tcp => &TCP,
+        Name::Shm => &SHM,
+        Name::Mpi | Name::Local => &[],
+    };
+    let is_set = |name: &str| {
+        variables
+            .get(name)
+            .is_some_and(|value| !value.trim().is_empty())
+            || selection
+                .filled
+                .iter()
+                .any(|filled| filled.variable == name)
+    };
+    let missing: Vec<_> = needed
+        .iter()
+        .copied()
+        .filter(|name| !is_set(name))
+        .collect();
+    if !missing.is_empty() {
+        let _ = writeln!(text, "  still missing: {}", missing.join(", "));
+    }
+    missing.is_empty()
+}
+
+/// Gives this process's variables.
+pub(crate) fn environment() -> Variables {
+    let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        let value = value.to_string_lossy().into_owned();
+        Some((name.into_string().ok()?, value))
+    };
+    std::env::vars_os().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::explain;
+
+    fn of(pairs: &[(&str, &str)]) -> (Vec<String>, bool) {
+        let pairs = pairs.iter();
+        let variables = pairs.map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let explanation = explain(&variables.collect());
+        let lines = explanation.text.lines().map(str::to_owned).collect();
+        (lines, explanation.usable)
+    }
+
+    #[test]
+    fn alone_is_local() {
+        let expected = [
+            "a program with every backend: local",
+            "  no variable speaks for any other",
+        ];
+        assert_eq!(of(&[]), (expected.map(str::to_owned).to_vec(), true));
+    }
+
+    #[test]
+    fn every_step_down_is_told() {
+        let (lines, usable) = of(&[
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "4"),
+            ("COBRE_TCP_COORDINATOR", "h"),
+        ]);
+        assert!(usable);
+        let expected = [
+            "a program with every backend: mpi, if compiled in",
+            "  decided by PMI_RANK=1",
+            "without mpi: tcp, if compiled in",
+            "  decided by COBRE_TCP_COORDINATOR=h",
+            "  COBRE_TCP_RANK=1 is filled from PMI_RANK",
+            "  COBRE_TCP_SIZE=4 is filled from PMI_SIZE",
+        ];
+        assert_eq!(lines[..6], expected);
+        // Never four programs that each believe to be alone.
+        assert!(
+            lines[6].starts_with("without mpi, tcp: error: "),
+            "{lines:?}"
+        );
+        assert_eq!(lines.len(), 7);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_and_counts() {
+        let (lines, usable) = of(&[("COBRE_SHM_NAME", "x"), ("COBRE_SHM_RANK", " ")]);
+        assert!(!usable);
+        assert_eq!(lines[2], "  still missing: COBRE_SHM_RANK, COBRE_SHM_SIZE");
+    }
+
+    #[test]
+    fn a_contradiction_is_an_error() {
+        let (lines, usable) = of(&[
+            ("COBRE_COMM_BACKEND", "tcp"),
+            ("RANK", "1"),
+            ("WORLD_SIZE", "2"),
+            ("PMI_RANK", "0"),
+        ]);
+        assert!(!usable && lines.len() == 1, "{lines:?}");
+        assert!(lines[0].contains("disagree"), "{lines:?}");
+    }
+}
