@@ -11,6 +11,14 @@ pub enum StartError {
     /// The job has no ranks.
     #[error("a job needs at least one rank")]
     NoRanks,
+    /// This machine is none of those that the job is on.
+    #[error("machine {node} is beyond the {nodes} of the job: they are counted from 0")]
+    NoSuchNode {
+        /// The number given for this machine.
+        node: usize,
+        /// How many machines there are.
+        nodes: usize,
+    },
     /// The program could not be started.
     #[error("cannot start {}: {}", program.display(), reason(program, source))]
     Program {
@@ -42,11 +50,11 @@ pub enum StartError {
 impl StartError {
     /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125
     /// for a folder that cannot be entered and trouble of the launcher's own, 2 for a job without
-    /// ranks.
+    /// ranks or a machine beyond the last.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
-            Self::NoRanks => 2,
+            Self::NoRanks | Self::NoSuchNode { .. } => 2,
             Self::Program { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => 127,
                 io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => 125,

@@ -182,6 +182,18 @@ impl Job {
         self.node.as_ref().map_or(0, |node| node.node * self.size)
     }
 
+    fn check(&self) -> Result<(), StartError> {
+        if self.size == 0 {
+            return Err(StartError::NoRanks);
+        }
+        match self.node {
+            Some(Node { node, nodes, .. }) if node >= nodes => {
+                Err(StartError::NoSuchNode { node, nodes })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Tells what every rank would be started with, and starts nothing. What is fresh in every
     /// job, such as names and ports, is an example.
     ///
@@ -189,9 +201,7 @@ impl Job {
     ///
     /// As for [`start`](Self::start), as far as it can be known without a start.
     pub fn dry_run(&self) -> Result<Vec<RankPlan>, StartError> {
-        if self.size == 0 {
-            return Err(StartError::NoRanks);
-        }
+        self.check()?;
         let plan = Plan::new(self)?;
         Ok((0..self.size).map(|rank| plan.rank(self, rank)).collect())
     }
@@ -214,9 +224,7 @@ impl Job {
     ///
     /// Fails when the program cannot be started; the ranks that did start are ended.
     pub fn start(self) -> Result<Running, StartError> {
-        if self.size == 0 {
-            return Err(StartError::NoRanks);
-        }
+        self.check()?;
         launch(self)
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use common::{Key, Starter, node};
+use common::{Key, Starter, comm_run, fresh_mark, node};
 
 /// Builds the example of comm-factory with every backend that this test starts, once.
 fn hello() -> &'static str {
@@ -96,6 +96,92 @@ fn two_launchers_form_one_job() {
         let ended = launcher.end();
         assert_eq!(ended.code(), 0, "{ended:?}");
         assert!(ended.stderr.is_empty(), "{ended:?}");
+        assert_eq!(sorted(ended.stdout), expected(ranks, 4));
+    }
+}
+
+/// Two machines with a cable between them.
+struct Machines(String);
+
+impl Machines {
+    /// Builds them, or says why not: it takes root and iproute2.
+    fn build() -> Option<Self> {
+        let machines = Self(format!("ccr{}", fresh_mark()));
+        match machines.wire() {
+            Ok(()) => Some(machines),
+            Err(reason) => {
+                println!("not run: network namespaces cannot be made here: {reason}");
+                None
+            }
+        }
+    }
+
+    fn wire(&self) -> Result<(), String> {
+        let [first, second] = self.names();
+        ip(&format!("netns add {first}"))?;
+        ip(&format!("netns add {second}"))?;
+        let cable = format!("-n {first} link add eth0 type veth peer name eth0 netns {second}");
+        ip(&cable)?;
+        for (machine, address) in [(first, "10.98.0.1/24"), (second, "10.98.0.2/24")] {
+            ip(&format!("-n {machine} link set lo up"))?;
+            ip(&format!("-n {machine} addr add {address} dev eth0"))?;
+            ip(&format!("-n {machine} link set eth0 up"))?;
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> [String; 2] {
+        ["a", "b"].map(|end| format!("{}{end}", self.0))
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        for name in self.names() {
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let mut command = Command::new("ip");
+    command
+        .args(arguments.split_whitespace())
+        .stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("ip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(format!("ip {arguments}: {}", complaint.trim()))
+}
+
+#[test]
+fn two_launchers_on_two_machines_form_one_job() {
+    let hello = hello();
+    let Some(machines) = Machines::build() else {
+        return;
+    };
+    let key = Key::new("correct horse battery staple\n", 0o600);
+    let start = |(rank, machine): (&str, String)| {
+        let mark = fresh_mark();
+        let mut args = node(rank, "10.98.0.1:29500", key.path());
+        args.extend(["--", hello]);
+        let inner = comm_run(&args, &mark);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &machine]);
+        command.arg(inner.get_program()).args(inner.get_args());
+        let variables = inner.get_envs();
+        command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Starter::of(command, mark)
+    };
+    let names = machines.names();
+    let launchers: Vec<_> = ["0", "1"].into_iter().zip(names).map(start).collect();
+    for (launcher, ranks) in launchers.into_iter().zip([0..2, 2..4]) {
+        let ended = launcher.end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
         assert_eq!(sorted(ended.stdout), expected(ranks, 4));
     }
 }

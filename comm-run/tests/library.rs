@@ -7,7 +7,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use comm_run::{Ending, Exit, Job, Line, OnFailure, Outcome, Signal, StartError, Stream};
+use comm_run::{Ending, Exit, Job, Line, Node, OnFailure, Outcome, Signal, StartError, Stream};
 use common::{PATIENCE, alive, eventually, fresh_mark, gone};
 
 type Lines = Receiver<(usize, Stream, String)>;
@@ -258,4 +258,22 @@ fn descriptors_are_given_back_and_none_is_handed_on() {
         shell(2, ":").0.run().unwrap();
     }
     eventually("no descriptor is left", || open() <= before);
+}
+
+#[test]
+fn a_machine_beyond_the_last_is_refused() {
+    let node = Node {
+        nodes: 2,
+        node: 2,
+        coordinator: "localhost".into(),
+        port: 1,
+        secret_file: "key".into(),
+    };
+    let job = Job::new("true", 1).node(node);
+    let error = job.dry_run().unwrap_err();
+    assert!(matches!(
+        error,
+        StartError::NoSuchNode { node: 2, nodes: 2 }
+    ));
+    assert_eq!(job.start().unwrap_err().exit_code(), 2);
 }
