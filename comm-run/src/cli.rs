@@ -17,6 +17,7 @@ Examples:
   comm-run -n auto -- python3 train.py       one rank per core
   comm-run -n 2 --timeout 60 -- ./test       two ranks, one minute at most
   comm-run -n 4 --backend tcp -- ./solver    over sockets instead of shared memory
+  comm-run -n 4 --backend mpi -- ./solver    handed over to the mpiexec in PATH
   comm-run -n 4 --log-dir logs -- ./solver   also to logs/rank-0.out, logs/rank-0.err, ..
   comm-run -n 4 --dry-run -- ./solver        show what would be started
   comm-run explain                           which backend a program would take here
@@ -131,6 +132,8 @@ enum BackendName {
     Shm,
     /// Sockets.
     Tcp,
+    /// An MPI library: mpiexec takes over.
+    Mpi,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -144,10 +147,21 @@ enum Count {
 pub(crate) enum Request {
     /// Start a job.
     Run(Options),
+    /// Hand a job over to mpiexec.
+    Mpi(Handover),
     /// Tell which backend a program would take.
     Explain,
     /// Look at the machine.
     Doctor,
+}
+
+/// What mpiexec is handed.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Handover {
+    pub(crate) ranks: usize,
+    pub(crate) dry_run: bool,
+    /// The program and its arguments.
+    pub(crate) command: Vec<OsString>,
 }
 
 /// The job the user wants.
@@ -184,7 +198,21 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     // Present: the argument is required.
     let count = arguments.ranks.unwrap_or(Count::Exactly(1));
     let node = node(count, &arguments.machines)?;
+    let (Count::Auto(ranks) | Count::Exactly(ranks)) = count;
     let backend = match (arguments.backend, &node) {
+        (Some(BackendName::Mpi), node) => {
+            if node.is_some() || arguments.log_dir.is_some() || arguments.timeout.is_some() {
+                return Err(wrong(
+                    "--backend mpi hands over to mpiexec, which knows no --timeout, --log-dir and --nnodes; \
+                     see its own options, and start it yourself if you need them",
+                ));
+            }
+            return Ok(Request::Mpi(Handover {
+                ranks,
+                dry_run: arguments.dry_run,
+                command: arguments.command,
+            }));
+        }
         (Some(BackendName::Shm), Some(_)) => {
             return Err(wrong(
                 "--backend shm is for one machine; leave it out with --nnodes",
@@ -193,7 +221,6 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         (Some(BackendName::Tcp), _) | (None, Some(_)) => Backend::Tcp,
         (Some(BackendName::Shm) | None, None) => Backend::Shm,
     };
-    let (Count::Auto(ranks) | Count::Exactly(ranks)) = count;
     let mut command = arguments.command.into_iter();
     Ok(Request::Run(Options {
         ranks,

@@ -1,6 +1,6 @@
 //! `--dry-run`: what would be started, in a form that a shell understands.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 
 use comm_run::RankPlan;
@@ -22,6 +22,19 @@ pub(crate) fn print(plans: &[RankPlan], out: &mut impl Write) -> io::Result<()> 
         writeln!(out, "not passed on: {}", names.join(", "))?;
     }
     Ok(())
+}
+
+/// Prints one command line and its variables.
+pub(crate) fn print_one<'a>(
+    variables: impl IntoIterator<Item = (&'a str, &'a OsStr)>,
+    command: &[OsString],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for (name, value) in variables {
+        writeln!(out, "  {name}={}", quoted(value))?;
+    }
+    let words: Vec<_> = command.iter().map(|word| quoted(word)).collect();
+    writeln!(out, "  {}", words.join(" "))
 }
 
 /// Puts a word in quotes where a shell would take it apart.

@@ -155,12 +155,17 @@ const FOREIGN_NAMES: &[&str] = &[
 /// ```
 #[must_use]
 pub fn environment(inherited: &Variables, seat: Seat<'_>) -> Variables {
-    let kept = inherited.iter().filter(|(name, _)| !is_foreign(name));
-    let mut variables: Variables = kept
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+    let mut variables = without_identity(inherited);
     variables.extend(own(seat));
     variables
+}
+
+/// Returns the variables without those in which any launcher tells a process its place in a job.
+#[must_use]
+pub fn without_identity(inherited: &Variables) -> Variables {
+    let kept = inherited.iter().filter(|(name, _)| !is_foreign(name));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// Gives the variables that say which rank of which job a process is.

@@ -47,7 +47,7 @@ mod tail;
 mod terminal;
 mod warden;
 
-pub use environment::{Link, Seat, Secret, Variables, environment};
+pub use environment::{Link, Seat, Secret, Variables, environment, without_identity};
 pub use error::StartError;
 pub use escalation::OnFailure;
 pub use job::Job;

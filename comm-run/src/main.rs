@@ -4,6 +4,7 @@ mod cli;
 mod doctor;
 mod dry;
 mod explain;
+mod mpi;
 mod report;
 mod secret_file;
 
@@ -22,6 +23,7 @@ const TROUBLE: i32 = 125;
 fn main() -> ExitCode {
     let code = match cli::parse() {
         Request::Run(options) => run(options),
+        Request::Mpi(handover) => mpi::hand_over(&handover),
         Request::Explain => explain(),
         Request::Doctor => doctor(),
     };
@@ -110,7 +112,7 @@ fn doctor() -> i32 {
 }
 
 /// Gives the exit code of something that was only to be shown.
-fn shown(result: std::io::Result<()>) -> i32 {
+pub(crate) fn shown(result: std::io::Result<()>) -> i32 {
     match result {
         Ok(()) => 0,
         Err(error) => {

@@ -31,7 +31,10 @@ fn the_listener_reaches_rank_0_and_nobody_else() {
 fn an_unknown_backend_is_wrong_usage_and_the_known_ones_are_listed() {
     let ended = Starter::new(&["-n", "2", "--backend", "smoke", "--", "true"]).end();
     assert_eq!(ended.code(), 2, "{ended:?}");
-    assert!(ended.says("smoke") && ended.says("shm, tcp"), "{ended:?}");
+    assert!(
+        ended.says("smoke") && ended.says("shm, tcp, mpi"),
+        "{ended:?}"
+    );
 }
 
 #[test]

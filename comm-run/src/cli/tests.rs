@@ -11,13 +11,36 @@ fn parse(line: &str) -> Option<Options> {
     let arguments = Arguments::try_parse_from(line.split(' ')).ok()?;
     match request(arguments).ok()? {
         Request::Run(options) => Some(options),
-        Request::Explain | Request::Doctor => None,
+        Request::Mpi(_) | Request::Explain | Request::Doctor => None,
+    }
+}
+
+fn ask(line: &str) -> Option<Request> {
+    request(Arguments::try_parse_from(line.split(' ')).ok()?).ok()
+}
+
+#[test]
+fn mpi_is_handed_over_without_what_mpiexec_does_not_know() {
+    let Some(Request::Mpi(handover)) = ask("comm-run -n 3 --backend mpi -- x --timeout 3") else {
+        panic!("not handed over");
+    };
+    assert_eq!((handover.ranks, handover.dry_run), (3, false));
+    assert_eq!(handover.command, ["x", "--timeout", "3"]);
+    for more in [
+        "--timeout 3",
+        "--log-dir logs",
+        "--nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k",
+    ] {
+        assert_eq!(
+            ask(&format!("comm-run -n 3 --backend mpi {more} -- x")),
+            None,
+            "{more}"
+        );
     }
 }
 
 #[test]
 fn subcommands_stand_alone_and_programs_may_have_their_names() {
-    let ask = |line: &str| request(Arguments::try_parse_from(line.split(' ')).ok()?).ok();
     assert_eq!(ask("comm-run explain"), Some(Request::Explain));
     assert_eq!(ask("comm-run doctor"), Some(Request::Doctor));
     assert_eq!(ask("comm-run doctor now"), None);

@@ -1,0 +1,114 @@
+//! `--backend mpi` becomes mpiexec: a made-up one that shows what it got, and the real ones.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use common::{Ended, Folder, Starter, comm_run, fresh_mark};
+
+/// Runs `comm-run` with `folder` in front of PATH, or as all of it.
+fn run(folder: &Path, only: bool, args: &[&str]) -> Ended {
+    let mark = fresh_mark();
+    let mut command = comm_run(args, &mark);
+    let mut path = folder.as_os_str().to_owned();
+    if !only {
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+    }
+    command.env("PATH", path).env("PMI_RANK", "7");
+    // Tests may run as root in a container; this is what Open MPI wants to hear then.
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    Starter::of(command, mark).end()
+}
+
+fn fake(folder: &Folder, script: &str) {
+    let path = folder.join("mpiexec");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn mpiexec_gets_the_ranks_the_program_and_its_arguments() {
+    let folder = Folder::new();
+    fake(
+        &folder,
+        r#"for word; do echo "<$word>"; done; echo $COBRE_COMM_BACKEND ${PMI_RANK-none}; exit 5"#,
+    );
+    let args = [
+        "-n",
+        "3",
+        "--backend",
+        "mpi",
+        "--",
+        "prog",
+        "-n",
+        "two words",
+    ];
+    let ended = run(&folder.join(""), false, &args);
+    assert_eq!(ended.code(), 5, "{ended:?}");
+    let expected = ["<-n>", "<3>", "<prog>", "<-n>", "<two words>", "mpi none"];
+    assert_eq!(ended.stdout, expected);
+}
+
+#[test]
+fn without_mpiexec_it_is_127_and_says_what_to_do() {
+    let folder = Folder::new();
+    let ended = run(
+        &folder.join(""),
+        true,
+        &["-n", "3", "--backend", "mpi", "--", "prog"],
+    );
+    assert_eq!(ended.code(), 127, "{ended:?}");
+    assert!(ended.says("mpiexec: not found in PATH"), "{ended:?}");
+}
+
+#[test]
+fn a_dry_run_shows_the_command_line_of_mpiexec() {
+    let folder = Folder::new();
+    fake(&folder, "echo started");
+    let args = [
+        "-n",
+        "3",
+        "--backend",
+        "mpi",
+        "--dry-run",
+        "--",
+        "prog",
+        "a b",
+    ];
+    let ended = run(&folder.join(""), false, &args);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.stdout[0], "  COBRE_COMM_BACKEND=mpi");
+    assert_eq!(ended.stdout.last().unwrap(), "  mpiexec -n 3 prog 'a b'");
+}
+
+#[test]
+fn every_mpiexec_here_starts_as_many_ranks_also_above_the_cores() {
+    for program in ["mpiexec.hydra", "mpiexec.openmpi"] {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(program));
+        let Some(found) = candidates.find(|candidate| candidate.exists()) else {
+            println!("not run: no {program} here");
+            continue;
+        };
+        let folder = Folder::new();
+        // Not a link: Hydra looks for its helpers beside the name it was called by.
+        fake(&folder, &format!(r#"exec '{}' "$@""#, found.display()));
+        let script = "echo rank ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} of \
+                      ${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE} on $COBRE_COMM_BACKEND";
+        let args = ["-n", "5", "--backend", "mpi", "--", "sh", "-c", script];
+        let ended = run(&folder.join(""), false, &args);
+        assert_eq!(ended.code(), 0, "{program}: {ended:?}");
+        let mut lines = ended.stdout;
+        lines.sort();
+        let expected: Vec<_> = (0..5)
+            .map(|rank| format!("rank {rank} of 5 on mpi"))
+            .collect();
+        assert_eq!(lines, expected, "{program}");
+    }
+}
