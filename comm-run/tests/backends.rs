@@ -22,6 +22,7 @@ fn hello() -> &'static str {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .args(["build", "--quiet", "--package", "comm-factory"])
             .args(["--example", "hello", "--features", "shm,tcp"])
+            .args(["--message-format", "json"])
             .arg("--target-dir")
             .arg(target)
             .stdin(Stdio::null())
@@ -29,8 +30,10 @@ fn hello() -> &'static str {
             .unwrap();
         let complaints = String::from_utf8_lossy(&built.stderr);
         assert!(built.status.success(), "{complaints}");
-        let hello = target.join("debug/examples/hello");
-        hello.to_str().unwrap().to_owned()
+        // The example is the one thing built that can be executed.
+        let messages = String::from_utf8(built.stdout).unwrap();
+        let (_, rest) = messages.rsplit_once(r#""executable":""#).unwrap();
+        rest.split('"').next().unwrap().to_owned()
     })
 }
 
