@@ -39,7 +39,7 @@ Exit code:
   N      the code of the rank that failed first; 128 + signal if a signal killed it (137: SIGKILL)
   124    the timeout struck
   130    Ctrl-C (129 SIGHUP, 143 SIGTERM)
-  141    nobody reads the output any more
+  141    nobody reads the output any more, or a log cannot be written on
   125    comm-run itself could not go on
   126    the program cannot be executed
   127    the program was not found

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::process::Stdio;
+
 use common::{Folder, Key, Starter, node};
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -241,4 +243,46 @@ fn the_doctor_lists_segments_left_under_our_names() {
     std::fs::remove_file(&path).unwrap();
     let found = |line: &String| line.starts_with("warning  segments: ") && line.contains(&name);
     assert!(ended.stdout.iter().any(found), "{ended:?}");
+}
+
+#[test]
+fn the_doctor_fails_where_no_job_can_run() {
+    let run = env!("CARGO_BIN_EXE_comm-run");
+    let doctor = |program: &str, args: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        command.args(args).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Starter::of(command, common::fresh_mark()).end()
+    };
+    let script = format!("ulimit -n 19; exec '{run}' doctor");
+    let ended = doctor("sh", &["-c", &script]);
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    let about = |what: &str| ended.stdout.iter().any(|line| line.starts_with(what));
+    assert!(about("problem  open files: limit 19"), "{ended:?}");
+
+    // No shared memory, and the loopback interface of a new namespace, which is down.
+    let isolated = |script: &str| doctor("unshare", &["-rnm", "sh", "-c", script]);
+    let prepare = "mount -t tmpfs -o ro none /dev/shm";
+    if !std::fs::exists("/usr/bin/unshare").unwrap() || isolated(prepare).code() != 0 {
+        println!("not run: namespaces cannot be made here");
+        return;
+    }
+    let ended = isolated(&format!("{prepare} && exec '{run}' doctor"));
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    for what in ["problem  shared memory: ", "problem  loopback: "] {
+        let about = |line: &String| line.starts_with(what);
+        assert!(ended.stdout.iter().any(about), "{what}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_under_the_logs_ends_the_job_and_is_named() {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink("/dev/full", folder.join("rank-1.out")).unwrap();
+    let logs = folder.join("");
+    let args = ["-n", "2", "--log-dir", logs.to_str().unwrap(), "--"];
+    let ended =
+        Starter::new(&[&args[..], &["sh", "-c", "echo hi; exec sleep 1000"]].concat()).end();
+    assert_eq!(ended.code(), 141, "{ended:?}");
+    assert!(ended.says("rank-1.out"), "{ended:?}");
 }

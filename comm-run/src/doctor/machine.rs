@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use comm_factory::api::memory::available;
-use comm_run::{Job, Line};
+use comm_run::{Job, Line, Stream};
 
 use super::{Finding, bytes};
 
@@ -114,7 +114,10 @@ fn mpi_named(program: &str) -> Finding {
     let (sender, lines) = mpsc::channel();
     let job = Job::new(program, 1).args(["--version"]).timeout(PATIENCE);
     let job = job.sink(move |line: Line<'_>| {
-        let _ = sender.send(String::from_utf8_lossy(line.bytes).trim().to_owned());
+        // Complaints about other things go to stderr.
+        if line.stream == Stream::Stdout {
+            let _ = sender.send(String::from_utf8_lossy(line.bytes).trim().to_owned());
+        }
         Ok(())
     });
     let outcome = match job.run() {

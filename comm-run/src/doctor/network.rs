@@ -1,16 +1,24 @@
 //! The network as far as one machine can tell.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use super::Finding;
 
 /// The port of tcp jobs that name none.
 const USUAL_PORT: u16 = 29500;
+/// Far longer than a connection to oneself takes.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) fn loopback() -> Finding {
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
-        Ok(_) => Finding::fine("loopback", "127.0.0.1 can be listened on"),
+    // Not only bound: an interface that is down lets everybody listen and nobody connect.
+    let reached = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
+        let address = listener.local_addr()?;
+        TcpStream::connect_timeout(&address, PATIENCE)
+    });
+    match reached {
+        Ok(_) => Finding::fine("loopback", "127.0.0.1 can be reached"),
         Err(error) => {
             let advice = "--backend tcp needs it: ip link set lo up";
             Finding::warning("loopback", format!("127.0.0.1: {error}"), advice)

@@ -12,8 +12,8 @@ const USUAL_IN_CONTAINERS: u64 = 64 << 20;
 /// Fewer make jobs of an ordinary size fail.
 const FEW_FILES: u64 = 1024;
 const FEW_PROCESSES: u64 = 256;
-/// The launcher's own descriptors, generously.
-const OWN_FILES: u64 = 24;
+/// The descriptors that the launcher needs for itself while it starts a rank.
+const OWN_FILES: u64 = 18;
 
 /// Gives the folder that shared memory is found in.
 fn folder() -> PathBuf {
@@ -90,14 +90,20 @@ fn judge_files(soft: Option<u64>, hard: Option<u64>) -> Finding {
     // Two pipes per rank, and two files with --log-dir.
     let ranks = soft.saturating_sub(OWN_FILES) / 2;
     let text = format!(
-        "limit {soft}, enough for {ranks} ranks, {} with --log-dir",
+        "limit {soft}, enough for about {ranks} ranks, {} with --log-dir",
         ranks / 2
     );
     if soft >= FEW_FILES {
         return Finding::fine(WHAT, text);
     }
-    let most = hard.map_or_else(|| String::from("unlimited"), |hard| hard.to_string());
-    let mut finding = Finding::warning(WHAT, text, format!("raise it: ulimit -n {most}"));
+    let advice = match hard {
+        Some(hard) if hard <= soft => String::from(
+            "its hard limit is as low: raise that as root, or with --ulimit nofile of the container",
+        ),
+        Some(hard) => format!("raise it: ulimit -n {}", hard.min(1 << 16)),
+        None => String::from("raise it: ulimit -n 65536"),
+    };
+    let mut finding = Finding::warning(WHAT, text, advice);
     if ranks == 0 {
         finding.level = Level::Problem;
     }
@@ -137,11 +143,14 @@ mod tests {
     fn descriptors_are_counted_in_ranks() {
         let fine = judge_files(Some(1024), Some(4096));
         assert_eq!(fine.level, Level::Fine);
-        assert!(fine.text.contains("500 ranks, 250 with"), "{fine}");
+        assert!(fine.text.contains("503 ranks, 251 with"), "{fine}");
         let few = judge_files(Some(256), Some(4096));
         assert_eq!(few.level, Level::Warning);
         assert!(few.to_string().contains("ulimit -n 4096"), "{few}");
-        assert_eq!(judge_files(Some(25), None).level, Level::Problem);
+        let stuck = judge_files(Some(256), Some(256)).to_string();
+        assert!(stuck.contains("hard limit"), "{stuck}");
+        assert_eq!(judge_files(Some(20), None).level, Level::Warning);
+        assert_eq!(judge_files(Some(19), None).level, Level::Problem);
         assert_eq!(judge_files(None, None).level, Level::Fine);
     }
 
