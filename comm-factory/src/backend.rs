@@ -12,6 +12,10 @@ use crate::region::CommRegion;
 /// match on a variant that never changes. Without any feature there is one variant, and the match
 /// is gone.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there are few of them and they are not moved about"
+)]
 pub enum CommBackend {
     /// An MPI library.
     #[cfg(feature = "mpi")]

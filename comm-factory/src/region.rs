@@ -5,6 +5,10 @@ use comm_local::HeapRegion;
 
 /// Holds the region of whichever backend was chosen.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there are few of them and they are not moved about"
+)]
 pub enum CommRegion<T: CommData> {
     /// Memory of this rank alone: local and tcp.
     Heap(HeapRegion<T>),

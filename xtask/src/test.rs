@@ -60,7 +60,7 @@ pub(crate) fn run(strict: bool) -> bool {
 }
 
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 5] {
+fn compiled_steps() -> [(&'static str, Command); 6] {
     let mut docs = cargo(&["doc", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     [
@@ -70,6 +70,10 @@ fn compiled_steps() -> [(&'static str, Command); 5] {
         ),
         ("test", cargo(&["test", "--no-fail-fast"])),
         ("docs", docs),
+        (
+            "factory",
+            cargo(&["test", "--package", "comm-factory", "--features", "shm,tcp"]),
+        ),
         (
             "portable",
             with_cfg(
