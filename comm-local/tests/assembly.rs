@@ -1,6 +1,7 @@
 //! A generic caller on the local backend compiles to the instructions of its hand-written twin.
 //!
-//! Compiles `twins.rs` with optimisation, reads the assembly and compares function by function.
+//! Compiles the crate `fixture-twins` with optimisation, reads the assembly and compares function by
+//! function.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 
 use rstest::rstest;
 
-/// The instructions of every function of `twins.rs`, by name.
+/// The instructions of every function of the fixture, by name.
 static FUNCTIONS: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
     let assembly = compile();
     let text = std::fs::read_to_string(&assembly).expect("the compiler wrote assembly");
@@ -23,7 +24,13 @@ fn compile() -> PathBuf {
     let assembly = target.join(format!("twins-{}.s", std::process::id()));
     let built = Command::new(env!("CARGO"))
         .current_dir(package)
-        .args(["rustc", "--quiet", "--release", "--example", "twins"])
+        .args([
+            "rustc",
+            "--quiet",
+            "--release",
+            "--package",
+            "fixture-twins",
+        ])
         .arg("--target-dir")
         .arg(&target)
         .args(["--", "-Ccodegen-units=1"])
@@ -31,7 +38,7 @@ fn compile() -> PathBuf {
         .output()
         .expect("cargo runs");
     let errors = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "twins.rs must compile:\n{errors}");
+    assert!(built.status.success(), "the twins must compile:\n{errors}");
     assembly
 }
 
