@@ -62,7 +62,8 @@ fn a_forked_child() {
     });
 }
 
-/// A rank that executes another program is alive and absent; the descriptors do not go along.
+/// A rank that executes another program is alive and absent; the descriptors do not go along. Where
+/// a lock tells who lives, it is lost with them.
 #[test]
 fn an_executed_program() {
     let test = "an_executed_program";
@@ -76,7 +77,12 @@ fn an_executed_program() {
         }
         let start = Instant::now();
         let error = comm.barrier().unwrap_err();
-        assert_eq!(blame(&error), (FailureKind::TimedOut, Some(1)), "{error}");
+        let kind = if cfg!(comm_portable_wait) {
+            FailureKind::PeerLost
+        } else {
+            FailureKind::TimedOut
+        };
+        assert_eq!(blame(&error), (kind, Some(1)), "{error}");
         assert!(
             start.elapsed() < Duration::from_millis(900),
             "{:?}",
@@ -127,8 +133,9 @@ fn waiting_is_cheap() {
     finish(0, late);
     let outcome = finish(1, waiting);
     let ticks: u64 = outcome.said[0].parse().unwrap();
-    // A tick is 10 ms.
-    assert!(ticks < 10, "{ticks} ticks of processor time in 5 s");
+    // A tick is 10 ms. Without the kernel's help a rank looks up to 500 times a second.
+    let limit = if cfg!(comm_portable_wait) { 40 } else { 10 };
+    assert!(ticks < limit, "{ticks} ticks of processor time in 5 s");
 }
 
 fn cpu_ticks() -> u64 {
