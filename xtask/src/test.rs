@@ -45,14 +45,22 @@ pub(crate) fn run(strict: bool) -> bool {
     }
 
     for mpi in Mpi::ALL {
-        let [lint, test] = match mpi {
-            Mpi::Mpich => ["mpich-lint", "mpich"],
-            Mpi::OpenMpi => ["openmpi-lint", "openmpi"],
+        let [lint, test, suite] = match mpi {
+            Mpi::Mpich => ["mpich-lint", "mpich", "mpich-suite"],
+            Mpi::OpenMpi => ["ompi-lint", "ompi", "ompi-suite"],
         };
         let mut clippy = mpi.cargo("clippy");
         clippy.args(["--all-targets", "--", "-D", "warnings"]);
         run_with(&mut report, lint, mpi.tool(), clippy);
-        run_with(&mut report, test, mpi.tool(), mpi.cargo("test"));
+        let mut life = mpi.cargo("test");
+        life.args(["--lib", "--test", "life"]);
+        run_with(&mut report, test, mpi.tool(), life);
+        // MPI burns a processor per rank, so larger worlds take minutes where processors are few: they are for
+        // `cargo xtask conformance --backend mpi`.
+        let mut worlds = mpi.cargo("test");
+        worlds.args(["--test", "conformance", "--", "--table"]);
+        worlds.args(["--world", "1", "--world", "2"]);
+        run_with(&mut report, suite, mpi.tool(), worlds);
     }
 
     println!("{}\n{report}", bold("==> summary"));
