@@ -6,7 +6,9 @@
 //! ```
 //!
 //! Every rank times every call; the slowest rank's time counts, per call; median and p99 are over
-//! the calls. `broadcast` is preceded by an untimed barrier, so that its own latency is measured.
+//! the calls. `broadcast` is preceded by an untimed barrier, so that its own latency is measured;
+//! `broadcast_span` is the time from the root's entry to the last rank's return, which counts a
+//! rank that came late and found everything there.
 //! `bytes` is the vector for `allreduce` and `broadcast`, all that is gathered for `allgatherv`.
 //! The first call of every row is checked. One round is one run of this program: to compare with
 //! something else, alternate the two and take medians over rounds.
@@ -52,6 +54,7 @@ struct Options {
     label: String,
     only: Option<String>,
     bytes: Option<usize>,
+    max: usize,
 }
 
 impl Options {
@@ -62,6 +65,7 @@ impl Options {
             label: "cobre".to_owned(),
             only: None,
             bytes: None,
+            max: usize::MAX,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(option) = arguments.next() {
@@ -72,6 +76,7 @@ impl Options {
                 "--label" => options.label = value,
                 "--only" => options.only = Some(value),
                 "--bytes" => options.bytes = Some(value.parse()?),
+                "--max" => options.max = value.parse()?,
                 _ => return Err(format!("{option}: not an option of this program").into()),
             }
         }
@@ -81,7 +86,10 @@ impl Options {
     /// The rows to measure; with a size of its own, the one row of that operation.
     fn rows(&self) -> Vec<(&'static str, usize)> {
         let meant = |op: &str| self.only.as_ref().is_none_or(|only| only == op);
-        let mut rows: Vec<_> = ROWS.into_iter().filter(|&(op, _)| meant(op)).collect();
+        let mut rows: Vec<_> = ROWS
+            .into_iter()
+            .filter(|&(op, bytes)| meant(op) && bytes <= self.max)
+            .collect();
         if let Some(bytes) = self.bytes {
             rows.truncate(1);
             for row in &mut rows {
@@ -227,30 +235,46 @@ fn measure(
     let wanted = (options.seconds / each) as usize;
     let calls = comm.broadcast_value(wanted.clamp(FEWEST_CALLS, MOST_CALLS), 0)?;
 
-    let mut times = vec![0.0; calls];
+    let mut entries = vec![0.0; calls];
+    let mut returns = vec![0.0; calls];
     comm.barrier()?;
-    for time in &mut times {
+    for (entry, back) in entries.iter_mut().zip(&mut returns) {
         if apart {
             comm.barrier()?;
         }
-        let start = Instant::now();
+        *entry = now();
         row.call()?;
-        *time = start.elapsed().as_secs_f64() * 1e6;
+        *back = now();
     }
+    let own: Vec<f64> = returns.iter().zip(&entries).map(|(b, a)| b - a).collect();
     let mut slowest = vec![0.0; calls];
-    comm.allreduce(&times, &mut slowest, ReduceOp::Max)?;
+    comm.allreduce(&own, &mut slowest, ReduceOp::Max)?;
+    let mut last = vec![0.0; calls];
+    comm.allreduce(&returns, &mut last, ReduceOp::Max)?;
     if comm.rank() == 0 {
-        let mean = times.iter().sum::<f64>() / calls as f64;
-        slowest.sort_by(f64::total_cmp);
-        times.sort_by(f64::total_cmp);
-        println!(
-            "{},shm,{},{op},{bytes},{:.3},{:.3},{mean:.3},{:.3},{calls}",
-            options.label,
-            comm.size(),
-            slowest[calls / 2],
-            slowest[calls * 99 / 100],
-            times[calls / 2],
-        );
+        let name = |row: &str| format!("{},shm,{},{row},{bytes}", options.label, comm.size());
+        show(&name(op), slowest, own);
+        if apart {
+            let span: Vec<f64> = last.iter().zip(&entries).map(|(b, a)| b - a).collect();
+            show(&name("broadcast_span"), span.clone(), span);
+        }
     }
     Ok(())
+}
+
+/// Prints a row: the slowest rank's time of every call, and rank 0's own.
+fn show(name: &str, mut slowest: Vec<f64>, mut own: Vec<f64>) {
+    let calls = own.len();
+    let mean = own.iter().sum::<f64>() / calls as f64;
+    slowest.sort_by(f64::total_cmp);
+    own.sort_by(f64::total_cmp);
+    let (median, p99) = (slowest[calls / 2], slowest[calls * 99 / 100]);
+    let first = own[calls / 2];
+    println!("{name},{median:.3},{p99:.3},{mean:.3},{first:.3},{calls}");
+}
+
+/// Microseconds on the clock that all processes of the machine share.
+fn now() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 * 1e-3
 }
