@@ -5,7 +5,6 @@
 //! and the machine have left: a reservation beyond a limit may be answered by killing somebody.
 
 use std::fs::File;
-use std::path::Path;
 
 use comm_api::CommError;
 
@@ -83,58 +82,12 @@ fn available(file: &File) -> u64 {
             fs.f_bavail.saturating_mul(fs.f_frsize)
         }
     });
-    free.min(machine()).min(control_groups())
-}
-
-fn machine() -> u64 {
-    let read = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    field(&read, "MemAvailable:").map_or(u64::MAX, |kib| kib.saturating_mul(1024))
-}
-
-/// The least headroom of the control group of this process and those above it.
-fn control_groups() -> u64 {
-    let membership = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let Some(path) = membership
-        .lines()
-        .find_map(|line| line.strip_prefix("0::/"))
-    else {
-        return u64::MAX;
-    };
-    let root = Path::new("/sys/fs/cgroup");
-    root.join(path)
-        .ancestors()
-        .take_while(|group| group.starts_with(root))
-        .filter_map(headroom)
-        .min()
-        .unwrap_or(u64::MAX)
-}
-
-fn headroom(group: &Path) -> Option<u64> {
-    let read = |name: &str| std::fs::read_to_string(group.join(name)).ok();
-    let limit: u64 = read("memory.max")?.trim().parse().ok()?;
-    let used: u64 = read("memory.current")?.trim().parse().ok()?;
-    // Cached file pages that nobody uses are dropped before anybody is killed.
-    let idle = field(&read("memory.stat").unwrap_or_default(), "inactive_file").unwrap_or(0);
-    Some(limit.saturating_sub(used.saturating_sub(idle)))
-}
-
-/// Gives the number after `name` in lines of names and numbers.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines();
-    let rest = lines.find_map(|line| line.strip_prefix(name))?;
-    rest.split_ascii_whitespace().next()?.parse().ok()
+    free.min(comm_api::memory::available().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_field_is_the_number_after_its_name() {
-        let text = "MemTotal:  8 kB\nMemAvailable:    1234 kB\n";
-        assert_eq!(field(text, "MemAvailable:"), Some(1234));
-        assert_eq!(field(text, "SwapFree:"), None);
-    }
 
     #[test]
     fn more_than_the_machine_has_is_refused() {

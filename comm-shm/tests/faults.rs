@@ -146,11 +146,50 @@ fn cpu_ticks() -> u64 {
     next() + next()
 }
 
-/// A tiny `/dev/shm` of its own: no room is an error on every rank, never a signal.
-#[test]
-fn no_room() {
-    let test = "no_room";
-    if let Some(config) = role(test) {
+/// Where a job finds little memory: a shell script that gets there and runs the rest of its
+/// arguments, or ends with 77 if this user may not.
+struct Narrow {
+    script: String,
+    /// What every rank says first.
+    said: &'static str,
+}
+
+/// A `/dev/shm` of its own, of so many mebibytes.
+fn tiny_shm(mebibytes: u32, said: &'static str) -> Narrow {
+    let script = format!(
+        "unshare --mount sh -c 'mount -t tmpfs -o size={mebibytes}m tmpfs /dev/shm || exit 77; \
+         exec \"$0\" \"$@\"' \"$0\" \"$@\""
+    );
+    Narrow { script, said }
+}
+
+/// A control group of 48 MiB, of either version; the script waits, so that it can remove it.
+fn tiny_group() -> Narrow {
+    let group = fresh_name();
+    let script = format!(
+        "cd /sys/fs/cgroup/memory 2>/dev/null && limit=memory.limit_in_bytes || \
+           {{ cd /sys/fs/cgroup && limit=memory.max; }} || exit 77\n\
+         mkdir {group} 2>/dev/null || exit 77\n\
+         if echo 48M >{group}/$limit && \
+           (echo 0 >{group}/cgroup.procs && exec \"$0\" \"$@\")\n\
+         then code=0; else code=$?; fi\n\
+         rmdir {group} || exit 1; exit $code"
+    );
+    Narrow {
+        script,
+        said: "region",
+    }
+}
+
+/// No room is an error on every rank, never a signal: in a small `/dev/shm`, where even the
+/// segment has none, and in a control group, whose limit the kernel enforces by killing.
+#[rstest::rstest]
+#[case::no_segment(tiny_shm(1, "attach"))]
+#[case::no_region(tiny_shm(6, "region"))]
+#[case::no_group(tiny_group())]
+fn no_room(#[case] narrow: Narrow) {
+    let test = std::thread::current().name().unwrap().to_owned();
+    if let Some(config) = role(&test) {
         let comm = match ShmBackend::attach(config) {
             Ok(comm) => comm,
             Err(error) => return say(format!("attach: {error}")),
@@ -168,46 +207,40 @@ fn no_room() {
         say("done");
         return;
     }
-    for (size, said) in [("1m", "attach"), ("6m", "region")] {
-        let name = fresh_name();
-        let script = format!(
-            "mount -t tmpfs -o size={size} tmpfs /dev/shm || exit 77\n\
-             for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done\n\
-             for pid in $pids; do wait $pid || exit 1; done; ls /dev/shm"
-        );
-        let child = Command::new("unshare")
-            .args(["--mount", "sh", "-c", &script])
-            .arg(std::env::current_exe().unwrap())
-            .args([test, "--exact", "--nocapture", "--test-threads=1"])
-            .env("COMM_SHM_TEST_ROLE", test)
-            .env("COBRE_SHM_NAME", &name)
-            .env("COBRE_SHM_SIZE", "2")
-            .env("COBRE_SHM_CONNECT_TIMEOUT_MS", "500")
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn();
-        let Ok(child) = child else {
-            return say("not tested: there is no unshare here");
-        };
-        let Outcome {
-            status,
-            said: found,
-            output,
-            ..
-        } = finish(0, child);
-        if status.code() == Some(77) || output.contains("Operation not permitted") {
-            return say("not tested: this user may not mount");
-        }
-        assert!(status.success(), "{output}");
-        let told = found.iter().filter(|line| line.starts_with(said)).count();
-        assert_eq!(told, 2, "{output}");
-        if said == "region" {
-            let both = found
-                .iter()
-                .filter(|line| line.contains("available"))
-                .count();
-            assert_eq!(both, 2, "{output}");
-        }
-        assert!(!output.contains(&format!("\n{name}")), "{output}");
+    let name = fresh_name();
+    let two = "for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done\n\
+               for pid in $pids; do wait $pid || exit 1; done; ls /dev/shm";
+    let child = Command::new("sh")
+        .args(["-c", &narrow.script, "sh", "-c", two])
+        .arg(std::env::current_exe().unwrap())
+        .args([&test, "--exact", "--nocapture", "--test-threads=1"])
+        .env("COMM_SHM_TEST_ROLE", &test)
+        .env("COBRE_SHM_NAME", &name)
+        .env("COBRE_SHM_SIZE", "2")
+        .env("COBRE_SHM_CONNECT_TIMEOUT_MS", "500")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("there is a shell");
+    let Outcome {
+        status,
+        said,
+        output,
+        ..
+    } = finish(0, child);
+    let forbidden = ["Operation not permitted", "unshare: not found"];
+    if status.code() == Some(77) || forbidden.iter().any(|text| output.contains(text)) {
+        return say(format!("not tested: this user may not do that: {output}"));
     }
+    assert!(status.success(), "{status}: {output}");
+    let told = said.iter().filter(|line| line.starts_with(narrow.said));
+    let told: Vec<_> = told.collect();
+    assert_eq!(told.len(), 2, "{output}");
+    if narrow.said == "region" {
+        assert!(
+            told.iter().all(|line| line.contains("available")),
+            "{output}"
+        );
+    }
+    assert!(!output.contains(&format!("\n{name}")), "{output}");
 }
