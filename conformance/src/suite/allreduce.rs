@@ -32,6 +32,9 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             nan_and_signed_zero::<f32, _>(run, &comm)?;
             nan_and_signed_zero::<f64, _>(run, &comm)
         }),
+        Case::new("allreduce::adversarial_floats", &[C3, C7], |run| {
+            adversarial_floats(run, &run.open::<S>()?)
+        }),
         Case::new("allreduce::large", &[C3, C7], |run| {
             let comm = run.open::<S>()?;
             fold::<f64, _>(run, &comm, ReduceOp::Sum, 400_003)?;
@@ -106,6 +109,37 @@ fn the_order_of_the_fold<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     all.reverse();
     let told_apart = f64::fold(&all, ReduceOp::Sum) != expected;
     assert!(told_apart || run.size() < 3, "these inputs show nothing");
+    Ok(())
+}
+
+/// Special values, large and small ones, in every place: whatever path a length takes, the bits are
+/// those of the fold.
+fn adversarial_floats<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    const TINY: f64 = f64::from_bits(3);
+    let values = |rank: usize, len: usize| -> Vec<f64> {
+        let mut noise = Noise::new(37, &[rank, len]);
+        let choice = [
+            1e300, -1e300, 1.0, -0.0, 0.0, TINY, -TINY, 1e-310, 0.1, 1e16,
+        ];
+        let value = |_| match noise.pick(&[0_u8, 1, 2, 3, 4, 5, 6, 7]) {
+            0 => noise.pick(f64::SPECIAL),
+            _ => noise.pick(&choice),
+        };
+        // A prime number of them, so that no cut into pieces falls into step.
+        let drawn: Vec<f64> = (0..len.min(9_973)).map(value).collect();
+        drawn.into_iter().cycle().take(len).collect()
+    };
+    for len in [1, 5, 64, 1_000, 8_192, 8_193, 65_536, 1 << 20] {
+        let all: Vec<Vec<f64>> = (0..run.size()).map(|rank| values(rank, len)).collect();
+        let mut recv = vec![0.0; len];
+        let ops = [ReduceOp::Sum, ReduceOp::Min];
+        for op in &ops[..if len > 10_000 { 1 } else { 2 }] {
+            let what = format!("{op} of {len} adversarial floats");
+            run.at(format_args!("{what}"));
+            comm.allreduce(&all[run.rank], &mut recv, *op)?;
+            same(&what, &recv, &f64::fold(&all, *op));
+        }
+    }
     Ok(())
 }
 
