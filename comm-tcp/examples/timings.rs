@@ -1,11 +1,12 @@
 //! Prints what the collectives cost between these ranks, in microseconds: the median over the calls
-//! of the slowest rank in each.
+//! of the slowest rank in each, and the median of the time from rank 0's entry to the last return,
+//! which means something where all ranks share a clock.
 //!
 //! Start it once per rank with the variables of `TcpConfig::from_env`, or through `comm-run`.
 //! Arguments, all optional: the most and the least bytes of a call, and the seconds per row.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use comm_api::{CommError, Communicator, CommunicatorExt, ReduceOp};
 use comm_tcp::{TcpBackend, TcpConfig};
@@ -78,42 +79,62 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Gives the nanoseconds that a call takes.
-fn timed(call: impl FnOnce() -> Result<(), CommError>) -> Result<u64, CommError> {
-    let start = Instant::now();
+/// Gives when a call began and ended.
+fn timed(call: impl FnOnce() -> Result<(), CommError>) -> Result<(u64, u64), CommError> {
+    let begin = now();
     call()?;
-    Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    Ok((begin, now()))
+}
+
+/// Gives the time in nanoseconds, by a clock that the processes of a machine share.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
 }
 
 /// Measures one call, back to back.
-#[expect(
-    clippy::print_stdout,
-    clippy::cast_precision_loss,
-    reason = "a table for people"
-)]
+#[expect(clippy::print_stdout, reason = "a table for people")]
 fn row(
     comm: &TcpBackend,
     plan: &Plan,
     (name, bytes): (&str, usize),
-    mut call: impl FnMut() -> Result<u64, CommError>,
+    mut call: impl FnMut() -> Result<(u64, u64), CommError>,
 ) -> Result<(), CommError> {
     for _ in 0..3 {
         call()?;
     }
-    let once = Duration::from_nanos(comm.allreduce_scalar(call()?, ReduceOp::Max)?);
+    let (begin, end) = call()?;
+    let once = comm.allreduce_scalar(end.saturating_sub(begin), ReduceOp::Max)?;
+    let once = Duration::from_nanos(once);
     let least = if once > SLOW { 3 } else { 7 };
     let rounds = plan.budget.as_nanos() / once.as_nanos().max(1);
     let rounds = usize::try_from(rounds).map_or(20_000, |rounds| rounds.clamp(least, 20_000));
-    let mut times = Vec::with_capacity(rounds);
+    let (mut begins, mut ends) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
     for _ in 0..rounds {
-        times.push(call()?);
+        let (begin, end) = call()?;
+        begins.push(begin);
+        ends.push(end);
     }
-    let mut slowest = vec![0; times.len()];
-    comm.allreduce(&times, &mut slowest, ReduceOp::Max)?;
-    slowest.sort_unstable();
+    let took = |ends: &[u64]| -> Vec<u64> {
+        let pairs = ends.iter().zip(&begins);
+        pairs
+            .map(|(end, begin)| end.saturating_sub(*begin))
+            .collect()
+    };
+    let (mut slowest, mut latest) = (vec![0; rounds], vec![0; rounds]);
+    comm.allreduce(&took(&ends), &mut slowest, ReduceOp::Max)?;
+    comm.allreduce(&ends, &mut latest, ReduceOp::Max)?;
     if comm.rank() == 0 {
-        let median = slowest[slowest.len() / 2] as f64 / 1000.0;
-        println!("{name:>10} {bytes:>11} {median:>12.1}");
+        let (slowest, span) = (median(slowest), median(took(&latest)));
+        println!("{name:>10} {bytes:>11} {slowest:>12.1} {span:>12.1}");
     }
     Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a table for people")]
+fn median(mut times: Vec<u64>) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2] as f64 / 1000.0
 }

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod chain;
+mod eager;
 mod entry;
 mod fold;
 mod gather;

@@ -180,6 +180,7 @@ impl Job {
         let engine = Engine {
             rank: config.rank,
             size: config.size,
+            near: joined.local_ranks == config.size,
             links: joined.links,
             watcher: joined.watcher,
             signals: Arc::clone(&joined.signals),

@@ -69,6 +69,8 @@ pub(crate) trait Task {
 pub(crate) struct Engine {
     pub(crate) rank: usize,
     pub(crate) size: usize,
+    /// All ranks run on one machine.
+    pub(crate) near: bool,
     pub(crate) links: Links,
     pub(crate) watcher: Watcher,
     pub(crate) signals: Arc<Signals>,
