@@ -11,6 +11,8 @@ mod eager;
 mod entry;
 mod fold;
 mod gather;
+#[cfg(test)]
+mod model;
 mod pair;
 mod relay;
 mod ring;

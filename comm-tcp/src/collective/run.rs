@@ -179,7 +179,7 @@ impl Engine {
         if self.rank == 0 {
             Self::answered(&self.signals, self.sequence);
         }
-        self.sequence += 1;
+        self.pass();
         if self.links.data.iter().any(|link| link.kept() > MOST_KEPT) {
             let mut flush = Flush {
                 sequence: self.sequence,
