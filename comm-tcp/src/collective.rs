@@ -7,9 +7,12 @@
 
 mod blocks;
 mod chain;
+mod eager;
 mod entry;
 mod fold;
 mod gather;
+#[cfg(test)]
+mod model;
 mod pair;
 mod relay;
 mod ring;

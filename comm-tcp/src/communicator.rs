@@ -134,7 +134,7 @@ impl TcpBackend {
         };
         let job = Job::new(joined, config).map_err(|error| failed(&error))?;
         backend.job = Some(job);
-        tracing::debug!(rank, size, "joined");
+        tracing::info!(rank, size, "joined");
         Ok(backend)
     }
 
@@ -159,7 +159,7 @@ impl TcpBackend {
             return Err(cause.error(operation));
         }
         let result = run(&mut engine);
-        engine.sequence += 1;
+        engine.pass();
         match result {
             Ok(()) => Ok(()),
             Err(Failure::Own(error)) => Err(error),
@@ -180,6 +180,7 @@ impl Job {
         let engine = Engine {
             rank: config.rank,
             size: config.size,
+            near: joined.local_ranks == config.size,
             links: joined.links,
             watcher: joined.watcher,
             signals: Arc::clone(&joined.signals),
@@ -365,6 +366,7 @@ impl Drop for TcpBackend {
             && let Some(job) = &mut self.job
         {
             job.leave();
+            tracing::info!(rank = self.rank, "left");
         }
     }
 }

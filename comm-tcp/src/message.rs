@@ -32,6 +32,12 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// Gives how many bytes the header announces.
+    #[cfg(test)]
+    pub(crate) fn announced(&self) -> u64 {
+        Header::decode(&self.head).map_or(0, |header| header.length)
+    }
+
     /// Sends what fits; returns how much that was.
     pub(crate) fn send<S: Stream>(&mut self, link: &mut Link<S>) -> Result<usize, Broken> {
         let (head, body) = self.rest();

@@ -15,6 +15,10 @@ pub(crate) struct Patience {
 /// busy stranger keeps it for longer.
 const SOON: Duration = Duration::from_micros(200);
 
+/// How long a yield and a look take at least if somebody was given the processor: more than twice
+/// what they take where nobody else wants it.
+const TAKEN: Duration = Duration::from_micros(3);
+
 /// For how many waits it is taken for granted that the ranks share a processor.
 const SHARING: u16 = 200;
 
@@ -50,7 +54,7 @@ impl Patience {
 pub(crate) struct Idle {
     patience: Patience,
     since: Option<Instant>,
-    yielded: Option<Instant>,
+    yielded: Option<(Instant, u32)>,
 }
 
 impl Idle {
@@ -65,9 +69,12 @@ impl Idle {
     /// Something moved: the wait begins anew.
     pub(crate) fn moved(&mut self) {
         self.since = None;
-        if let Some(yielded) = self.yielded.take() {
-            let soon = yielded.elapsed() < SOON;
-            self.patience.sharing = if soon { SHARING } else { 0 };
+        if let Some((first, yields)) = self.yielded.take() {
+            self.patience.sharing = if shares(first.elapsed(), yields) {
+                SHARING
+            } else {
+                0
+            };
         }
     }
 
@@ -93,11 +100,51 @@ impl Idle {
         let pause = if idle < spin && sharing == 0 {
             Pause::Spin
         } else if idle < spin + drowse {
-            self.yielded.get_or_insert(now);
+            self.yielded.get_or_insert((now, 0)).1 += 1;
             Pause::Yield
         } else {
             Pause::Sleep
         };
         (pause, since)
+    }
+}
+
+/// Tells by a wait that has ended whether a rank of the job has the same processor: the yields in it
+/// were taken up, and not for long.
+fn shares(took: Duration, yields: u32) -> bool {
+    took < SOON && took >= TAKEN * yields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn yields_that_nobody_takes_up_are_no_sign_of_sharing() {
+        assert!(!shares(micros(1), 1));
+        assert!(!shares(micros(30), 25));
+        assert!(shares(micros(8), 1));
+        assert!(shares(micros(30), 3));
+        // A busy stranger.
+        assert!(!shares(micros(3000), 1));
+    }
+
+    #[test]
+    fn a_rank_that_shared_a_processor_spins_again_once_it_no_longer_does() {
+        let patience = Patience {
+            spin: micros(20),
+            drowse: micros(1000),
+            sharing: SHARING,
+        };
+        let mut idle = Idle::new(patience);
+        assert_eq!(idle.pause().0, Pause::Yield);
+        // As if a thousand yields had come back at once.
+        idle.yielded = idle.yielded.map(|(first, _)| (first, 1_000_000));
+        let patience = idle.finish();
+        assert_eq!(Idle::new(patience).pause().0, Pause::Spin);
     }
 }

@@ -13,6 +13,9 @@ use crate::link::Stream;
 /// The timeout that keepalive goes by where calls may wait longer, or for ever.
 const LONGEST_KEEPALIVE: Duration = Duration::from_mins(1);
 
+/// Up to how many bytes it is cheaper to lay parts side by side than to hand the kernel a list of them.
+const TOGETHER: usize = 1 << 10;
+
 /// Peers that are gone give an error, never a signal.
 #[cfg(not(target_vendor = "apple"))]
 const QUIET: SendFlags = SendFlags::NOSIGNAL;
@@ -26,6 +29,17 @@ impl Stream for OwnedFd {
     }
 
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let length = parts.iter().map(|part| part.len()).sum();
+        if length <= TOGETHER {
+            let mut bytes = [0; TOGETHER];
+            let mut rest = &mut bytes[..];
+            for part in parts {
+                let (place, behind) = rest.split_at_mut(part.len());
+                place.copy_from_slice(part);
+                rest = behind;
+            }
+            return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
+        }
         let mut control = SendAncillaryBuffer::default();
         Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
     }

@@ -68,6 +68,18 @@ impl<'a> Gather<'a> {
         self.blocks.counts.len()
     }
 
+    /// Gives how many bytes this rank sends.
+    #[cfg(test)]
+    pub(crate) fn load(&self) -> u64 {
+        self.heads.bytes_out()
+    }
+
+    /// Gives over how many links a block goes: as many as there are blocks in what a rank sends.
+    #[cfg(test)]
+    pub(crate) fn hops(&self) -> usize {
+        self.size() - 1
+    }
+
     /// Gives the rank whose block is number `block` of the stream that begins with that of `first`.
     fn owner(&self, first: usize, block: usize) -> usize {
         (first + self.size() - block) % self.size()

@@ -30,6 +30,12 @@ impl Heads {
         }
     }
 
+    /// Gives how many bytes the header announces.
+    #[cfg(test)]
+    pub(crate) fn bytes_out(&self) -> u64 {
+        self.out.announced()
+    }
+
     /// Sends the header; tells whether the stream may follow.
     pub(crate) fn sent(&mut self, link: &mut Link) -> Result<bool, Broken> {
         if !self.out.is_sent() {

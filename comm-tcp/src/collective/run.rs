@@ -4,26 +4,18 @@ use comm_api::{CommError, FailureKind, ReduceOp, ScalarKind, fold_into};
 
 use super::blocks::{Blocks, Scatter};
 use super::chain::Chain;
+use super::eager::limit;
 use super::entry::{Entry, Land, pack};
 use super::fold::Fold;
 use super::gather::Gather;
 use super::pair::Swap;
 use super::relay::{Exchange, Relay, RelayFold, SLOT, Stretch};
 use super::star::{Answers, Ask, Collect, Flush, Landing, ending};
-use crate::call::{Call, Collective};
+use crate::call::Call;
 use crate::engine::Engine;
 use crate::frame::{Header, Kind};
 use crate::notice::{Cause, frame};
 use crate::watch::disagreement;
-
-/// Up to how many bytes a call of two ranks sends along with its header.
-const EAGER_PAIR: u64 = 128 << 10;
-
-/// Up to how many bytes a call of more ranks goes through rank 0.
-const EAGER_STAR: u64 = 64 << 10;
-
-/// Up to how many bytes of all ranks together rank 0 keeps for a small reduction.
-const MOST_SLOTS: u64 = 16 << 20;
 
 /// How many bytes a rank that refuses far ahead of the others keeps for one of them before it waits.
 const MOST_KEPT: usize = 1 << 20;
@@ -187,7 +179,7 @@ impl Engine {
         if self.rank == 0 {
             Self::answered(&self.signals, self.sequence);
         }
-        self.sequence += 1;
+        self.pass();
         if self.links.data.iter().any(|link| link.kept() > MOST_KEPT) {
             let mut flush = Flush {
                 sequence: self.sequence,
@@ -199,14 +191,7 @@ impl Engine {
 
     /// Tells whether the bytes of a call travel with its header: the same on all ranks that agree.
     fn is_small(&self, call: &Call) -> bool {
-        let ranks = self.size as u64;
-        match self.size {
-            2 => call.bytes <= EAGER_PAIR,
-            _ if call.collective == Collective::Allreduce => {
-                call.bytes <= EAGER_STAR.min(MOST_SLOTS / ranks)
-            }
-            _ => call.bytes <= EAGER_STAR,
-        }
+        call.bytes <= limit(self.size, self.near)
     }
 
     /// Goes through the entry round of a call that carries no bytes in it.

@@ -19,6 +19,8 @@ use crate::socket::{part, poll_for};
 pub(crate) struct Signals {
     /// The first sequence that rank 0 has not answered.
     pub(crate) answered: AtomicU64,
+    /// The first call that rank 0 is not through with.
+    pub(crate) passed: AtomicU64,
     /// A cause was decided and has been sent to all.
     pub(crate) announced: AtomicBool,
 }
@@ -78,7 +80,8 @@ impl Hub {
             for rank in 0..self.ends.len() {
                 self.read(rank, now);
             }
-            if let Some(ruling) = self.judge.due(now) {
+            let passed = self.signals.passed.load(Ordering::Relaxed);
+            if let Some(ruling) = self.judge.due(now, passed) {
                 self.announce(ruling);
             }
         }

@@ -42,8 +42,8 @@ pub(crate) struct Judge {
 struct Seat {
     /// How messages name it.
     name: String,
-    /// The call it waits in.
-    waiting: Option<(u64, Call)>,
+    /// The call it waits in, or waited in last, and when it said so.
+    waiting: Option<(u64, Call, Instant)>,
     /// The latest call it is known to have entered.
     entered: Option<u64>,
     /// The first call it takes no part in.
@@ -81,13 +81,13 @@ impl Judge {
     pub(crate) fn hear(&mut self, rank: usize, notice: Notice, now: Instant) -> Option<Ruling> {
         match notice {
             Notice::Waiting { sequence, call } => {
-                self.seats[rank].waiting = Some((sequence, call));
+                self.seats[rank].waiting = Some((sequence, call, now));
                 self.seats[rank].entered = Some(sequence);
                 self.warn_at.get_or_insert(now + SLOW);
                 self.deserted()
             }
             Notice::TimedOut { sequence, call } => {
-                self.seats[rank].waiting = Some((sequence, call));
+                self.seats[rank].waiting = Some((sequence, call, now));
                 self.overdue(sequence)
             }
             Notice::Stalled {
@@ -140,10 +140,11 @@ impl Judge {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Decides what has waited long enough, and says who is waited for.
-    pub(crate) fn due(&mut self, now: Instant) -> Option<Ruling> {
+    /// Decides what has waited long enough, and says who is waited for. Rank 0 is through with all
+    /// calls before `passed`, so nobody waits for anybody in one of them.
+    pub(crate) fn due(&mut self, now: Instant, passed: u64) -> Option<Ruling> {
         if self.warn_at.is_some_and(|at| at <= now) {
-            self.warn(now);
+            self.warn(now, passed);
         }
         let pending = self.pending.take_if(|pending| pending.at <= now)?;
         self.decide(pending.cause)
@@ -219,7 +220,7 @@ impl Judge {
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
     /// missing.
     fn overdue(&mut self, sequence: u64) -> Option<Ruling> {
-        let there = |seat: &Seat| seat.waiting.filter(|&(s, _)| s == sequence);
+        let there = |seat: &Seat| seat.waiting.filter(|&(s, ..)| s == sequence);
         let calls = self.seats.iter().enumerate();
         let calls = calls.filter_map(|(rank, seat)| Some((rank, there(seat)?.1)));
         if let Some(cause) = disagreement(calls) {
@@ -239,26 +240,30 @@ impl Judge {
     }
 
     fn missing(&self, sequence: u64) -> Vec<usize> {
-        let absent = |seat: &Seat| seat.waiting.is_none_or(|(s, _)| s < sequence);
+        let absent = |seat: &Seat| seat.waiting.is_none_or(|(s, ..)| s < sequence);
         let seats = self.seats.iter().enumerate();
         let missing = seats.filter(|(_, seat)| absent(seat));
         missing.map(|(rank, _)| rank).collect()
     }
 
-    fn warn(&mut self, now: Instant) {
-        let latest = self
-            .seats
-            .iter()
-            .filter_map(|seat| seat.waiting)
-            .max_by_key(|w| w.0);
+    fn warn(&mut self, now: Instant, passed: u64) {
+        let waiting = || self.seats.iter().filter_map(|seat| seat.waiting);
+        let latest = waiting()
+            .filter(|&(sequence, ..)| sequence >= passed)
+            .max_by_key(|&(sequence, _, since)| (sequence, std::cmp::Reverse(since)));
         self.warn_at = None;
-        let Some((sequence, call)) = latest else {
+        let Some((sequence, call, since)) = latest else {
             return;
         };
+        if now < since + SLOW {
+            self.warn_at = Some(since + SLOW);
+            return;
+        }
         let missing = self.missing(sequence);
         if !missing.is_empty() {
             let operation = call.operation();
-            tracing::warn!(operation, missing = %self.list(&missing), "ranks are waiting");
+            let seconds = (now - since).as_secs();
+            tracing::warn!(operation, missing = %self.list(&missing), seconds, "ranks are waiting");
             self.warn_at = Some(now + SLOW);
         }
     }

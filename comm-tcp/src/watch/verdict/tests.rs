@@ -82,8 +82,8 @@ fn a_broken_link_is_explained_by_a_death_or_is_a_failure_of_the_network() {
     let (mut unexplained, now) = judge(4);
     assert_eq!(unexplained.hear(3, broken(2), now), None);
     let due = unexplained.next_due(now).unwrap();
-    assert_eq!(unexplained.due(now), None);
-    assert_eq!(blame(unexplained.due(now + due)), Some((Io, Some(2))));
+    assert_eq!(unexplained.due(now, 0), None);
+    assert_eq!(blame(unexplained.due(now + due, 0)), Some((Io, Some(2))));
 }
 
 #[test]
@@ -163,4 +163,30 @@ fn nonsense_from_a_rank_is_survived() {
         last: true,
     };
     assert!(judge.hear(1, stalled, now).is_some());
+}
+
+#[test]
+fn a_wait_that_is_over_is_not_warned_of() {
+    let (mut judge, now) = judge(3);
+    let later = now + SLOW + Duration::from_secs(1);
+    judge.hear(1, waiting(4), now);
+    assert!(judge.next_due(now).is_some());
+    // Rank 0 is through with call 4: there is nothing to say, now or later.
+    assert_eq!(judge.due(later, 5), None);
+    assert_eq!(judge.next_due(later), None);
+}
+
+#[test]
+fn a_wait_is_warned_of_when_it_is_slow_itself() {
+    let (mut judge, now) = judge(3);
+    let begun = Duration::from_secs(9);
+    judge.hear(1, waiting(4), now);
+    judge.hear(2, waiting(5), now + begun);
+    // The first wait is over, the second has only begun.
+    judge.due(now + SLOW, 5);
+    assert_eq!(judge.next_due(now + SLOW), Some(begun));
+    // It is slow in its turn, warned of, and will be again.
+    let slow = now + SLOW + SLOW;
+    judge.due(slow, 5);
+    assert_eq!(judge.next_due(slow), Some(SLOW));
 }
