@@ -4,6 +4,7 @@
 //! Only the sum of shares depends on the number of ranks, because the shares do.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use comm_factory::api::{Communicator, CommunicatorExt, ReduceOp};
 use comm_factory::api::{SharedMemoryProvider, SharedRegion};
@@ -11,7 +12,17 @@ use comm_factory::api::{SharedMemoryProvider, SharedRegion};
 /// How many square roots the ranks compute together.
 const ROOTS: usize = 1000;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match hello() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hello: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn hello() -> Result<(), Box<dyn Error>> {
     let comm = comm_factory::create_communicator()?;
     let (rank, size) = (comm.rank(), comm.size());
 

@@ -40,6 +40,47 @@ fn the_same_alone_and_on_every_backend() {
 }
 
 #[test]
+fn what_the_environment_gets_wrong_is_said_in_one_line() {
+    let said = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(hello());
+        let output = command.env_clear().envs(variables.iter().copied());
+        let output = output.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let backend = |name| said(&[("COBRE_COMM_BACKEND", name)]);
+    for (said, parts) in [
+        // This program is built without MPI.
+        (
+            backend("mpi"),
+            &["not compiled in", "tcp, shm, local", "feature \"mpi\""][..],
+        ),
+        (
+            backend("smh"),
+            &["no backend \"smh\"", "did you mean \"shm\""],
+        ),
+        (
+            backend("shm"),
+            &["COBRE_SHM_NAME, COBRE_SHM_RANK, COBRE_SHM_SIZE", "comm-run"],
+        ),
+        (
+            backend("tcp"),
+            &["COBRE_TCP_COORDINATOR, COBRE_TCP_RANK, COBRE_TCP_SIZE"],
+        ),
+        (
+            said(&[("PMI_RANK", "0"), ("PMI_SIZE", "4")]),
+            &["feature \"mpi\""],
+        ),
+    ] {
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for part in parts {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+    }
+}
+
+#[test]
 fn many_tcp_jobs_at_once_do_not_disturb_each_other() {
     let hello = hello();
     let args = ["-n", "2", "--backend", "tcp", "--", hello];
