@@ -1,16 +1,59 @@
-//! Says which rank this is, and adds up all of them.
+//! Shares some work and prints what came of it, bit for bit.
 //!
-//! Prints the same on every backend: alone, under `comm-run`, or with the variables of a launcher.
+//! Prints the same on every backend: alone, under `comm-run`, `mpiexec` or `srun`, or with the variables of a launcher.
+//! Only the sum of shares depends on the number of ranks, because the shares do.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use comm_factory::api::{Communicator, CommunicatorExt, ReduceOp};
+use comm_factory::api::{SharedMemoryProvider, SharedRegion};
 
-fn main() -> Result<(), Box<dyn Error>> {
+/// How many square roots the ranks compute together.
+const ROOTS: usize = 1000;
+
+fn main() -> ExitCode {
+    match hello() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hello: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn hello() -> Result<(), Box<dyn Error>> {
     let comm = comm_factory::create_communicator()?;
     let (rank, size) = (comm.rank(), comm.size());
-    let sum = comm.allreduce_scalar(u64::try_from(rank)? + 1, ReduceOp::Sum)?;
-    let thirds = comm.allreduce_scalar(f64::from(u32::try_from(rank)? + 1) / 3.0, ReduceOp::Sum)?;
-    println!("rank {rank} of {size}: sum {sum}, of thirds {thirds:.17}");
+
+    // Every rank computes its share, and all get all of them.
+    let first = |rank: usize| ROOTS * rank / size;
+    let all = (0_u32..).map(|i| f64::from(i).sqrt());
+    let mine: Vec<f64> = all.take(first(rank + 1)).skip(first(rank)).collect();
+    let counts: Vec<usize> = (0..size).map(|r| first(r + 1) - first(r)).collect();
+    let displs: Vec<usize> = (0..size).map(first).collect();
+    let mut roots = vec![0.0; ROOTS];
+    comm.allgatherv(&mine, &mut roots, &counts, &displs)?;
+    let sum: f64 = roots.iter().sum();
+
+    // A sum of shares has the bits of a fold in rank order.
+    let shares = comm.allreduce_scalar(mine.iter().sum::<f64>(), ReduceOp::Sum)?;
+    let largest = comm.allreduce_scalar(mine.iter().copied().fold(0.0, f64::max), ReduceOp::Max)?;
+    let last = comm.broadcast_value(mine.last().copied().unwrap_or_default(), size - 1)?;
+
+    // One copy per node, or one per rank: it reads the same.
+    let mut region = comm.create_shared_region::<f64>(ROOTS)?;
+    if comm.is_leader() {
+        region.as_mut_slice().copy_from_slice(&roots);
+    }
+    region.fence()?;
+    let table = region.as_slice().iter();
+    let table = table.fold(0_u64, |bits, root| bits.rotate_left(1) ^ root.to_bits());
+
+    let [sum, shares, largest, last] = [sum, shares, largest, last].map(f64::to_bits);
+    println!(
+        "rank {rank} of {size}: sum {sum:016x}, of shares {shares:016x}, largest {largest:016x}, \
+         last {last:016x}, table {table:016x}"
+    );
     Ok(())
 }

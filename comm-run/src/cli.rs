@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use comm_run::{Backend, Node};
 
 /// More ranks than this on one machine are a slip of the finger.
 const MOST_RANKS: usize = 4096;
+/// More than this do not fit into one segment: `ShmConfig` refuses them.
+const MOST_SHM_RANKS: usize = 1024;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,9 +22,11 @@ Examples:
   comm-run -n 4 --backend tcp -- ./solver    over sockets instead of shared memory
   comm-run -n 4 --backend mpi -- ./solver    handed over to the mpiexec in PATH
   comm-run -n 4 --log-dir logs -- ./solver   also to logs/rank-0.out, logs/rank-0.err, ..
+  comm-run -n 4 --bind core -- ./solver      each rank on a processor of its own
   comm-run -n 4 --dry-run -- ./solver        show what would be started
   comm-run explain                           which backend a program would take here
   comm-run doctor                            what on this machine hinders a job
+  comm-run completions bash                  print completions for a shell
 
 Two machines, four ranks on each, with the same secret file on both:
   comm-run -n 4 --nnodes 2 --node-rank 0 --coordinator host0:29500 --secret-file key -- ./solver
@@ -51,7 +56,7 @@ Exit code:
     name = "comm-run",
     version,
     after_help = EXAMPLES,
-    override_usage = "comm-run -n <N> [OPTIONS] -- <PROGRAM> [ARGS]...\n       comm-run explain | doctor",
+    override_usage = "comm-run -n <N> [OPTIONS] -- <PROGRAM> [ARGS]...\n       comm-run explain | doctor | completions <SHELL>",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -75,6 +80,10 @@ struct Arguments {
     /// Write the ranks' output also to DIR/rank-N.out and DIR/rank-N.err.
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
+
+    /// Bind each rank to a processor of its own, or leave them to the scheduler [default: none].
+    #[arg(long, value_name = "TO")]
+    bind: Option<Bind>,
 
     /// Print the command line and the variables of each rank, and start nothing.
     #[arg(long)]
@@ -104,6 +113,14 @@ enum Action {
     /// Looks at shared memory, limits, processors, MPI, ports and clock, and says what to do.
     #[command(after_help = "Exit code: 0, or 1 if no job can run here.")]
     Doctor,
+    /// Prints a script with which a shell completes the options.
+    #[command(
+        after_help = "For example: comm-run completions bash > ~/.local/share/bash-completion/completions/comm-run"
+    )]
+    Completions {
+        /// The shell that is to read it.
+        shell: Shell,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,6 +153,14 @@ enum BackendName {
     Mpi,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bind {
+    /// The scheduler moves them as it likes: right for ranks with several threads.
+    None,
+    /// One processor each: steadier and faster for ranks with a single thread.
+    Core,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Count {
     Auto(usize),
@@ -153,6 +178,8 @@ pub(crate) enum Request {
     Explain,
     /// Look at the machine.
     Doctor,
+    /// Print completions.
+    Completions(Shell),
 }
 
 /// What mpiexec is handed.
@@ -172,6 +199,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) log_dir: Option<PathBuf>,
     pub(crate) dry_run: bool,
+    /// Whether each rank gets a processor of its own.
+    pub(crate) bind: bool,
     pub(crate) node: Option<Node>,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
@@ -189,10 +218,18 @@ pub(crate) fn parse() -> Request {
     request(Arguments::parse()).unwrap_or_else(|error| error.exit())
 }
 
+/// Gives the script with which a shell completes the options.
+pub(crate) fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "comm-run", &mut script);
+    script
+}
+
 fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     match arguments.action {
         Some(Action::Explain) => return Ok(Request::Explain),
         Some(Action::Doctor) => return Ok(Request::Doctor),
+        Some(Action::Completions { shell }) => return Ok(Request::Completions(shell)),
         None => {}
     }
     // Present: the argument is required.
@@ -201,9 +238,10 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     let (Count::Auto(ranks) | Count::Exactly(ranks)) = count;
     let backend = match (arguments.backend, &node) {
         (Some(BackendName::Mpi), node) => {
-            if node.is_some() || arguments.log_dir.is_some() || arguments.timeout.is_some() {
+            let (log_dir, timeout) = (arguments.log_dir.is_some(), arguments.timeout.is_some());
+            if node.is_some() || log_dir || timeout || arguments.bind.is_some() {
                 return Err(wrong(
-                    "--backend mpi hands over to mpiexec, which knows no --timeout, --log-dir and --nnodes; \
+                    "--backend mpi hands over to mpiexec, which knows no --timeout, --log-dir, --bind and --nnodes; \
                      see its own options, and start it yourself if you need them",
                 ));
             }
@@ -221,6 +259,11 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         (Some(BackendName::Tcp), _) | (None, Some(_)) => Backend::Tcp,
         (Some(BackendName::Shm) | None, None) => Backend::Shm,
     };
+    if backend == Backend::Shm && ranks > MOST_SHM_RANKS {
+        return Err(wrong(&format!(
+            "{ranks} ranks are too many for shared memory, which holds {MOST_SHM_RANKS}; use --backend tcp"
+        )));
+    }
     let mut command = arguments.command.into_iter();
     Ok(Request::Run(Options {
         ranks,
@@ -228,6 +271,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
         log_dir: arguments.log_dir,
         dry_run: arguments.dry_run,
+        bind: arguments.bind == Some(Bind::Core),
         node,
         // Present: the argument is required.
         program: command.next().unwrap_or_default(),

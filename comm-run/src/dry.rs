@@ -8,7 +8,10 @@ use comm_run::RankPlan;
 /// Prints the command line and the variables of each rank.
 pub(crate) fn print(plans: &[RankPlan], out: &mut impl Write) -> io::Result<()> {
     for plan in plans {
-        writeln!(out, "rank {}:", plan.rank)?;
+        match plan.processor {
+            Some(processor) => writeln!(out, "rank {}, on processor {processor}:", plan.rank)?,
+            None => writeln!(out, "rank {}:", plan.rank)?,
+        }
         for (name, value) in &plan.variables {
             writeln!(out, "  {}={}", name.display(), quoted(value))?;
         }

@@ -19,6 +19,16 @@ pub enum StartError {
         /// How many machines there are.
         nodes: usize,
     },
+    /// Each rank was to have a processor of its own, and there are too few.
+    #[error(
+        "{ranks} ranks cannot be bound to {processors} processors, one each; start fewer, or do not bind them"
+    )]
+    TooFewProcessors {
+        /// How many ranks start on this machine.
+        ranks: usize,
+        /// How many processors this process may use.
+        processors: usize,
+    },
     /// The program could not be started.
     #[error("cannot start {}: {}", program.display(), reason(program, source))]
     Program {
@@ -50,11 +60,11 @@ pub enum StartError {
 impl StartError {
     /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125
     /// for a folder that cannot be entered and trouble of the launcher's own, 2 for a job without
-    /// ranks or a machine beyond the last.
+    /// ranks, with more than processors to bind them to, or on a machine beyond the last.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
-            Self::NoRanks | Self::NoSuchNode { .. } => 2,
+            Self::NoRanks | Self::NoSuchNode { .. } | Self::TooFewProcessors { .. } => 2,
             Self::Program { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => 127,
                 io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => 125,

@@ -55,6 +55,7 @@ pub struct Job {
     pub(crate) on_failure: OnFailure,
     pub(crate) sink: Option<Box<dyn Sink>>,
     pub(crate) forward_signals: bool,
+    pub(crate) bind: bool,
 }
 
 impl Job {
@@ -75,6 +76,7 @@ impl Job {
             on_failure: OnFailure::default(),
             sink: None,
             forward_signals: false,
+            bind: false,
         }
     }
 
@@ -174,6 +176,16 @@ impl Job {
     #[must_use]
     pub fn forward_signals(mut self) -> Self {
         self.forward_signals = true;
+        self
+    }
+
+    /// Binds each rank to one processor of its own, out of those this process may use; one of each core first.
+    ///
+    /// Ranks with a single thread then never share a core, which small collectives notice. A rank with several
+    /// threads would run them all on that one processor, so this is not the default. Linux only.
+    #[must_use]
+    pub fn bind_to_processors(mut self) -> Self {
+        self.bind = true;
         self
     }
 

@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::ranks::Ranks;
 use crate::running::{Handle, Running};
 use crate::sink::Sink;
-use crate::spawn::{bequeath, tie_to_starter};
+use crate::spawn::{bequeath, bind, tie_to_starter};
 use crate::supervise::{Supervisor, child_exits};
 use crate::terminal::Terminal;
 use crate::warden::Warden;
@@ -102,6 +102,9 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
         let mut command = command(job, rank, plan.variables(job, rank));
         if let Some(listener) = plan.listener(rank) {
             bequeath(&mut command, listener);
+        }
+        if let Some(processor) = plan.processor(rank) {
+            bind(&mut command, processor);
         }
         tie_to_starter(&mut command, warden.as_ref().map(Warden::pipe));
         match command.spawn() {

@@ -37,6 +37,7 @@ mod node;
 mod outcome;
 mod output;
 mod plan;
+mod processors;
 mod ranks;
 mod running;
 mod signal;

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Request::Mpi(handover) => mpi::hand_over(&handover),
         Request::Explain => explain(),
         Request::Doctor => doctor(),
+        Request::Completions(shell) => shown(std::io::stdout().write_all(&cli::completions(shell))),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
@@ -45,6 +46,9 @@ fn run(options: Options) -> i32 {
     }
     if let Some(timeout) = options.timeout {
         job = job.timeout(timeout);
+    }
+    if options.bind {
+        job = job.bind_to_processors();
     }
     if options.dry_run {
         return dry_run(&job);

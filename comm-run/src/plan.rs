@@ -12,6 +12,7 @@ use crate::environment::{
 use crate::error::StartError;
 use crate::job::Job;
 use crate::node::Backend;
+use crate::processors;
 
 /// How many connections may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
@@ -28,6 +29,8 @@ pub(crate) struct Plan {
     /// Bound before anything starts, so that no other program can take the port and no rank finds
     /// it closed. Rank 0 inherits it.
     listener: Option<Arc<TcpListener>>,
+    /// One per rank if they are to be bound, else none.
+    processors: Vec<usize>,
 }
 
 /// Tells what a rank would be started with.
@@ -42,11 +45,26 @@ pub struct RankPlan {
     pub variables: Variables,
     /// The inherited variables that it does not get.
     pub cleared: Vec<OsString>,
+    /// The processor it is bound to.
+    pub processor: Option<usize>,
 }
 
 impl Plan {
     pub(crate) fn new(job: &Job) -> Result<Self, StartError> {
         let random = "get random bytes from the system";
+        let processors = if job.bind {
+            let chosen = processors::choose(job.size);
+            let chosen = chosen.map_err(StartError::setup("bind ranks to processors"))?;
+            if chosen.len() < job.size {
+                return Err(StartError::TooFewProcessors {
+                    ranks: job.size,
+                    processors: chosen.len(),
+                });
+            }
+            chosen
+        } else {
+            Vec::new()
+        };
         let listener = match (&job.node, job.backend) {
             (None, Backend::Tcp) => {
                 Some(listen().map_err(StartError::setup("listen on 127.0.0.1"))?)
@@ -67,6 +85,7 @@ impl Plan {
             secret: fresh_secret().map_err(StartError::setup(random))?,
             port,
             listener: listener.map(Arc::new),
+            processors,
         })
     }
 
@@ -80,6 +99,11 @@ impl Plan {
     /// Gives the listener to the rank that inherits it.
     pub(crate) fn listener(&self, local: usize) -> Option<Arc<TcpListener>> {
         self.listener.clone().filter(|_| local == 0)
+    }
+
+    /// Gives the processor that a rank is bound to.
+    pub(crate) fn processor(&self, local: usize) -> Option<usize> {
+        self.processors.get(local).copied()
     }
 
     pub(crate) fn rank(&self, job: &Job, local: usize) -> RankPlan {
@@ -98,6 +122,7 @@ impl Plan {
             rank: job.first_rank() + local,
             command: command.cloned().collect(),
             cleared: cleared.cloned().collect(),
+            processor: self.processor(local),
             variables,
         }
     }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::report;
 
-/// Checks that the ranks will find a secret in the file, and warns if others can read it.
+/// Checks that the ranks will find a secret in the file, and that the world does not. A group that can read it is
+/// warned of: where users share a group that is everybody, but secrets of Kubernetes come that way.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let refused = |reason: &str| Err(format!("the secret file {}: {reason}", path.display()));
     let metadata = match fs::metadata(path) {
@@ -21,10 +22,15 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
         Ok(_) => {}
         Err(error) => return refused(&error.to_string()),
     }
-    if metadata.permissions().mode() & 0o077 != 0 {
+    let mode = metadata.permissions().mode();
+    let close = format!("close it with: chmod 600 {}", path.display());
+    if mode & 0o007 != 0 {
+        return refused(&format!("everybody on this machine can use it; {close}"));
+    }
+    if mode & 0o070 != 0 {
+        let path = path.display();
         report::line(&format!(
-            "warning: others can use the secret file {0}; close it with: chmod 600 {0}",
-            path.display()
+            "warning: your group can use the secret file {path}; {close}"
         ));
     }
     Ok(())

@@ -34,6 +34,20 @@ pub(crate) fn bequeath(command: &mut Command, listener: Arc<TcpListener>) {
     unsafe { command.pre_exec(hook) };
 }
 
+/// Lets the process that `command` starts run on one processor only, with all its threads.
+#[cfg(target_os = "linux")]
+pub(crate) fn bind(command: &mut Command, processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    let hook = move || Ok(rustix::thread::sched_setaffinity(None, &set)?);
+    // SAFETY: I1, one system call; I2, the closure is `move`.
+    unsafe { command.pre_exec(hook) };
+}
+
+/// Never called: no processor is chosen here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn bind(_: &mut Command, _: usize) {}
+
 /// Makes the process that `command` starts the leader of a group of its own, which ends with the
 /// starter.
 ///

@@ -3,47 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod common;
+#[path = "../../comm-factory/tests/hello/mod.rs"]
+mod hello;
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use common::{Key, Starter, comm_run, fresh_mark, node};
+use hello::prefixed;
 
 /// Builds the example of comm-factory with every backend that this test starts, once.
 fn hello() -> &'static str {
     static HELLO: OnceLock<String> = OnceLock::new();
-    HELLO.get_or_init(|| {
-        let profile = Path::new(env!("CARGO_BIN_EXE_comm-run")).parent().unwrap();
-        let target = profile.parent().unwrap();
-        // Before the watchdog starts: nobody knows how much there is to compile.
-        let built = Command::new(env!("CARGO"))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .args(["build", "--quiet", "--package", "comm-factory"])
-            .args(["--example", "hello", "--features", "shm,tcp"])
-            .args(["--message-format", "json"])
-            .arg("--target-dir")
-            .arg(target)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let complaints = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "{complaints}");
-        // The example is the one thing built that can be executed.
-        let messages = String::from_utf8(built.stdout).unwrap();
-        let (_, rest) = messages.rsplit_once(r#""executable":""#).unwrap();
-        rest.split('"').next().unwrap().to_owned()
-    })
-}
-
-/// The lines of `size` ranks; under `comm-run` with the rank in front.
-fn expected(ranks: std::ops::Range<usize>, size: u32) -> Vec<String> {
-    let sum: u32 = (1..=size).sum();
-    let thirds = (1..=size).fold(0.0, |sum, n| sum + f64::from(n) / 3.0);
-    ranks
-        .map(|rank| format!("[{rank}] rank {rank} of {size}: sum {sum}, of thirds {thirds:.17}"))
-        .collect()
+    HELLO.get_or_init(|| hello::build("shm,tcp"))
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -55,15 +28,54 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 fn the_same_alone_and_on_every_backend() {
     let hello = hello();
     let alone = Command::new(hello).env_clear().output().unwrap();
-    let alone = format!("[0] {}", String::from_utf8_lossy(&alone.stdout).trim_end());
-    assert_eq!([alone], *expected(0..1, 1));
+    assert_eq!(hello::sorted(&alone.stdout), hello::lines(0..1, 1));
     for backend in [&[][..], &["--backend", "shm"], &["--backend", "tcp"]] {
         for (ranks, size) in [("1", 1), ("3", 3)] {
             let args = [backend, &["-n", ranks, "--", hello]].concat();
             let ended = Starter::new(&args).end();
             assert_eq!(ended.code(), 0, "{args:?}: {ended:?}");
-            let expected = expected(0..usize::try_from(size).unwrap(), size);
-            assert_eq!(sorted(ended.stdout), expected, "{args:?}");
+            assert_eq!(sorted(ended.stdout), prefixed(0..size, size), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_environment_gets_wrong_is_said_in_one_line() {
+    let said = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(hello());
+        let output = command.env_clear().envs(variables.iter().copied());
+        let output = output.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let backend = |name| said(&[("COBRE_COMM_BACKEND", name)]);
+    for (said, parts) in [
+        // This program is built without MPI.
+        (
+            backend("mpi"),
+            &["not compiled in", "tcp, shm, local", "feature \"mpi\""][..],
+        ),
+        (
+            backend("smh"),
+            &["no backend \"smh\"", "did you mean \"shm\""],
+        ),
+        (
+            backend("shm"),
+            &["COBRE_SHM_NAME, COBRE_SHM_RANK, COBRE_SHM_SIZE", "comm-run"],
+        ),
+        (
+            backend("tcp"),
+            &["COBRE_TCP_COORDINATOR, COBRE_TCP_RANK, COBRE_TCP_SIZE"],
+        ),
+        (
+            said(&[("PMI_RANK", "0"), ("PMI_SIZE", "4")]),
+            &["feature \"mpi\""],
+        ),
+    ] {
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for part in parts {
+            assert!(said.contains(part), "{part} in {said}");
         }
     }
 }
@@ -76,7 +88,7 @@ fn many_tcp_jobs_at_once_do_not_disturb_each_other() {
     for job in jobs {
         let ended = job.end();
         assert_eq!(ended.code(), 0, "{ended:?}");
-        assert_eq!(sorted(ended.stdout), expected(0..2, 2));
+        assert_eq!(sorted(ended.stdout), prefixed(0..2, 2));
     }
 }
 
@@ -99,7 +111,7 @@ fn two_launchers_form_one_job() {
         let ended = launcher.end();
         assert_eq!(ended.code(), 0, "{ended:?}");
         assert!(ended.stderr.is_empty(), "{ended:?}");
-        assert_eq!(sorted(ended.stdout), expected(ranks, 4));
+        assert_eq!(sorted(ended.stdout), prefixed(ranks, 4));
     }
 }
 
@@ -185,6 +197,6 @@ fn two_launchers_on_two_machines_form_one_job() {
     for (launcher, ranks) in launchers.into_iter().zip([0..2, 2..4]) {
         let ended = launcher.end();
         assert_eq!(ended.code(), 0, "{ended:?}");
-        assert_eq!(sorted(ended.stdout), expected(ranks, 4));
+        assert_eq!(sorted(ended.stdout), prefixed(ranks, 4));
     }
 }

@@ -53,23 +53,26 @@ fn a_failure_on_the_second_machine_carries_its_number_in_the_whole_job() {
 }
 
 #[test]
-fn a_secret_that_cannot_be_read_is_refused_and_an_open_one_is_warned_of() {
+fn a_secret_that_nobody_or_everybody_can_read_is_refused_and_a_groups_is_warned_of() {
     let (open, empty) = (Key::new("secret", 0o644), Key::new(" \n", 0o600));
-    for file in ["/nonexistent/key", "/", empty.path()] {
+    for file in ["/nonexistent/key", "/", empty.path(), open.path()] {
         let mut args = node("0", "127.0.0.1:29500", file);
         args.extend(["--", "true"]);
         let ended = Starter::new(&args).end();
         assert_eq!(ended.code(), 2, "{ended:?}");
         assert!(ended.says("secret file") && ended.says(file), "{ended:?}");
     }
-    let mut args = node("0", "127.0.0.1:29500", open.path());
-    args.extend(["--", "true"]);
-    let ended = Starter::new(&args).end();
-    assert_eq!(ended.code(), 0, "{ended:?}");
-    assert!(
-        ended.says(&format!("chmod 600 {}", open.path())),
-        "{ended:?}"
-    );
+    let group = Key::new("secret", 0o640);
+    for (key, code) in [(&open, 2), (&group, 0)] {
+        let mut args = node("0", "127.0.0.1:29500", key.path());
+        args.extend(["--", "true"]);
+        let ended = Starter::new(&args).end();
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(
+            ended.says(&format!("chmod 600 {}", key.path())),
+            "{ended:?}"
+        );
+    }
 }
 
 #[test]
@@ -95,6 +98,27 @@ fn a_million_ranks_are_refused() {
     }
     let ended = Starter::new(&["-n", "1000000", "--", "true"]).end();
     assert!(ended.says("at most 4096 ranks"), "{ended:?}");
+    let ended = Starter::new(&["-n", "2000", "--backend", "shm", "--", "true"]).end();
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(
+        ended.says("2000 ranks are too many for shared memory") && ended.says("--backend tcp"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn no_program_and_no_ranks_are_wrong_usage() {
+    for (args, says) in [
+        (&["-n", "2"][..], "PROGRAM"),
+        (&["-n", "2", "--"], "PROGRAM"),
+        (&["-n", "0", "--", "true"], "at least one rank"),
+        (&["--", "true"], "-n"),
+        (&[], "-n"),
+    ] {
+        let ended = Starter::new(args).end();
+        assert_eq!(ended.code(), 2, "{args:?}: {ended:?}");
+        assert!(ended.says(says), "{args:?}: {ended:?}");
+    }
 }
 
 #[test]

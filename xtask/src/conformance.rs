@@ -25,7 +25,7 @@ pub(crate) struct Conformance {
     /// Draw the random programs from SEED on
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// With `--backend mpi`: run with one MPI library instead of both
+    /// With `--backend mpi`: run with one MPI library instead of both; with `--backend factory`: run with it, too
     #[arg(long, value_name = "MPI", value_enum)]
     mpi: Option<Mpi>,
     /// With `--backend shm`: wait without futex, pidfd and /proc, as other systems do
@@ -57,36 +57,24 @@ pub(crate) fn run(arguments: &Conformance) -> ExitCode {
         return ExitCode::from(2);
     };
     for (given, flag, of) in [
-        (arguments.mpi.is_some(), "--mpi", "mpi"),
-        (arguments.portable_wait, "--portable-wait", "shm"),
+        (arguments.mpi.is_some(), "--mpi", &["mpi", "factory"][..]),
+        (arguments.portable_wait, "--portable-wait", &["shm"]),
     ] {
-        if given && backend.name != of {
+        if given && !of.contains(&&*backend.name) {
+            let of = of.join(" or ");
             eprintln!(
                 "error: '{flag}' goes with '--backend {of}'. For more information, try '--help'."
             );
             return ExitCode::from(2);
         }
     }
-    if backend.name != "mpi" {
-        let cargo = if arguments.portable_wait {
-            with_cfg(
-                "comm_portable_wait",
-                &["test", "--package", &backend.package],
-            )
-        } else {
-            cargo(&["test", "--package", &backend.package])
-        };
-        return ExitCode::from(suite(cargo, backend.test, arguments));
-    }
-    let libraries = match arguments.mpi {
-        Some(mpi) => vec![mpi],
-        None => Mpi::ALL.to_vec(),
-    };
     let mut worst = 0;
-    for mpi in libraries {
-        println!("==> {}", mpi.name());
-        let code = match mpi.tool().obtain() {
-            Ok(()) => suite(mpi.cargo("test"), backend.test, arguments),
+    for Run { what, cargo, test } in runs(backend, arguments) {
+        if !what.is_empty() {
+            println!("==> {what}");
+        }
+        let code = match cargo {
+            Ok(cargo) => suite(cargo, test, arguments),
             Err(advice) => {
                 eprintln!("error: {advice}");
                 1
@@ -95,6 +83,63 @@ pub(crate) fn run(arguments: &Conformance) -> ExitCode {
         worst = worst.max(code);
     }
     ExitCode::from(worst)
+}
+
+/// Describes one pass of the suite.
+struct Run {
+    /// What sets it apart from the others; empty if there are none.
+    what: &'static str,
+    /// The cargo that builds it, or what to install first.
+    cargo: Result<Command, String>,
+    test: &'static str,
+}
+
+/// Lists the passes: one for most backends, one per library for MPI, one per feature for the factory.
+fn runs(backend: &Backend, arguments: &Conformance) -> Vec<Run> {
+    let package = backend.package.as_str();
+    let with_mpi = |mpi: Mpi, features: &[&str], test| Run {
+        what: mpi.name(),
+        cargo: mpi.tool().obtain().map(|()| {
+            let mut cargo = mpi.cargo("test", package);
+            cargo.args(features);
+            cargo
+        }),
+        test,
+    };
+    let plain = |what, more: &[&str], test| Run {
+        what,
+        cargo: Ok(cargo(&[&["test", "--package", package], more].concat())),
+        test,
+    };
+    match backend.name.as_str() {
+        "mpi" => {
+            let libraries = arguments.mpi.map_or(Mpi::ALL.to_vec(), |mpi| vec![mpi]);
+            let runs = libraries.into_iter();
+            runs.map(|mpi| with_mpi(mpi, &[], backend.test)).collect()
+        }
+        "factory" => {
+            let features = ["--features", "shm,tcp"];
+            let mut runs = vec![
+                plain("shm", &features, "conformance_shm"),
+                plain("tcp", &features, "conformance_tcp"),
+            ];
+            if arguments.world.is_empty() || arguments.world.contains(&1) {
+                runs.insert(0, plain("local", &[], "conformance"));
+            }
+            let mpi = arguments.mpi.into_iter();
+            runs.extend(mpi.map(|mpi| with_mpi(mpi, &["--features", "mpi"], "conformance_mpi")));
+            runs
+        }
+        _ if arguments.portable_wait => vec![Run {
+            what: "",
+            cargo: Ok(with_cfg(
+                "comm_portable_wait",
+                &["test", "--package", package],
+            )),
+            test: backend.test,
+        }],
+        _ => vec![plain("", &[], backend.test)],
+    }
 }
 
 /// Runs the suite of one backend and gives its exit code.
@@ -184,18 +229,35 @@ mod tests {
         );
     }
 
-    #[test]
-    fn flags_are_passed_on() {
-        let arguments = Conformance {
-            backend: "shm".to_owned(),
-            world: vec![2, 5],
+    fn arguments(backend: &str, world: Vec<usize>) -> Conformance {
+        Conformance {
+            backend: backend.to_owned(),
+            world,
             case: Some("fold".to_owned()),
             random: Some(10),
             seed: Some(7),
             mpi: None,
             portable_wait: false,
             big: true,
+        }
+    }
+
+    #[test]
+    fn the_factory_runs_as_each_backend_that_has_such_worlds() {
+        let found = backends(&workspace_root());
+        let factory = found.iter().find(|b| b.name == "factory").unwrap();
+        let tests = |world| {
+            let runs = runs(factory, &arguments("factory", world));
+            runs.iter().map(|run| run.test).collect::<Vec<_>>()
         };
+        let of_many = ["conformance_shm", "conformance_tcp"];
+        assert_eq!(tests(vec![3]), of_many);
+        assert_eq!(tests(vec![]), [&["conformance"][..], &of_many].concat());
+    }
+
+    #[test]
+    fn flags_are_passed_on() {
+        let arguments = arguments("shm", vec![2, 5]);
         let flags = arguments.flags().join(" ");
         let expected = "--table --world 2 --world 5 --case fold --random 10 --seed 7 --big";
         assert_eq!(flags, expected);

@@ -10,6 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod ci;
 mod conformance;
 mod demo;
+mod features;
 mod mpi;
 mod process;
 mod report;

@@ -25,6 +25,14 @@ impl Mpi {
         }
     }
 
+    /// Gives the first of two for MPICH, the second for Open MPI.
+    pub(crate) const fn named(self, names: [&'static str; 2]) -> &'static str {
+        match self {
+            Self::Mpich => names[0],
+            Self::OpenMpi => names[1],
+        }
+    }
+
     /// Gives what must be installed.
     pub(crate) const fn tool(self) -> &'static Tool {
         match self {
@@ -33,10 +41,10 @@ impl Mpi {
         }
     }
 
-    /// Prepares a cargo that builds with this library: what was built with another is kept apart.
-    pub(crate) fn cargo(self, command: &str) -> Command {
+    /// Prepares a cargo that builds a package with this library: what was built with another is kept apart.
+    pub(crate) fn cargo(self, command: &str, package: &str) -> Command {
         let (name, directory) = (self.name(), format!("target-{}", self.name()));
-        let mut cargo = cargo(&[command, "--package", "comm-mpi", "--target-dir", &directory]);
+        let mut cargo = cargo(&[command, "--package", package, "--target-dir", &directory]);
         cargo
             .env("MPICC", format!("mpicc.{name}"))
             .env("MPIEXEC", format!("mpiexec.{name}"));
@@ -51,7 +59,7 @@ mod tests {
     #[test]
     fn libraries_do_not_share_what_was_built() {
         let directories = Mpi::ALL.map(|mpi| {
-            let command = mpi.cargo("test");
+            let command = mpi.cargo("test", "comm-mpi");
             let arguments: Vec<_> = command
                 .get_args()
                 .map(std::ffi::OsStr::to_os_string)

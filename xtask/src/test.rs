@@ -2,11 +2,16 @@
 
 use std::process::Command;
 
+use crate::features;
 use crate::mpi::Mpi;
 use crate::process::{self, cargo, command, shown, with_cfg, workspace_root};
 use crate::report::{Outcome, Report, bold};
 use crate::tidy;
 use crate::tools::{CARGO_DENY, SHELLCHECK, Tool};
+
+/// MPI burns a processor per rank, so larger worlds take minutes where processors are few: they are for
+/// `cargo xtask conformance --backend mpi`.
+const MPI_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
 
 /// Runs all steps, prints the summary and returns whether nothing failed.
 ///
@@ -44,31 +49,63 @@ pub(crate) fn run(strict: bool) -> bool {
         }
     }
 
+    report.step("sets", features::WHAT, || {
+        if compiles {
+            features::without_mpi()
+        } else {
+            Outcome::NotRun("the workspace does not compile".to_owned())
+        }
+    });
+
     for mpi in Mpi::ALL {
-        let [lint, test, suite] = match mpi {
-            Mpi::Mpich => ["mpich-lint", "mpich", "mpich-suite"],
-            Mpi::OpenMpi => ["ompi-lint", "ompi", "ompi-suite"],
-        };
-        let mut clippy = mpi.cargo("clippy");
-        clippy.args(["--all-targets", "--", "-D", "warnings"]);
-        run_with(&mut report, lint, mpi.tool(), clippy);
-        let mut life = mpi.cargo("test");
-        life.args(["--lib", "--test", "life"]);
-        run_with(&mut report, test, mpi.tool(), life);
-        // MPI burns a processor per rank, so larger worlds take minutes where processors are few: they are for
-        // `cargo xtask conformance --backend mpi`.
-        let mut worlds = mpi.cargo("test");
-        worlds.args(["--test", "conformance", "--", "--table"]);
-        worlds.args(["--world", "1", "--world", "2"]);
-        run_with(&mut report, suite, mpi.tool(), worlds);
+        for (name, command) in mpi_steps(mpi) {
+            run_with(&mut report, name, mpi.tool(), command);
+        }
     }
+    // What depends on the features is the same with either library, and MPICH starts in a fraction of the time.
+    let mpi = Mpi::Mpich;
+    let mut factory = mpi.cargo("test", "comm-factory");
+    factory.args(["--features", "mpi,shm,tcp", "--test", "conformance_mpi"]);
+    factory.args(MPI_WORLDS);
+    run_with(&mut report, "factory-mpi", mpi.tool(), factory);
+    report.step("sets-mpi", features::WHAT, || {
+        let mpich = mpi.tool().obtain();
+        mpich.map_or_else(Outcome::NotRun, |()| features::with_mpi(mpi))
+    });
 
     println!("{}\n{report}", bold("==> summary"));
     report.succeeded(strict)
 }
 
+/// Lists the steps that need one MPI library.
+fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 4] {
+    let mut clippy = mpi.cargo("clippy", "comm-mpi");
+    clippy.args(["--all-targets", "--", "-D", "warnings"]);
+    let mut life = mpi.cargo("test", "comm-mpi");
+    life.args(["--lib", "--test", "life"]);
+    let mut suite = mpi.cargo("test", "comm-mpi");
+    suite.args(["--test", "conformance"]).args(MPI_WORLDS);
+    let mut everywhere = mpi.cargo("test", "comm-factory");
+    everywhere.args(["--features", "mpi,shm,tcp", "--test", "everywhere"]);
+    [
+        (mpi.named(["mpich-lint", "ompi-lint"]), clippy),
+        (mpi.named(["mpich", "ompi"]), life),
+        (mpi.named(["mpich-suite", "ompi-suite"]), suite),
+        (mpi.named(["mpich-hello", "ompi-hello"]), everywhere),
+    ]
+}
+
+/// Runs the suite through the factory. The enum adds one match to what the backend's own suite has shown, so small
+/// worlds are enough here; `cargo xtask conformance --backend factory` runs all of them.
+fn factory_suite(test: &str) -> Command {
+    let mut suite = cargo(&["test", "--package", "comm-factory", "--features", "shm,tcp"]);
+    suite.args(["--test", test, "--", "--table"]);
+    suite.args(["--world", "1", "--world", "2", "--world", "3"]);
+    suite
+}
+
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 6] {
+fn compiled_steps() -> [(&'static str, Command); 8] {
     let mut docs = cargo(&["doc", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     [
@@ -80,8 +117,21 @@ fn compiled_steps() -> [(&'static str, Command); 6] {
         ("docs", docs),
         (
             "factory",
-            cargo(&["test", "--package", "comm-factory", "--features", "shm,tcp"]),
+            cargo(&[
+                "test",
+                "--package",
+                "comm-factory",
+                "--features",
+                "shm,tcp",
+                "--lib",
+                "--test",
+                "select",
+                "--test",
+                "conformance",
+            ]),
         ),
+        ("factory-shm", factory_suite("conformance_shm")),
+        ("factory-tcp", factory_suite("conformance_tcp")),
         (
             "portable",
             with_cfg(

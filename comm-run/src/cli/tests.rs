@@ -5,13 +5,13 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser};
 use comm_run::Backend;
 
-use super::{Arguments, Options, Request, address, request};
+use super::{Arguments, MOST_SHM_RANKS, Options, Request, address, request};
 
 fn parse(line: &str) -> Option<Options> {
     let arguments = Arguments::try_parse_from(line.split(' ')).ok()?;
     match request(arguments).ok()? {
         Request::Run(options) => Some(options),
-        Request::Mpi(_) | Request::Explain | Request::Doctor => None,
+        Request::Mpi(_) | Request::Explain | Request::Doctor | Request::Completions(_) => None,
     }
 }
 
@@ -29,6 +29,7 @@ fn mpi_is_handed_over_without_what_mpiexec_does_not_know() {
     for more in [
         "--timeout 3",
         "--log-dir logs",
+        "--bind core",
         "--nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k",
     ] {
         assert_eq!(
@@ -45,9 +46,39 @@ fn subcommands_stand_alone_and_programs_may_have_their_names() {
     assert_eq!(ask("comm-run doctor"), Some(Request::Doctor));
     assert_eq!(ask("comm-run doctor now"), None);
     assert_eq!(ask("comm-run doctor -n 2"), None);
-    for line in ["comm-run -n 2 doctor", "comm-run -n 2 -- doctor"] {
-        assert_eq!(parse(line).unwrap().program, "doctor", "{line}");
+    assert_eq!(
+        ask("comm-run completions fish"),
+        Some(Request::Completions(clap_complete::Shell::Fish))
+    );
+    assert_eq!(ask("comm-run completions"), None);
+    assert_eq!(ask("comm-run completions sh"), None);
+    for name in ["explain", "doctor", "completions"] {
+        for line in [
+            format!("comm-run -n 2 {name}"),
+            format!("comm-run -n 2 -- {name}"),
+        ] {
+            assert_eq!(parse(&line).unwrap().program, name, "{line}");
+        }
     }
+}
+
+/// The launcher knows no backend, so the number is written down twice.
+#[test]
+fn shared_memory_is_as_large_as_its_backend_says() {
+    let config = include_str!("../../../comm-shm/src/config.rs");
+    let most = format!("const MOST_RANKS: usize = {MOST_SHM_RANKS};");
+    assert!(config.contains(&most), "{most}");
+    let tcp = parse("comm-run -n 4096 --backend tcp -- x").unwrap();
+    assert_eq!(tcp.ranks, 4096);
+}
+
+#[test]
+fn ranks_are_bound_only_when_asked() {
+    let bind = |option: &str| parse(&format!("comm-run -n 2 {option}-- x")).unwrap().bind;
+    assert_eq!(
+        ["", "--bind none ", "--bind core "].map(bind),
+        [false, false, true]
+    );
 }
 
 #[test]
@@ -92,6 +123,9 @@ fn wrong_usage_is_refused() {
         "comm-run --what -n 2 -- x",
         "comm-run -n 1000000 -- x",
         "comm-run -n 4097 -- x",
+        "comm-run -n 1025 -- x",
+        "comm-run -n 2000 --backend shm -- x",
+        "comm-run -n 2 --bind socket -- x",
         "comm-run -n 99999999999999999999999 -- x",
         "comm-run -n 2 --backend smoke -- x",
         "comm-run -n 2 --nnodes 2 -- x",
@@ -119,7 +153,7 @@ fn many_machines_are_tcp_and_number_their_ranks_in_turn() {
     assert_eq!((node.coordinator.as_str(), node.port), ("h", 1));
     assert!(node.secret_file.is_absolute());
     assert_eq!(
-        parse("comm-run -n 4096 -- x").unwrap().backend,
+        parse("comm-run -n 1024 -- x").unwrap().backend,
         Backend::Shm
     );
 }

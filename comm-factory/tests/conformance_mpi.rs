@@ -1,0 +1,52 @@
+//! The contract of every backend, through the enum that can be any of them: here as MPI.
+//!
+//! `MPIEXEC` names the `mpiexec` that belongs to the library it is built with; else it is the one in `PATH`.
+
+use std::process::ExitCode;
+
+use comm_conformance::{Failure, Launcher, Model, Seat, Subject};
+use comm_factory::{BackendKind, CommBackend, create_communicator_with};
+
+/// The most calls of one kind where ranks outnumber cores: MPI waits without yielding.
+const MOST: usize = 200;
+
+/// What Open MPI wants to be told: root is fine, more ranks than cores too. Others do not know these.
+const SETTINGS: [(&str, &str); 7] = [
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+    ("PRTE_MCA_hwloc_default_binding_policy", "none"),
+];
+
+struct Factory;
+
+impl Subject for Factory {
+    type Comm = CommBackend;
+    const NAME: &'static str = "factory as mpi";
+    const MODEL: Model = Model::MPI;
+
+    fn launcher(world: usize) -> Result<Option<Launcher>, Failure> {
+        let program = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
+        let mut launcher = Launcher::new(program, ["-n".to_owned(), world.to_string()])
+            .rank_in("PMI_RANK")
+            .rank_in("OMPI_COMM_WORLD_RANK");
+        for (name, value) in SETTINGS {
+            launcher = launcher.env(name, value);
+        }
+        if world > std::thread::available_parallelism()?.get() {
+            launcher = launcher.at_most(MOST);
+        }
+        Ok(Some(launcher))
+    }
+
+    fn open(_: &Seat) -> Result<CommBackend, Failure> {
+        Ok(create_communicator_with(BackendKind::Mpi)?)
+    }
+}
+
+fn main() -> ExitCode {
+    comm_conformance::main::<Factory>()
+}

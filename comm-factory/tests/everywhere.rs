@@ -1,0 +1,85 @@
+//! One program with every backend, whoever starts it: alone, under `comm-run` on shm, tcp and mpi, under `mpiexec`.
+//!
+//! Needs an MPI library. `MPIEXEC` names the `mpiexec` that belongs to the one it is built with, as
+//! `cargo xtask test` does; else it is the one in `PATH`.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod hello;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hello::{cargo_build, lines, prefixed, sorted};
+
+/// Every job here takes a second; after this many it is ended.
+const SECONDS: &str = "60";
+
+/// Runs a command to its end and gives its lines.
+fn run(command: &[&str], prepare: impl Fn(&mut Command) -> &mut Command) -> Vec<String> {
+    let mut bounded = Command::new("timeout");
+    bounded.args(["--kill-after=5", SECONDS]).args(command);
+    // Tests may run as root in a container, and on fewer cores than ranks: Open MPI wants to be told.
+    for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
+        bounded.env(name, "1");
+    }
+    bounded.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    bounded.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let output = prepare(&mut bounded).output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{complaints}",
+        output.status
+    );
+    sorted(&output.stdout)
+}
+
+/// A folder for `PATH` in which `mpiexec` is the one that this program was built for.
+struct Programs(PathBuf);
+
+impl Programs {
+    fn new(mpiexec: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = folder.join(format!("everywhere-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        // Not a link: Hydra looks for its helpers beside the name it was called by.
+        let script = folder.join("mpiexec");
+        fs::write(&script, format!("#!/bin/sh\nexec '{mpiexec}' \"$@\"\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_same_whoever_starts_it() {
+    let hello = hello::build("mpi,shm,tcp");
+    let comm_run = cargo_build(&["--package", "comm-run", "--bin", "comm-run"]);
+    let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
+    let own = Programs::new(&mpiexec);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", own.0.display());
+
+    assert_eq!(run(&[&hello], |c| c), lines(0..1, 1), "alone");
+    for size in [1, 3] {
+        let n = size.to_string();
+        for backend in ["shm", "tcp"] {
+            let command = [&comm_run, "-n", &n, "--backend", backend, "--", &hello];
+            let printed = run(&command, |c| c);
+            assert_eq!(printed, prefixed(0..size, size), "comm-run on {backend}");
+        }
+        let command = [&comm_run, "-n", &n, "--backend", "mpi", "--", &hello];
+        let printed = run(&command, |c| c.env("PATH", &path));
+        assert_eq!(printed, lines(0..size, size), "comm-run on mpi");
+        let printed = run(&[&mpiexec, "-n", &n, &hello], |c| c);
+        assert_eq!(printed, lines(0..size, size), "{mpiexec}");
+    }
+}

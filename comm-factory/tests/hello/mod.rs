@@ -1,0 +1,83 @@
+//! The example `hello`: how to build it, and what it prints, computed here a second time.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file is a crate of its own and uses a part"
+)]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Builds the example with these features and gives its path.
+pub fn build(features: &str) -> String {
+    let example = ["--package", "comm-factory", "--example", "hello"];
+    cargo_build(&[&example[..], &["--features", features]].concat())
+}
+
+/// Builds the one program that the arguments name, in the target directory of this test, and gives its path.
+///
+/// Call it before a watchdog starts: nobody knows how much there is to compile.
+pub fn cargo_build(arguments: &[&str]) -> String {
+    let built = Command::new(env!("CARGO"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["build", "--quiet", "--message-format", "json"])
+        .arg("--target-dir")
+        .arg(target())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{complaints}");
+    // It is the one thing built that can be executed.
+    let messages = String::from_utf8(built.stdout).unwrap();
+    let (_, rest) = messages.rsplit_once(r#""executable":""#).unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}
+
+/// Gives the directory above `debug/deps`, in which this test lies.
+fn target() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(3).unwrap().to_path_buf()
+}
+
+/// Gives the lines of some ranks of a job of `size`, in order.
+pub fn lines(ranks: Range<usize>, size: usize) -> Vec<String> {
+    let roots: Vec<f64> = (0..1000_u32).map(|i| f64::from(i).sqrt()).collect();
+    let sum: f64 = roots.iter().sum();
+    let first = |rank: usize| 1000 * rank / size;
+    let share = |rank: usize| roots[first(rank)..first(rank + 1)].iter().sum::<f64>();
+    // In rank order, from the first rank on: -0.0 or a tree would show in the bits.
+    let shares = (0..size).map(share).reduce(|sum, next| sum + next).unwrap();
+    let largest = roots[999];
+    let table = roots
+        .iter()
+        .fold(0_u64, |bits, root| bits.rotate_left(1) ^ root.to_bits());
+    let [sum, shares, largest] = [sum, shares, largest].map(f64::to_bits);
+    ranks
+        .map(|rank| {
+            format!(
+                "rank {rank} of {size}: sum {sum:016x}, of shares {shares:016x}, largest {largest:016x}, \
+                 last {largest:016x}, table {table:016x}"
+            )
+        })
+        .collect()
+}
+
+/// Gives the lines as `comm-run` shows them: with the rank in front.
+pub fn prefixed(ranks: Range<usize>, size: usize) -> Vec<String> {
+    let lines = ranks.clone().zip(lines(ranks, size));
+    lines
+        .map(|(rank, line)| format!("[{rank}] {line}"))
+        .collect()
+}
+
+/// Splits what a job printed into lines, sorted: ranks speak in any order.
+pub fn sorted(output: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(output);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
