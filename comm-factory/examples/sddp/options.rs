@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 16, value_parser = range(1, 100_000))]
     scenarios: u64,
     /// Iterations at most
-    #[arg(long, default_value_t = 30, value_parser = range(1, 1_000_000))]
+    #[arg(long, default_value_t = 30, value_parser = range(0, 1_000_000))]
     pub(crate) iterations: u64,
     /// Ends when the lower bound gained less than this part of itself in five iterations
     #[arg(long, default_value_t = 1e-4, value_parser = fraction)]
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The part of the demand that may go unserved, in percent
-    #[arg(long, default_value_t = 100.0, value_parser = percent)]
+    #[arg(long, default_value_t = 100.0, allow_negative_numbers = true, value_parser = percent)]
     deficit_limit: f64,
     /// Threads per rank
     #[arg(long, default_value_t = 1, value_parser = range(1, 256))]
