@@ -45,9 +45,9 @@ pub(crate) fn run(strict: bool) -> bool {
     }
 
     for mpi in Mpi::ALL {
-        let [lint, test, suite] = match mpi {
-            Mpi::Mpich => ["mpich-lint", "mpich", "mpich-suite"],
-            Mpi::OpenMpi => ["ompi-lint", "ompi", "ompi-suite"],
+        let [lint, test, suite, sddp] = match mpi {
+            Mpi::Mpich => ["mpich-lint", "mpich", "mpich-suite", "mpich-sddp"],
+            Mpi::OpenMpi => ["ompi-lint", "ompi", "ompi-suite", "ompi-sddp"],
         };
         let mut clippy = mpi.cargo("clippy");
         clippy.args(["--all-targets", "--", "-D", "warnings"]);
@@ -61,6 +61,9 @@ pub(crate) fn run(strict: bool) -> bool {
         worlds.args(["--test", "conformance", "--", "--table"]);
         worlds.args(["--world", "1", "--world", "2"]);
         run_with(&mut report, suite, mpi.tool(), worlds);
+        let mut matrix = mpi.cargo_of("test", "comm-factory");
+        matrix.args(["--features", "shm,tcp,mpi", "--test", "sddp", "--", "mpi x"]);
+        run_with(&mut report, sddp, mpi.tool(), matrix);
     }
 
     println!("{}\n{report}", bold("==> summary"));
@@ -68,7 +71,7 @@ pub(crate) fn run(strict: bool) -> bool {
 }
 
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 6] {
+fn compiled_steps() -> [(&'static str, Command); 7] {
     let mut docs = cargo(&["doc", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     [
@@ -78,6 +81,20 @@ fn compiled_steps() -> [(&'static str, Command); 6] {
         ),
         ("test", cargo(&["test", "--no-fail-fast"])),
         ("docs", docs),
+        (
+            "sddp-lint",
+            cargo(&[
+                "clippy",
+                "--package",
+                "comm-factory",
+                "--features",
+                "shm,tcp",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ]),
+        ),
         (
             "factory",
             cargo(&["test", "--package", "comm-factory", "--features", "shm,tcp"]),

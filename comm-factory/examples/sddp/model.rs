@@ -105,11 +105,11 @@ impl Draft {
                 };
             energy += plant.inflow_mean * below;
         }
-        let mean = 1.2 * energy;
+        let mean = 1.25 * energy;
         let thermals = (0..header.thermals).map(|number| {
             let place = ratio(number + 1, header.thermals);
             Thermal {
-                capacity: 0.6 * mean * ratio(1, header.thermals) * noise.between(0.8, 1.2),
+                capacity: 0.5 * mean * ratio(1, header.thermals) * noise.between(0.8, 1.2),
                 cost: 15.0 + 185.0 * place * place * noise.between(0.9, 1.1),
             }
         });

@@ -92,7 +92,7 @@ fn out_of_range() -> Result<(), String> {
 }
 
 fn infeasible(place: Place) -> Result<(), String> {
-    let ran = run(prepare(place, RANK, &format!("{CASE} --deficit-limit 0"))?)?;
+    let ran = run(prepare(place, RANK, "--deficit-limit 0")?)?;
     let words = "there is no dispatch that serves 100.0000 % of the demand; raise --deficit-limit";
     all_say(&ran, place, 1, words)
 }
@@ -192,7 +192,7 @@ fn killed_and_resumed() -> Result<(), String> {
     let (folder, file) = scratch()?;
     let case = CASE.replace(
         "--iterations 40 --tolerance 1e-3",
-        "--iterations 120 --tolerance 0",
+        "--iterations 60 --tolerance 0",
     );
     let arguments = format!("{case} --checkpoint {}", file.display());
     let (sender, lines) = mpsc::channel();

@@ -13,11 +13,11 @@ use super::reversed;
 /// A case of two rivers, with a number of scenarios that 3 and 4 ranks cannot split evenly. It ends because the lower bound rests,
 /// so the iteration in which it does is part of the comparison.
 pub(crate) const CASE: &str =
-    "--stages 5 --plants 5 --openings 4 --scenarios 6 --iterations 40 --tolerance 1e-3";
+    "--stages 9 --plants 5 --openings 5 --scenarios 10 --iterations 40 --tolerance 1e-3";
 
 /// The hash at the end of the policy of this case, on every backend and for good; the case is drawn without functions whose last bit
 /// depends on the system.
-const WRITTEN: u64 = 0;
+const WRITTEN: u64 = 0xace7_4906_8a44_9390;
 
 /// Where it is solved.
 fn places() -> Vec<Place> {
@@ -37,7 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ];
     for place in places() {
         for threads in [1, 4] {
-            let name = format!("matrix::{}, {threads} threads", place.name());
+            let name = format!("matrix::{}, threads {threads}", place.name());
             trials.push(Trial::test(name, move || Ok(twice(place, threads)?)));
         }
         let name = format!("matrix::{}, stopped and resumed", place.name());
@@ -121,7 +121,7 @@ fn rests() -> Result<(), String> {
 fn noticed() -> Result<(), String> {
     for (place, role) in [
         (Place::Shm(2), reversed::ALL),
-        (Place::Tcp(3), reversed::ALL),
+        (Place::Tcp(2), reversed::ALL),
         (Place::Shm(2), reversed::COSTS),
     ] {
         let (_folder, file) = scratch()?;

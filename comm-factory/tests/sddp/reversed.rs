@@ -18,7 +18,7 @@ pub(crate) const ALL: &str = "reversed";
 pub(crate) const COSTS: &str = "reversed-costs";
 
 /// The most costs of scenarios that a rank has in the case of the matrix; trial points and cuts are more numbers.
-const FEW: usize = 3;
+const FEW: usize = 5;
 
 /// Wraps a right communicator.
 struct Reversed {
