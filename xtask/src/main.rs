@@ -13,6 +13,7 @@ mod demo;
 mod mpi;
 mod process;
 mod report;
+mod scaling;
 mod test;
 mod tidy;
 mod tools;
@@ -41,6 +42,8 @@ enum Command {
     Conformance(conformance::Conformance),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
+    /// Measure what a second rank brings to that solver, and what a shared case costs
+    Scaling(scaling::Scaling),
 }
 
 /// Says what a step that could not run means for the exit code.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Scaling(arguments)) => scaling::run(&arguments),
     };
     if succeeded {
         ExitCode::SUCCESS

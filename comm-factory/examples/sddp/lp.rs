@@ -12,7 +12,7 @@ mod pivot;
 use std::fmt;
 
 /// How far a variable may lie outside of its bounds, in units of the bound or 1.
-const FEASIBLE: f64 = 1e-10;
+const FEASIBLE: f64 = 1e-9;
 
 /// Names a variable: first the columns of the program, then the activities of its rows.
 pub(crate) type Variable = usize;
@@ -115,18 +115,38 @@ impl Program {
     /// If no point keeps all bounds, or the method fails.
     pub(crate) fn solve(&mut self) -> Result<(), Unsolved> {
         let limit = 1000 + 100 * (self.basic.len() + self.apart.len());
-        let mut idle = 0;
+        let (mut idle, mut fresh) = (0, false);
         for _ in 0..limit {
             // After many steps that gained nothing, the smallest names go first (Bland): that cannot cycle.
             let careful = idle > 40;
-            let Some(row) = self.leaving(careful) else {
+            let row = self.leaving(careful);
+            let step = row.map(|row| (row, self.entering(row, careful)));
+            if let Some((row, Some((column, gained)))) = step {
+                idle = if gained { 0 } else { idle + 1 };
+                fresh = false;
+                self.exchange(row, column);
+            } else if !fresh {
+                // Values on the way can be huge, and what they leave of the last digits decides nothing.
+                self.refresh();
+                fresh = true;
+            } else if row.is_none() {
                 return Ok(());
-            };
-            let (column, gained) = self.entering(row, careful).ok_or(Unsolved::Infeasible)?;
-            idle = if gained { 0 } else { idle + 1 };
-            self.exchange(row, column);
+            } else {
+                return Err(Unsolved::Infeasible);
+            }
         }
         Err(Unsolved::Stuck)
+    }
+
+    /// Computes the values of the basic variables anew from those at their bounds.
+    fn refresh(&mut self) {
+        let rows = self.table.chunks_exact(self.apart.len());
+        for (&variable, row) in self.basic.iter().zip(rows) {
+            let terms = row.iter().zip(&self.apart);
+            self.value[variable] = terms
+                .map(|(factor, &other)| factor * self.value[other])
+                .sum();
+        }
     }
 
     /// Gives the value of a column or of a row's activity.

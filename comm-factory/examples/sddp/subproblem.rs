@@ -14,7 +14,7 @@ use super::lp::{Program, Unsolved, Variable};
 use super::model::Case;
 
 /// How far the future cost may stay below a cut, in units of the cut's height or 1.
-const VIOLATED: f64 = 1e-10;
+const VIOLATED: f64 = 1e-9;
 
 /// Tells how a stage is run best.
 #[derive(Debug, Clone, PartialEq)]

@@ -68,6 +68,6 @@ fn bound(price: f64, lower: f64, upper: f64) -> f64 {
     if at.is_finite() {
         return price * at;
     }
-    assert!(price.abs() < 1e-9, "a dual of {price} has the wrong sign");
+    assert!(price.abs() < 1e-8, "a dual of {price} has the wrong sign");
     0.0
 }

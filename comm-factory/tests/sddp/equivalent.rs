@@ -19,7 +19,19 @@ pub(crate) fn trials() -> Vec<Trial> {
     ];
     let trial =
         |case: &'static str| Trial::test(format!("bounds::{case}"), move || Ok(bounds(case)?));
-    cases.map(trial).into()
+    let mut trials: Vec<Trial> = cases.map(trial).into();
+    trials.push(Trial::test(
+        "bounds::a_case_with_large_values_on_the_way",
+        || Ok(large()?),
+    ));
+    trials
+}
+
+/// The dual method may pass through values of any size; their rounding must not be taken for an infeasible program.
+fn large() -> Result<(), String> {
+    let (_folder, file) = scratch()?;
+    let case = "--stages 48 --plants 8 --openings 20 --scenarios 16 --iterations 1";
+    policy(Place::Shm(2), case, &file).map(drop)
 }
 
 /// The lower bound never exceeds the optimum and reaches it, each within 1e-6 of it.

@@ -5,8 +5,8 @@ use super::{Place, Program, Variable};
 /// Factors smaller than this are taken for rounding and never divided by.
 const SMALLEST: f64 = 1e-9;
 
-/// Ratios closer than this count as equal; then the largest factor decides, for the sake of accuracy.
-const EQUAL: f64 = 1e-12;
+/// Reduced costs may become this much too small, so that there is a choice of columns and a large factor can be taken (Harris).
+const SLACK: f64 = 1e-9;
 
 impl Program {
     /// Picks the row whose variable lies farthest outside of its bounds; `careful`: the one of the smallest name.
@@ -39,20 +39,23 @@ impl Program {
                 Some((column, factor.abs(), ratio))
             })
         };
-        let least = candidates().map(|(_, _, ratio)| ratio);
-        let least = least.reduce(f64::min)?;
+        let slack = if careful { 0.0 } else { SLACK };
+        let most = candidates().map(|(_, factor, ratio)| ratio + slack / factor);
+        let most = most.reduce(f64::min)?;
         let mut best: Option<(usize, f64)> = None;
+        let mut gained = false;
         for (column, factor, ratio) in candidates() {
             let better = match best {
                 None => true,
                 Some((chosen, _)) if careful => self.apart[column] < self.apart[chosen],
                 Some((_, largest)) => factor > largest,
             };
-            if ratio <= least + EQUAL * least.max(1.0) && better {
+            if ratio <= most && better {
                 best = Some((column, factor));
+                gained = ratio > SLACK;
             }
         }
-        best.map(|(column, _)| (column, least > EQUAL))
+        best.map(|(column, _)| (column, gained))
     }
 
     /// Gives the cost per unit that `column` asks for moving the leaving variable up, when it can.
