@@ -1,22 +1,156 @@
-//! Shows the library at work.
+//! Shows the library at work: a solver on four ranks, then the same on every backend that is there.
 
-use crate::process::{self, cargo};
-use crate::report::Outcome;
+use std::fs;
+use std::path::PathBuf;
 
-/// Runs the program that the README shows; returns whether it succeeded.
-pub(crate) fn run() -> bool {
-    match process::run(&mut cargo(&[
-        "run",
-        "--quiet",
-        "--package",
-        "comm-local",
-        "--example",
-        "quickstart",
-    ])) {
-        Outcome::Passed => true,
-        Outcome::Failed(reason) | Outcome::NotRun(reason) => {
+use crate::mpi::Mpi;
+use crate::process::workspace_root;
+use crate::report::bold;
+
+mod build;
+mod place;
+mod progress;
+mod summary;
+
+use build::Build;
+use place::Place;
+use progress::{Told, watch};
+use summary::{Row, agreement};
+
+/// Says which case to solve, and where.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Demo {
+    /// Run on one backend instead of all that are there
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
+    /// Ranks, where there can be several
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    ranks: u16,
+    /// Months to plan
+    #[arg(long, default_value_t = 24)]
+    stages: u64,
+    /// Hydro plants
+    #[arg(long, default_value_t = 4)]
+    plants: u64,
+    /// Iterations at most
+    #[arg(long, default_value_t = 30)]
+    iterations: u64,
+    /// Draws another case
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads per rank
+    #[arg(long, default_value_t = 1)]
+    threads: u64,
+    /// Go on from the checkpoints that the last demo left
+    #[arg(long)]
+    resume: bool,
+}
+
+/// Names a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Backend {
+    Shm,
+    Local,
+    Tcp,
+    Mpi,
+}
+
+/// Where the plot and the checkpoints go.
+fn folder() -> PathBuf {
+    workspace_root().join("target").join("demo")
+}
+
+/// Runs the demonstration; returns whether everything worked and agreed.
+pub(crate) fn run(demo: &Demo) -> bool {
+    match show(demo) {
+        Ok(agreed) => agreed,
+        Err(reason) => {
             eprintln!("demo: {reason}");
             false
         }
+    }
+}
+
+fn show(demo: &Demo) -> Result<bool, String> {
+    fs::create_dir_all(folder())
+        .map_err(|why| format!("{} cannot be made: {why}", folder().display()))?;
+    // With an MPI library one build serves all backends; it would take another for each further library.
+    let library = Mpi::ALL
+        .into_iter()
+        .find(|mpi| mpi.tool().missing().is_none());
+    let main = match demo.backend {
+        None | Some(Backend::Mpi) => Build(library),
+        Some(_) => Build(None),
+    };
+    let mut ready = Vec::new();
+    let mut rows = Vec::new();
+    for place in Place::all() {
+        if demo.backend.is_some_and(|wanted| wanted != place.backend()) {
+            continue;
+        }
+        let absent = place.absent(library, demo.backend.is_some());
+        let result = if let Some(reason) = absent {
+            Err(reason)
+        } else {
+            let build = place.build(main);
+            if !ready.contains(&build) {
+                println!("{}", bold(&format!("==> build {build}")));
+                build.make()?;
+                ready.push(build);
+            }
+            let first = rows.iter().all(|row: &Row| row.result.is_err());
+            Ok(solve(demo, place, build, first)?)
+        };
+        let ranks = place.ranks(demo.ranks);
+        rows.push(Row {
+            place,
+            ranks,
+            result,
+        });
+    }
+    println!("\n{}", bold("==> the same case everywhere"));
+    let (text, agreed) = agreement(&rows);
+    println!("{text}");
+    Ok(agreed)
+}
+
+/// Solves the case in one place; `whole` shows all that the solver says, not only how far it is.
+fn solve(demo: &Demo, place: Place, build: Build, whole: bool) -> Result<Told, String> {
+    let ranks = place.ranks(demo.ranks);
+    let what = format!("{place}, {ranks} rank{}", if ranks == 1 { "" } else { "s" });
+    println!("\n{}", bold(&format!("==> {what}")));
+    let policy = folder().join(format!("{}.policy", place.name()));
+    let plot = folder().join("bounds.svg");
+    let mut command = place.command(&build.programs()?, ranks);
+    command.args(demo.arguments());
+    command.arg("--checkpoint").arg(&policy);
+    if whole {
+        command.arg("--plot").arg(&plot);
+    }
+    let mut told = watch(command, demo.iterations, whole)?;
+    if whole {
+        println!("plot of the bounds: {}", plot.display());
+    }
+    told.policy = fs::read(&policy).map_err(|why| format!("{}: {why}", policy.display()))?;
+    Ok(told)
+}
+
+impl Demo {
+    /// Gives the arguments of the solver itself.
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        for (flag, value) in [
+            ("--stages", self.stages),
+            ("--plants", self.plants),
+            ("--iterations", self.iterations),
+            ("--seed", self.seed),
+            ("--threads", self.threads),
+        ] {
+            arguments.extend([flag.to_owned(), value.to_string()]);
+        }
+        if self.resume {
+            arguments.push("--resume".to_owned());
+        }
+        arguments
     }
 }

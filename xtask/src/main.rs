@@ -14,6 +14,7 @@ mod features;
 mod mpi;
 mod process;
 mod report;
+mod scaling;
 mod test;
 mod tidy;
 mod tools;
@@ -40,8 +41,10 @@ enum Command {
     },
     /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
     Conformance(conformance::Conformance),
-    /// Run the program of the README
-    Demo,
+    /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
+    Demo(demo::Demo),
+    /// Measure what a second rank brings to that solver, and what a shared case costs
+    Scaling(scaling::Scaling),
 }
 
 /// Says what a step that could not run means for the exit code.
@@ -71,7 +74,8 @@ fn main() -> ExitCode {
         Some(Command::Ci(Strictness { strict })) => ci::run(strict),
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
-        Some(Command::Demo) => demo::run(),
+        Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Scaling(arguments)) => scaling::run(&arguments),
     };
     if succeeded {
         ExitCode::SUCCESS

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::process::cargo;
+use crate::process::{cargo, command};
 use crate::tools::{MPICH, OPEN_MPI, Tool};
 
 /// Names an MPI library.
@@ -41,9 +41,36 @@ impl Mpi {
         }
     }
 
+    /// Gives the directory of what is built with this library.
+    pub(crate) fn target(self) -> String {
+        format!("target-{}", self.name())
+    }
+
+    /// Prepares `mpiexec -n RANKS`, ready for a program, as root and with more ranks than cores, too.
+    pub(crate) fn launcher(self, ranks: &str) -> Command {
+        let mut launcher = command(&format!("mpiexec.{}", self.name()), &[]);
+        if self == Self::OpenMpi {
+            launcher.args([
+                "--allow-run-as-root",
+                "--oversubscribe",
+                "--bind-to",
+                "none",
+            ]);
+        }
+        launcher.args(["-n", ranks]);
+        launcher.env("COBRE_COMM_BACKEND", "mpi");
+        // Both libraries wait without yielding unless told to.
+        launcher.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        for collective in ["ALLREDUCE", "BCAST", "BARRIER", "REDUCE"] {
+            let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
+            launcher.env(variable, "mpir");
+        }
+        launcher
+    }
+
     /// Prepares a cargo that builds a package with this library: what was built with another is kept apart.
     pub(crate) fn cargo(self, command: &str, package: &str) -> Command {
-        let (name, directory) = (self.name(), format!("target-{}", self.name()));
+        let (name, directory) = (self.name(), self.target());
         let mut cargo = cargo(&[command, "--package", package, "--target-dir", &directory]);
         cargo
             .env("MPICC", format!("mpicc.{name}"))

@@ -78,7 +78,7 @@ pub(crate) fn run(strict: bool) -> bool {
 }
 
 /// Lists the steps that need one MPI library.
-fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 4] {
+fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 5] {
     let mut clippy = mpi.cargo("clippy", "comm-mpi");
     clippy.args(["--all-targets", "--", "-D", "warnings"]);
     let mut life = mpi.cargo("test", "comm-mpi");
@@ -87,11 +87,14 @@ fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 4] {
     suite.args(["--test", "conformance"]).args(MPI_WORLDS);
     let mut everywhere = mpi.cargo("test", "comm-factory");
     everywhere.args(["--features", "mpi,shm,tcp", "--test", "everywhere"]);
+    let mut matrix = mpi.cargo("test", "comm-factory");
+    matrix.args(["--features", "mpi,shm,tcp", "--test", "sddp", "--", "mpi x"]);
     [
         (mpi.named(["mpich-lint", "ompi-lint"]), clippy),
         (mpi.named(["mpich", "ompi"]), life),
         (mpi.named(["mpich-suite", "ompi-suite"]), suite),
         (mpi.named(["mpich-hello", "ompi-hello"]), everywhere),
+        (mpi.named(["mpich-sddp", "ompi-sddp"]), matrix),
     ]
 }
 
@@ -105,7 +108,7 @@ fn factory_suite(test: &str) -> Command {
 }
 
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 8] {
+fn compiled_steps() -> [(&'static str, Command); 9] {
     let mut docs = cargo(&["doc", "--no-deps"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     [
@@ -132,6 +135,18 @@ fn compiled_steps() -> [(&'static str, Command); 8] {
         ),
         ("factory-shm", factory_suite("conformance_shm")),
         ("factory-tcp", factory_suite("conformance_tcp")),
+        (
+            "sddp",
+            cargo(&[
+                "test",
+                "--package",
+                "comm-factory",
+                "--features",
+                "shm,tcp",
+                "--test",
+                "sddp",
+            ]),
+        ),
         (
             "portable",
             with_cfg(

@@ -78,6 +78,11 @@ impl Tool {
         }
     }
 
+    /// Says what to install if the tool is not there; installs nothing.
+    pub(crate) fn missing(&self) -> Option<String> {
+        (!self.is_present()).then(|| self.advice())
+    }
+
     fn is_present(&self) -> bool {
         self.probe
             .split_first()

@@ -1,0 +1,62 @@
+//! A distributed solver, whole: stochastic dual dynamic programming for hydrothermal dispatch.
+//!
+//! Rivers fill reservoirs by chance; water turbined today saves fuel today and is missing tomorrow. The method runs its policy
+//! forward along sampled inflows, then backward from the last stage, where linear programs tell what water is worth; those values
+//! become cuts, and the policy of the next iteration. It uses the library as the solvers it is made for do:
+//!
+//! | what | by |
+//! |---|---|
+//! | the case | `broadcast`, into shared regions |
+//! | the inflows that may come | a partitioned region, populated by the ranks of each node |
+//! | trial points and costs of the scenarios | `allgatherv` after the forward pass |
+//! | cuts | `allgatherv` per stage of the backward pass |
+//! | the lower bound | `allreduce` with `Min` |
+//! | a failure on one rank | `allreduce` with `Min` before each of these: all ranks end with its cause |
+//! | a checkpoint | `barrier`, then rank 0 writes |
+//!
+//! Scenarios are split in contiguous blocks and every result has a slot of its own, so the policy and both bounds have the same
+//! bits on every backend, with any number of ranks and threads.
+//!
+//! ```text
+//! comm-run -n 4 -- sddp --stages 24 --plants 4
+//! ```
+
+mod backward;
+mod checkpoint;
+mod cuts;
+mod failure;
+mod forward;
+mod hash;
+pub(crate) mod lp;
+pub(crate) mod model;
+pub(crate) mod noise;
+pub(crate) mod options;
+mod plot;
+mod policy;
+mod report;
+mod setup;
+mod split;
+pub(crate) mod subproblem;
+mod team;
+pub(crate) mod train;
+mod work;
+
+use std::process::ExitCode;
+
+use failure::Failure;
+use options::Options;
+
+/// Runs as one rank of whatever started it.
+pub(crate) fn main() -> ExitCode {
+    let options = Options::read();
+    let result = comm_factory::create_communicator()
+        .map_err(Failure::from)
+        .and_then(|comm| train::train(&comm, comm.name(), &options));
+    match result {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! A shared case is there once, whatever the number of ranks.
+
+use libtest_mimic::Trial;
+
+use super::job::{Place, RANK, prepare, run};
+
+/// A case of 32 MB, and no iteration.
+const CASE: &str = "--stages 100 --plants 20 --openings 2000 --iterations 0";
+const MEGABYTES: f64 = 32.0;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = Trial::test("memory::shared_once", || Ok(shared_once()?));
+    vec![trial.with_ignored_flag(!cfg!(target_os = "linux"))]
+}
+
+/// Compares regions that are shared with the heap of every rank, by the pages of all processes, shared ones divided.
+fn shared_once() -> Result<(), String> {
+    let [one, shared, heap] = [Place::Shm(1), Place::Shm(4), Place::Tcp(4)].map(|place| {
+        let ran = run(prepare(place, RANK, CASE)?)?;
+        let line = ran.lines.iter().find_map(|line| {
+            let number = line.strip_prefix("[0] memory of all ranks: ")?;
+            number.strip_suffix(" MB")?.parse::<f64>().ok()
+        });
+        line.ok_or_else(|| format!("no word about memory:\n{}", ran.text()))
+    });
+    let (one, shared, heap) = (one?, shared?, heap?);
+    // What a rank has besides the case is a few megabytes.
+    let more = shared - one;
+    if more > MEGABYTES / 2.0 {
+        return Err(format!(
+            "three more ranks cost {more:.1} MB: the case is not shared"
+        ));
+    }
+    if heap - shared < 2.5 * MEGABYTES {
+        return Err(format!(
+            "{heap:.1} MB on the heap of 4 ranks, {shared:.1} MB shared"
+        ));
+    }
+    println!(
+        "case of {MEGABYTES} MB: {one:.1} MB on 1 rank, {shared:.1} MB on 4 that share it, {heap:.1} MB on 4 that do not"
+    );
+    Ok(())
+}

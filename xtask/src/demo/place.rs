@@ -1,0 +1,110 @@
+//! Where a case can be solved: each backend, and each MPI library.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+use std::process::Command;
+
+use super::Backend;
+use super::build::Build;
+use crate::mpi::Mpi;
+use crate::process::command;
+
+/// Names a backend and, for MPI, the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Shm,
+    Local,
+    Tcp,
+    Mpi(Mpi),
+}
+
+/// How long one run may take.
+const SECONDS: &str = "600";
+
+impl Place {
+    /// Lists all, the one that shows most first.
+    pub(super) fn all() -> Vec<Self> {
+        let mut all = vec![Self::Shm, Self::Local, Self::Tcp];
+        all.extend(Mpi::ALL.map(Self::Mpi));
+        all
+    }
+
+    pub(super) fn backend(self) -> Backend {
+        match self {
+            Self::Shm => Backend::Shm,
+            Self::Local => Backend::Local,
+            Self::Tcp => Backend::Tcp,
+            Self::Mpi(_) => Backend::Mpi,
+        }
+    }
+
+    /// Gives a name for files.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Local => "local",
+            Self::Tcp => "tcp",
+            Self::Mpi(mpi) => mpi.name(),
+        }
+    }
+
+    /// Gives the number of ranks: as many as wanted, where there can be more than one.
+    pub(super) fn ranks(self, wanted: u16) -> u16 {
+        if self == Self::Local { 1 } else { wanted }
+    }
+
+    /// Says why nothing runs here. A demonstration installs nothing, and takes one MPI library unless asked for MPI.
+    pub(super) fn absent(self, library: Option<Mpi>, asked: bool) -> Option<String> {
+        let Self::Mpi(mpi) = self else {
+            return None;
+        };
+        mpi.tool().missing().or_else(|| {
+            let another = !asked && library != Some(mpi);
+            another.then(|| "one MPI library is enough here; --backend mpi takes all".to_owned())
+        })
+    }
+
+    /// Gives the build that runs here, when `main` is that of the other places.
+    pub(super) fn build(self, main: Build) -> Build {
+        match self {
+            Self::Mpi(mpi) => Build(Some(mpi)),
+            Self::Shm | Self::Local | Self::Tcp => main,
+        }
+    }
+
+    /// Prepares the solver on this many ranks.
+    pub(super) fn command(self, programs: &Path, ranks: u16) -> Command {
+        let solver = programs.join("examples").join("sddp");
+        let ranks = ranks.to_string();
+        let mut start = match self {
+            Self::Local => {
+                let mut solver = command(&solver.to_string_lossy(), &[]);
+                solver.env("COBRE_COMM_BACKEND", "local");
+                return solver;
+            }
+            Self::Shm | Self::Tcp => {
+                let run = programs.join("comm-run");
+                let flags = ["-n", &ranks, "--backend", self.name()];
+                let mut run = command(&run.to_string_lossy(), &flags);
+                run.args(["--timeout", SECONDS, "--"]);
+                run
+            }
+            Self::Mpi(mpi) => {
+                let mut run = mpi.launcher(&ranks);
+                run.env("MPIEXEC_TIMEOUT", SECONDS);
+                run
+            }
+        };
+        start.arg(solver);
+        start
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mpi(mpi) => write!(f, "mpi ({})", mpi.name()),
+            other => f.write_str(other.name()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The last word: every place with its checksum, and whether they agree.
+
+use std::fmt::Write;
+
+use super::place::Place;
+use super::progress::Told;
+
+/// Tells what came of one place: what the solver told, or why there was none.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) place: Place,
+    pub(super) ranks: u16,
+    pub(super) result: Result<Told, String>,
+}
+
+/// Writes the table and the line below it, and says whether all policies are the same, byte by byte.
+pub(super) fn agreement(rows: &[Row]) -> (String, bool) {
+    let mut text = format!(
+        "{:<14}{:>5}{:>12}{:>9}  policy checksum\n",
+        "backend", "ranks", "iterations", "seconds"
+    );
+    let mut ran: Vec<&Told> = Vec::new();
+    for row in rows {
+        let place = row.place.to_string();
+        // Writing to a string does not fail.
+        let _ = match &row.result {
+            Ok(told) => {
+                ran.push(told);
+                writeln!(
+                    text,
+                    "{place:<14}{:>5}{:>12}{:>9.1}  {}",
+                    row.ranks,
+                    told.iterations,
+                    told.time.as_secs_f64(),
+                    told.checksum
+                )
+            }
+            Err(reason) => writeln!(text, "{place:<14}not run: {reason}"),
+        };
+    }
+    let same = |a: &Told, b: &Told| a.checksum == b.checksum && a.policy == b.policy;
+    let agreed = !ran.is_empty() && ran.windows(2).all(|pair| same(pair[0], pair[1]));
+    let _ = match (agreed, ran.len()) {
+        (_, 0) => write!(text, "nothing could run"),
+        (true, 1) => write!(text, "one run: nothing to compare with"),
+        (true, count) => write!(
+            text,
+            "the checksums agree: {count} runs, the same policy to the last bit"
+        ),
+        (false, _) => write!(text, "the checksums DIFFER: the policies are not the same"),
+    };
+    (text, agreed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(policies: [(&str, &[u8]); 2]) -> Vec<Row> {
+        let rows = policies.map(|(checksum, policy)| Row {
+            place: Place::Shm,
+            ranks: 4,
+            result: Ok(Told {
+                checksum: checksum.to_owned(),
+                policy: policy.to_vec(),
+                ..Told::default()
+            }),
+        });
+        rows.into()
+    }
+
+    #[test]
+    fn the_same_policies_agree() {
+        let (text, agreed) = agreement(&rows([("1f", &[1]), ("1f", &[1])]));
+        assert!(agreed && text.contains("agree: 2 runs"), "{text}");
+    }
+
+    #[test]
+    fn another_checksum_or_another_file_differs() {
+        for other in [("2f", &[1_u8][..]), ("1f", &[2])] {
+            let (text, agreed) = agreement(&rows([("1f", &[1]), other]));
+            assert!(!agreed && text.contains("DIFFER"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_did_not_run_is_said() {
+        let mut rows = rows([("1f", &[1]), ("1f", &[1])]);
+        rows[1].result = Err("install it".to_owned());
+        let (text, agreed) = agreement(&rows);
+        assert!(agreed && text.contains("not run: install it"), "{text}");
+        assert!(text.contains("nothing to compare with"), "{text}");
+    }
+}
