@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// Tells how a rank is going to leave without finishing, because its case is about that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +70,9 @@ impl Report {
         self.line(&format!("failed {}", message.escape_debug()));
     }
 
-    /// Says something a reader of the table wants to know.
-    pub(crate) fn note(&self, message: &str) {
-        self.line(&format!("note {}", message.escape_debug()));
+    /// Says how long after the death of another rank this one was told.
+    pub(crate) fn told(&self, took: Duration) {
+        self.line(&format!("told {}", took.as_nanos()));
     }
 
     /// Says that this rank panicked as it had announced.
@@ -101,7 +102,7 @@ pub(crate) struct Account {
     pub(crate) opened: Vec<(usize, usize)>,
     pub(crate) leaving: Option<Leaving>,
     pub(crate) failed: Vec<String>,
-    pub(crate) notes: Vec<String>,
+    pub(crate) told: Vec<Duration>,
     pub(crate) panicked: bool,
     pub(crate) finished: bool,
 }
@@ -118,7 +119,9 @@ impl Account {
                 Some(("opened", pair)) => account.opened.extend(parse_pair(pair)),
                 Some(("leaving", how)) => account.leaving = Leaving::parse(how),
                 Some(("failed", message)) => account.failed.push(message.to_owned()),
-                Some(("note", message)) => account.notes.push(message.to_owned()),
+                Some(("told", nanos)) => {
+                    account.told.extend(nanos.parse().map(Duration::from_nanos));
+                }
                 _ if line == "panicked" => account.panicked = true,
                 _ if line == "finished" => account.finished = true,
                 _ => account.failed.push(format!("an unreadable report: {line}")),
@@ -139,10 +142,12 @@ mod tests {
 
     #[test]
     fn a_report_reads_back() {
-        let text = "rank 1 of 2 in x\nopened 1 2\nleaving signal 9\nfailed a\\nb\nfinished\n";
+        let text =
+            "rank 1 of 2 in x\nopened 1 2\ntold 7\nleaving signal 9\nfailed a\\nb\nfinished\n";
         let account = Account::parse(text);
         assert_eq!(account.greeting, "rank 1 of 2 in x");
         assert_eq!(account.opened, [(1, 2)]);
+        assert_eq!(account.told, [Duration::from_nanos(7)]);
         assert_eq!(account.leaving, Some(Leaving::Signal(9)));
         assert_eq!(account.failed, ["a\\nb"]);
         assert!(account.finished && !account.panicked);

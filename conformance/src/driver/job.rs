@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm_run::{Line, OnFailure};
 
@@ -87,18 +87,18 @@ impl Job {
         asked || self.case.clauses.iter().any(|clause| told.contains(clause))
     }
 
-    /// Runs the job and gives the time it took, or all that went wrong.
-    pub(crate) fn run(&self) -> Result<Duration, String> {
-        let start = Instant::now();
+    /// Runs the job and gives how long after a death survivors were told, or all that went wrong.
+    pub(crate) fn run(&self) -> Result<Vec<Duration>, String> {
         let place =
             Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
+        let mut told = Vec::new();
         for round in 0..self.case.round_count() {
-            self.round(&place, round)?;
+            told.extend(self.round(&place, round)?);
         }
-        Ok(start.elapsed())
+        Ok(told)
     }
 
-    fn round(&self, place: &Place, round: usize) -> Result<(), String> {
+    fn round(&self, place: &Place, round: usize) -> Result<Vec<Duration>, String> {
         let launcher = (self.launcher)(self.world).map_err(|e| format!("no launcher: {e}"))?;
         let processes = match (self.placement, &launcher) {
             (Placement::Processes, None) => self.world,
@@ -172,7 +172,8 @@ impl Job {
         let mut problems = judge::judge(&evidence);
         problems.extend(leftovers::find(&place.name));
         if problems.is_empty() {
-            return Ok(());
+            let accounts = evidence.accounts.into_iter().flatten();
+            return Ok(accounts.flat_map(|account| account.told).collect());
         }
         let output = output.lock().unwrap_or_else(PoisonError::into_inner);
         if !output.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Plan;
 use crate::clause::Clause;
@@ -37,6 +37,7 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
         .unwrap_or(0);
     let mut tallies: BTreeMap<Clause, Tally> = BTreeMap::new();
     let mut failures = Vec::new();
+    let mut told = Vec::new();
     let start = Instant::now();
 
     writeln!(out, "conformance of {subject}\n")?;
@@ -62,8 +63,9 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
                 Err(_) => tally.failed += 1,
             }
         }
-        if let Err(reason) = result {
-            failures.push((job.name(), reason));
+        match result {
+            Ok(times) => told.extend(times),
+            Err(reason) => failures.push((job.name(), reason)),
         }
     }
     for (case, reason) in &plan.left_out {
@@ -88,6 +90,7 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
         )?;
     }
     summary(out, &tallies)?;
+    deaths(out, told)?;
     for (name, reason) in &failures {
         writeln!(out, "\nFAIL {name}\n{reason}")?;
     }
@@ -100,6 +103,19 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
         start.elapsed().as_secs_f64()
     )?;
     Ok(failed)
+}
+
+/// Says how soon the survivors of a death were told.
+fn deaths(out: &mut impl Write, mut told: Vec<Duration>) -> io::Result<()> {
+    told.sort_unstable();
+    let Some(&worst) = told.last() else {
+        return Ok(());
+    };
+    let (count, median) = (told.len(), told[told.len() / 2]);
+    writeln!(
+        out,
+        "\nsurvivors told of a death: {count}, median {median:.2?}, worst {worst:.2?} after it"
+    )
 }
 
 /// Says, clause by clause, what was shown.

@@ -67,8 +67,9 @@ pub(super) fn survive<C: Communicator>(
             took >= least,
             "rank {victim} was given up after {took:?} only"
         );
+    } else {
+        run.report.told(took);
     }
-    run.report.note(&format!("told after {took:?}"));
     again(run, comm, &metronome, (kind, rank));
     run.post("told", "")?;
     if way == Way::Stopped && lowest == Some(run.rank) {
