@@ -40,6 +40,7 @@ mod launcher;
 mod model;
 mod noise;
 mod orders;
+mod port;
 mod rank;
 mod report;
 mod run;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use comm_api::{Communicator, SharedMemoryProvider};
@@ -9,6 +10,7 @@ use comm_api::{Communicator, SharedMemoryProvider};
 use crate::board::Board;
 use crate::launcher::Launcher;
 use crate::model::Model;
+use crate::port;
 
 /// Says what went wrong while a seat was opened or a case ran.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -113,8 +115,7 @@ impl Seat {
         self.connect_timeout
     }
 
-    /// Tells the other ranks of this communicator something they need to find each other, such as
-    /// the port that rank 0 was given.
+    /// Tells the other ranks of this communicator something they need to find each other.
     ///
     /// # Errors
     ///
@@ -131,6 +132,28 @@ impl Seat {
     pub fn lookup(&self, key: &str) -> io::Result<String> {
         self.board
             .wait(&format!("seat-{}-{key}", self.name), self.connect_timeout)
+    }
+
+    /// Listens on a port of loopback as rank 0 and tells the others which; the same port for the same
+    /// name, so that a case can see whether it is free again.
+    ///
+    /// # Errors
+    ///
+    /// If the port is taken, or cannot be told.
+    pub fn listen(&self) -> io::Result<TcpListener> {
+        let listener = port::listen(&self.name)?;
+        let port = listener.local_addr()?.port();
+        self.publish("port", &port.to_string())?;
+        Ok(listener)
+    }
+
+    /// Waits for the port that rank 0 listens on.
+    ///
+    /// # Errors
+    ///
+    /// If it does not tell within [`connect_timeout`](Self::connect_timeout).
+    pub fn port(&self) -> io::Result<u16> {
+        self.lookup("port")?.parse().map_err(io::Error::other)
     }
 
     /// Sets the timeout: cases about absent ranks do not wait for a minute.
