@@ -74,7 +74,8 @@ pub(crate) fn run(demo: &Demo) -> bool {
 fn show(demo: &Demo) -> Result<bool, String> {
     fs::create_dir_all(folder())
         .map_err(|why| format!("{} cannot be made: {why}", folder().display()))?;
-    // The last first: Open MPI yields where ranks outnumber cores. With an MPI library one build serves all backends; it would take another for each further library.
+    // With an MPI library one build serves all backends; each further library would take another. The last goes first: Open MPI
+    // yields where ranks outnumber cores.
     let mut libraries = Mpi::ALL.into_iter().rev();
     let library = libraries.find(|mpi| mpi.tool().missing().is_none());
     let main = match demo.backend {
