@@ -33,7 +33,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 4)]
     plants: u64,
     /// Iterations at most
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 20)]
     iterations: u64,
     /// Draws another case
     #[arg(long, default_value_t = 1)]
@@ -74,10 +74,10 @@ pub(crate) fn run(demo: &Demo) -> bool {
 fn show(demo: &Demo) -> Result<bool, String> {
     fs::create_dir_all(folder())
         .map_err(|why| format!("{} cannot be made: {why}", folder().display()))?;
-    // With an MPI library one build serves all backends; it would take another for each further library.
-    let library = Mpi::ALL
-        .into_iter()
-        .find(|mpi| mpi.tool().missing().is_none());
+    // With an MPI library one build serves all backends; each further library would take another. The last goes first: Open MPI
+    // yields where ranks outnumber cores.
+    let mut libraries = Mpi::ALL.into_iter().rev();
+    let library = libraries.find(|mpi| mpi.tool().missing().is_none());
     let main = match demo.backend {
         None | Some(Backend::Mpi) => Build(library),
         Some(_) => Build(None),

@@ -18,12 +18,12 @@ pub(crate) struct Scaling {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=256))]
     ranks: u16,
     /// Iterations of the solver
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     iterations: u16,
 }
 
 /// More than 20 seconds on one rank of an ordinary machine.
-const CASE: &str = "--stages 48 --plants 8 --openings 20 --scenarios 16 --tolerance 0 --iterations";
+const CASE: &str = "--stages 48 --plants 8 --openings 20 --scenarios 32 --tolerance 0 --iterations";
 
 /// A case of 160 MB, to see how often it is there.
 const LARGE: &str = "--stages 100 --plants 100 --openings 2000 --iterations 0";

@@ -22,7 +22,7 @@ use crate::report::Account;
 use crate::subject::{Failure, Subject};
 
 /// How many random programs a job runs unless told otherwise.
-const PROGRAMS: usize = 20;
+pub(crate) const PROGRAMS: usize = 20;
 
 /// Describes one job.
 #[derive(Debug, Clone)]
