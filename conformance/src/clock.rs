@@ -15,10 +15,12 @@ pub(crate) fn now() -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// Measures how late a thread of this process is woken: what the machine, not the backend under
-/// test, adds to a time bound.
+/// Measures how late a thread of this process is woken, and how long the thread that asks was ready
+/// to run and did not: what the machine, not the backend under test, adds to a time bound.
 #[derive(Debug)]
 pub(crate) struct Metronome {
+    /// How long the thread that started this had waited for a processor by then.
+    queued: Duration,
     worst: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -28,7 +30,7 @@ pub(crate) struct Metronome {
 const TICK: Duration = Duration::from_millis(2);
 
 impl Metronome {
-    /// Starts ticking.
+    /// Starts ticking; the thread that starts it is the one that asks.
     pub(crate) fn start() -> Self {
         let (worst, stop) = (
             Arc::new(AtomicU64::new(0)),
@@ -47,6 +49,7 @@ impl Metronome {
             }
         });
         Self {
+            queued: queued(),
             worst,
             stop,
             thread: Some(thread),
@@ -54,10 +57,19 @@ impl Metronome {
     }
 
     /// Gives what a bound may be exceeded by: four times the worst lateness so far, since a report
-    /// passes through a few wake-ups, on both sides.
+    /// passes through a few wake-ups, on both sides; or twice the time this thread was kept waiting
+    /// for a processor, since the rank that reports was, too.
     pub(crate) fn slack(&self) -> Duration {
-        4 * Duration::from_micros(self.worst.load(Ordering::Relaxed))
+        let late = 4 * Duration::from_micros(self.worst.load(Ordering::Relaxed));
+        late.max(2 * queued().saturating_sub(self.queued))
     }
+}
+
+/// Gives how long this thread has been ready to run without running, where the system counts that.
+fn queued() -> Duration {
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = counts.split_ascii_whitespace().nth(1);
+    Duration::from_nanos(nanos.and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
 }
 
 impl Drop for Metronome {
