@@ -47,6 +47,7 @@ mod run;
 mod subject;
 mod suite;
 
+pub mod events;
 #[doc(hidden)]
 pub mod reference;
 #[doc(hidden)]
