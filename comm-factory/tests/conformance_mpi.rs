@@ -7,14 +7,10 @@ use std::process::ExitCode;
 use comm_conformance::{Failure, Launcher, Model, Seat, Subject};
 use comm_factory::{BackendKind, CommBackend, create_communicator_with};
 
-/// The most calls of one kind where ranks outnumber cores: MPI waits without yielding.
-const MOST: usize = 200;
-
 /// What Open MPI wants to be told: root is fine, more ranks than cores too. Others do not know these.
-const SETTINGS: [(&str, &str); 7] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-    ("OMPI_MCA_mpi_yield_when_idle", "1"),
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("OMPI_MCA_hwloc_base_binding_policy", "none"),
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
@@ -30,14 +26,9 @@ impl Subject for Factory {
 
     fn launcher(world: usize) -> Result<Option<Launcher>, Failure> {
         let program = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
-        let mut launcher = Launcher::new(program, ["-n".to_owned(), world.to_string()])
-            .rank_in("PMI_RANK")
-            .rank_in("OMPI_COMM_WORLD_RANK");
+        let mut launcher = Launcher::mpi(program, [""; 0], world);
         for (name, value) in SETTINGS {
             launcher = launcher.env(name, value);
-        }
-        if world > std::thread::available_parallelism()?.get() {
-            launcher = launcher.at_most(MOST);
         }
         Ok(Some(launcher))
     }

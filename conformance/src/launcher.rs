@@ -16,7 +16,41 @@ pub struct Launcher {
     pub(crate) most: usize,
 }
 
+/// The most calls of one kind where ranks outnumber cores: MPI waits without yielding, and a call
+/// takes as long as a turn of the scheduler.
+const MOST: usize = 200;
+
 impl Launcher {
+    /// Tells MPI libraries to yield where ranks outnumber cores. Open MPI does when it is told; the
+    /// collectives that MPICH writes for shared memory never do, 8 ms per barrier, so it gets others.
+    pub const YIELDING: [(&'static str, &'static str); 5] = [
+        ("OMPI_MCA_mpi_yield_when_idle", "1"),
+        ("MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM", "mpir"),
+        ("MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM", "mpir"),
+        ("MPIR_CVAR_BARRIER_POSIX_INTRA_ALGORITHM", "mpir"),
+        ("MPIR_CVAR_REDUCE_POSIX_INTRA_ALGORITHM", "mpir"),
+    ];
+
+    /// Names the `mpiexec` of MPICH or Open MPI that is to start `world` ranks.
+    pub fn mpi(
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+        world: usize,
+    ) -> Self {
+        let mut launcher = Self::new(program, arguments)
+            .rank_in("PMI_RANK")
+            .rank_in("OMPI_COMM_WORLD_RANK");
+        let ranks = ["-n".to_owned(), world.to_string()];
+        launcher.arguments.extend(ranks.map(Into::into));
+        for (name, value) in Self::YIELDING {
+            launcher = launcher.env(name, value);
+        }
+        if world > std::thread::available_parallelism().map_or(1, usize::from) {
+            launcher = launcher.at_most(MOST);
+        }
+        launcher
+    }
+
     /// Names the program and its arguments.
     pub fn new(
         program: impl Into<OsString>,

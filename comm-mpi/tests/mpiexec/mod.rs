@@ -4,10 +4,6 @@ use std::env;
 
 use comm_conformance::{Failure, Launcher};
 
-/// The most calls of one kind where ranks outnumber cores: MPI waits without yielding, and a call
-/// takes as long as a turn of the scheduler.
-const MOST: usize = 200;
-
 /// Names the launcher of a world.
 ///
 /// `MPIEXEC` names another program than the one that belongs to the library, `MPIEXEC_ARGS` adds
@@ -28,22 +24,7 @@ pub(crate) fn launcher(world: usize) -> Result<Launcher, Failure> {
     }
     let more = env::var("MPIEXEC_ARGS").unwrap_or_default();
     arguments.extend(more.split_whitespace().map(str::to_owned));
-    arguments.extend(["-n".to_owned(), world.to_string()]);
-    let mut launcher = Launcher::new(program, arguments)
-        .rank_in("PMI_RANK")
-        .rank_in("OMPI_COMM_WORLD_RANK")
-        .env("OMPI_MCA_mpi_yield_when_idle", "1");
-    let cores = std::thread::available_parallelism()?.get();
-    if world > cores {
-        launcher = launcher.at_most(MOST);
-    }
-    // The collectives that MPICH writes for shared memory never yield: 8 ms per barrier where
-    // ranks outnumber cores.
-    for collective in ["ALLREDUCE", "BCAST", "BARRIER", "REDUCE"] {
-        let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
-        launcher = launcher.env(&variable, "mpir");
-    }
-    Ok(launcher)
+    Ok(Launcher::mpi(program, arguments, world))
 }
 
 /// Gives the name that the launcher of a library has where both are installed, or the common one.

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use comm_conformance::Launcher;
 use comm_run::Job;
 
 /// Prepares `mpiexec -n RANKS`, ready for a program. `MPIEXEC` names another than the one in `PATH`.
@@ -22,11 +23,8 @@ pub(crate) fn launch(ranks: usize) -> Result<Job, String> {
         job = job.args(flags);
     }
     job = job.args(["-n", &ranks.to_string()]);
-    // Both libraries wait without yielding unless told to, which is slow where ranks outnumber cores.
-    job = job.env("OMPI_MCA_mpi_yield_when_idle", "1");
-    for collective in ["ALLREDUCE", "BCAST", "BARRIER", "REDUCE"] {
-        let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
-        job = job.env(variable, "mpir");
+    for (name, value) in Launcher::YIELDING {
+        job = job.env(name, value);
     }
     Ok(job.env("COBRE_COMM_BACKEND", "mpi"))
 }
