@@ -24,7 +24,7 @@ pub(crate) const VERSION: u8 = 1;
 pub(crate) const MOST_TEXT: u64 = 1024;
 
 /// The longest payload of a call that travels with its header; more goes as bulk, after all agreed.
-pub(crate) const MOST_EAGER: u64 = 1 << 20;
+pub(crate) const MOST_EAGER: u64 = 4 << 20;
 
 /// What a frame is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -131,7 +131,7 @@ fn describe(result: Result<(), CommError>) -> String {
 /// Gathers, reduces and broadcasts large buffers, in turn.
 fn bulk(comm: &TcpBackend, rounds: usize) -> Result<(), CommError> {
     let size = comm.size();
-    let mine = vec![1.0_f64; 100_000];
+    let mine = vec![1.0_f64; 150_000];
     let mut sum = mine.clone();
     let mut all = vec![0.0; size * mine.len()];
     let displs: Vec<usize> = (0..size).map(|rank| rank * mine.len()).collect();

@@ -77,8 +77,9 @@ fn through_rank_0(blocks: Blocks<'_>) -> f64 {
 /// Gives the seconds of an iteration.
 fn iteration(allgatherv: fn(Blocks<'_>) -> f64) -> f64 {
     let seconds = |bytes: usize| {
-        assert!(bytes as u64 > limit(RANKS, false), "bulk");
         let (counts, displs) = equal(bytes);
+        let call = Call::allgatherv(&counts, 1);
+        assert!(call.bytes > limit(&call, RANKS, false), "bulk");
         allgatherv(Blocks {
             counts: &counts,
             displs: &displs,

@@ -23,14 +23,21 @@ pub(crate) struct Swap<'a> {
     /// way round, because a NaN is made canonical.
     pub(crate) reduction: Option<(ReduceOp, ScalarKind)>,
     pub(crate) peer: usize,
+    /// The most that is moved in one go.
+    portion: usize,
     gone: usize,
     came: usize,
     folded: usize,
 }
 
+/// The most that is moved in one go where nothing comes the other way.
+const ONE_WAY: usize = 16 << 20;
+
 impl<'a> Swap<'a> {
     pub(crate) fn new(out: &'a [u8], land: &'a mut [u8], peer: usize) -> Self {
+        let one_way = out.is_empty() || land.is_empty();
         Self {
+            portion: if one_way { ONE_WAY } else { PORTION },
             out,
             land,
             mirror: &mut [],
@@ -64,7 +71,7 @@ impl Task for Swap<'_> {
         let link = &mut links.data[0];
         let mut moved = false;
         if self.gone < self.out.len() {
-            let end = self.out.len().min(self.gone + PORTION);
+            let end = self.out.len().min(self.gone + self.portion);
             let part = self.gone..end;
             let count = link.write(&[IoSlice::new(&self.out[part])])?;
             let sent = self.gone..self.gone + count;
@@ -75,7 +82,7 @@ impl Task for Swap<'_> {
             moved |= count > 0;
         }
         if self.came < self.land.len() {
-            let end = self.land.len().min(self.came + PORTION);
+            let end = self.land.len().min(self.came + self.portion);
             let count = link.read(&mut self.land[self.came..end])?;
             self.came += count;
             self.fold()?;

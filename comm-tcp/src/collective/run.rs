@@ -191,7 +191,7 @@ impl Engine {
 
     /// Tells whether the bytes of a call travel with its header: the same on all ranks that agree.
     fn is_small(&self, call: &Call) -> bool {
-        call.bytes <= limit(self.size, self.near)
+        call.bytes <= limit(call, self.size, self.near)
     }
 
     /// Goes through the entry round of a call that carries no bytes in it.

@@ -41,11 +41,11 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         }),
         Case::new("allgatherv::large_blocks", &[C2, C7], |run| {
             let comm = run.open::<S>()?;
-            let count = |rank| 400_000 / run.size() + 17 * rank;
+            let count = |rank| 600_000 / run.size() + 17 * rank;
             gather::<f64, _>(run, &comm, &Layout::new(3, run, count, 2))?;
             let lopsided = |rank| {
                 if rank == run.size() / 2 {
-                    2_000_001
+                    4_200_001
                 } else {
                     rank
                 }
@@ -59,7 +59,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             nobody_leaves_early(run, "small", |_| {
                 comm.allgatherv(&[run.rank], &mut recv, &ones, &displs)
             })?;
-            let len = 300_000 / run.size();
+            let len = 600_000 / run.size();
             let (counts, displs) = (
                 vec![len; run.size()],
                 (0..run.size()).map(|rank| rank * len).collect::<Vec<_>>(),

@@ -37,7 +37,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
                     comm.broadcast(&mut [run.rank], root)
                 })?;
             }
-            let mut large = vec![0_u64; 200_000];
+            let mut large = vec![0_u64; 600_000];
             nobody_leaves_early(run, "large", |late| comm.broadcast(&mut large, late))
         })
         .needs(Need::Synchronising),

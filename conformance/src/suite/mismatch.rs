@@ -110,7 +110,7 @@ impl Odd {
             (Self::Element, false) => comm.broadcast(&mut [0_u64; 2], 0),
             (Self::Root, _) => comm.broadcast(&mut [0_u8; 4], usize::from(odd)),
             (Self::BroadcastLength, _) => comm.broadcast(&mut [0_u8; 5][..4 + usize::from(odd)], 0),
-            (Self::LargeLength, true) => comm.broadcast(&mut vec![0_u64; 300_000], 0),
+            (Self::LargeLength, true) => comm.broadcast(&mut vec![0_u64; 600_000], 0),
             (Self::LargeLength, false) => comm.broadcast(&mut [0_u64; 3], 0),
             (Self::Counts, _) => {
                 // The odd rank expects more from a rank that is not itself.

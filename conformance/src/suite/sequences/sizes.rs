@@ -9,7 +9,7 @@ use crate::run::Run;
 use crate::subject::Subject;
 
 /// The largest size is this power of two, plus one: past all chunks and slots.
-const LARGEST: u32 = 21;
+const LARGEST: u32 = 22;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
