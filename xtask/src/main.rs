@@ -10,8 +10,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod ci;
 mod conformance;
 mod demo;
+mod docs;
 mod features;
 mod mpi;
+mod new_backend;
 mod process;
 mod report;
 mod scaling;
@@ -43,6 +45,10 @@ enum Command {
     Conformance(conformance::Conformance),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
+    /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
+    Docs(docs::Docs),
+    /// Make the crate of a new backend, which passes the suite for a world of one rank
+    NewBackend(new_backend::NewBackend),
     /// Measure what a second rank brings to that solver, and what a shared case costs
     Scaling(scaling::Scaling),
 }
@@ -75,6 +81,10 @@ fn main() -> ExitCode {
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Docs(arguments)) => docs::run(&arguments),
+        Some(Command::NewBackend(arguments)) => {
+            new_backend::run(&process::workspace_root(), &arguments)
+        }
         Some(Command::Scaling(arguments)) => scaling::run(&arguments),
     };
     if succeeded {

@@ -2,8 +2,10 @@
 
 use std::process::Command;
 
+use crate::docs;
 use crate::features;
 use crate::mpi::Mpi;
+use crate::new_backend;
 use crate::process::{self, cargo, command, shown, with_cfg, workspace_root};
 use crate::report::{Outcome, Report, bold};
 use crate::tidy;
@@ -49,13 +51,23 @@ pub(crate) fn run(strict: bool) -> bool {
         }
     }
 
-    report.step("sets", features::WHAT, || {
-        if compiles {
-            features::without_mpi()
-        } else {
-            Outcome::NotRun("the workspace does not compile".to_owned())
-        }
-    });
+    let others: [(_, _, fn() -> Outcome); 2] = [
+        ("sets", features::WHAT, features::without_mpi),
+        (
+            "scaffold",
+            new_backend::check::WHAT,
+            new_backend::check::outcome,
+        ),
+    ];
+    for (name, what, step) in others {
+        report.step(name, what, || {
+            if compiles {
+                step()
+            } else {
+                Outcome::NotRun("the workspace does not compile".to_owned())
+            }
+        });
+    }
 
     for mpi in Mpi::ALL {
         for (name, command) in mpi_steps(mpi) {
@@ -109,15 +121,13 @@ fn factory_suite(test: &str) -> Command {
 
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
 fn compiled_steps() -> [(&'static str, Command); 9] {
-    let mut docs = cargo(&["doc", "--no-deps"]);
-    docs.env("RUSTDOCFLAGS", "-D warnings");
     [
         (
             "clippy",
             cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),
         ),
         ("test", cargo(&["test", "--no-fail-fast"])),
-        ("docs", docs),
+        ("docs", docs::rustdoc()),
         (
             "factory",
             cargo(&[

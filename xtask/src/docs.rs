@@ -1,0 +1,44 @@
+//! Builds the documentation of the crates, and checks the documents beside it.
+
+use std::process::Command;
+
+use crate::process::{self, cargo, shown, workspace_root};
+use crate::report::Outcome;
+use crate::tidy;
+
+/// Says what to do with the documentation.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Docs {
+    /// Show it in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+/// Prepares rustdoc for the default members; a warning is an error.
+pub(crate) fn rustdoc() -> Command {
+    let mut command = cargo(&["doc", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    command
+}
+
+/// Builds and checks; returns whether nothing was found.
+pub(crate) fn run(arguments: &Docs) -> bool {
+    let mut doc = rustdoc();
+    if arguments.open {
+        doc.args(["--package", "comm-api", "--open"]);
+    }
+    let built = process::run(&mut doc);
+    if let Outcome::Failed(reason) = &built {
+        eprintln!("error: {}: {reason}", shown(&doc));
+    }
+    let mut examples = cargo(&["test", "--doc", "--quiet"]);
+    let tested = process::run(&mut examples);
+    if let Outcome::Failed(reason) = &tested {
+        eprintln!("error: {}: {reason}", shown(&examples));
+    }
+    let tidied = tidy::run(&workspace_root());
+    if built == Outcome::Passed {
+        println!("docs: target/doc/comm_api/index.html; the documents begin at docs/README.md");
+    }
+    built == Outcome::Passed && tested == Outcome::Passed && tidied
+}
