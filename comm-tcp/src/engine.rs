@@ -34,6 +34,9 @@ const NOTICE: Duration = Duration::from_secs(1);
 /// How long a rank whose time is over waits for the verdict of a rank 0 that is there.
 const VERDICT: Duration = Duration::from_secs(1);
 
+/// How long rank 0 has at least to say that it is there, however short the timeout.
+const ANSWER: Duration = Duration::from_millis(150);
+
 /// What a task did when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -89,9 +92,8 @@ pub(crate) struct Engine {
 struct Vigil {
     began: Option<Instant>,
     said_so: bool,
-    asked: bool,
+    asked: Option<Instant>,
     appealed: Option<Instant>,
-    doom: Option<Cause>,
 }
 
 impl Engine {
@@ -145,11 +147,12 @@ impl Engine {
         let mut next: Option<Instant> = None;
         let mut at = |time: Instant| next = Some(next.map_or(time, |next| next.min(time)));
 
-        // The task was asked once more after the cause was heard, and could not finish.
-        if let Some(doom) = &vigil.doom {
+        // The task was asked after the cause was heard, in this call or an earlier one, and could not
+        // finish.
+        if let Some(doom) = self.watcher.verdict(self.sequence, outlook) {
             let may_finish = outlook == Outlook::Moving && doom.kind == FailureKind::PeerLost;
             if !may_finish || now >= since + GRACE {
-                return Err(doom.clone());
+                return Err(doom);
             }
             at(since + GRACE);
         }
@@ -177,19 +180,24 @@ impl Engine {
                 last,
             };
             if now < early {
-                vigil.asked = false;
+                vigil.asked = None;
                 at(early);
             } else if now < deadline {
-                if !vigil.asked {
-                    vigil.asked = true;
+                if vigil.asked.is_none() {
+                    vigil.asked = Some(now);
                     if outlook == Outlook::Moving {
                         self.watcher.tell(&stalled(false));
                     }
                     self.watcher.ping();
                 }
                 at(deadline);
-            } else if self.watcher.is_unanswered() {
-                return Err(self.gave_up(0));
+            } else if let Some(asked) = vigil.asked
+                && self.watcher.is_unanswered()
+            {
+                if now >= asked + ANSWER {
+                    return Err(self.gave_up(0));
+                }
+                at(asked + ANSWER);
             } else if let Some(appealed) = vigil.appealed {
                 if now >= appealed + VERDICT {
                     return Err(self.gave_up(peer));
@@ -207,7 +215,6 @@ impl Engine {
         let limit = next.map(|next| next.saturating_duration_since(now));
         if self.wait(task, limit) {
             self.watcher.look();
-            vigil.doom = self.watcher.verdict(sequence, outlook);
         }
         Ok(())
     }
@@ -240,3 +247,6 @@ impl Engine {
         Cause::new(FailureKind::TimedOut, Some(missing), message)
     }
 }
+
+#[cfg(test)]
+mod tests;
