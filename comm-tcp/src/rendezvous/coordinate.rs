@@ -28,7 +28,7 @@ pub(crate) fn coordinate(
     listener: TcpListener,
     identity: &Identity,
 ) -> Result<Joined, InitError> {
-    let deadline = Instant::now() + config.connect_timeout;
+    let deadline = config.deadline();
     let mut acceptor = Acceptor::new(listener, identity.size).map_err(|e| internal(&e))?;
     let mut seats = Seats::new(identity);
     gather(config, identity, &mut acceptor, &mut seats, deadline)?;

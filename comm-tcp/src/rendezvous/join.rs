@@ -51,7 +51,7 @@ pub(crate) fn join(
     identity: &mut Identity,
     secret: Option<&Secret>,
 ) -> Result<Joined, InitError> {
-    let deadline = Instant::now() + config.connect_timeout;
+    let deadline = config.deadline();
     let mut pause = PAUSE.0;
     let mut seed = u64::from(std::process::id()) ^ (identity.rank as u64) << 32;
     loop {
