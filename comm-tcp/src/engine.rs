@@ -92,6 +92,8 @@ pub(crate) struct Engine {
 struct Vigil {
     began: Option<Instant>,
     said_so: bool,
+    /// When it last said that it is stuck in the middle of a call.
+    noted: Option<Instant>,
     asked: Option<Instant>,
     appealed: Option<Instant>,
 }
@@ -179,15 +181,23 @@ impl Engine {
                 peer,
                 last,
             };
+            if outlook == Outlook::Moving {
+                // Again and again, also if a byte moves now and then: the watch tells by it who is
+                // stuck behind others from who is not there.
+                let pace = (timeout / 8).max(SAY_SO);
+                let last = vigil.noted.or(vigil.began).unwrap_or(since);
+                if now >= last + pace {
+                    self.watcher.tell(&stalled(false));
+                    vigil.noted = Some(now);
+                }
+                at(vigil.noted.unwrap_or(last) + pace);
+            }
             if now < early {
                 vigil.asked = None;
                 at(early);
             } else if now < deadline {
                 if vigil.asked.is_none() {
                     vigil.asked = Some(now);
-                    if outlook == Outlook::Moving {
-                        self.watcher.tell(&stalled(false));
-                    }
                     self.watcher.ping();
                 }
                 at(deadline);
@@ -239,8 +249,12 @@ impl Engine {
     #[cold]
     fn gave_up(&self, missing: usize) -> Cause {
         let within = self.timeout.unwrap_or_default();
+        let name = match missing {
+            0 => self.watcher.hub().to_owned(),
+            _ => format!("rank {missing}"),
+        };
         let message = format!(
-            "rank {missing} did not come within {within:?}, nor did rank 0 say why; raise {} if that \
+            "{name} did not come within {within:?}, nor did rank 0 say why; raise {} if that \
              is too short for the work between two calls (0 waits for ever)",
             variables::TIMEOUT
         );

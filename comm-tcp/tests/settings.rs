@@ -98,3 +98,27 @@ fn a_communicator_prints_as_one_short_line() {
     let shown = common::world(2, |_| (), |comm| format!("{comm:?}"));
     assert_eq!(shown[1], "TcpBackend { rank: 1, size: 2, .. }");
 }
+
+/// A name may have several addresses, and another job may listen on one of them.
+#[test]
+fn another_job_on_another_address_of_the_name_does_no_harm() {
+    let (own, port) = listener();
+    let Ok(other) = std::net::TcpListener::bind(("::1", port)) else {
+        println!("not run: there is no IPv6 loopback, or its port is taken");
+        return;
+    };
+    let stranger = std::thread::spawn(move || {
+        let mut config = config(0, 2, port);
+        config.secret = Some("of another job".into());
+        config.connect_timeout = Duration::from_millis(500);
+        TcpBackend::connect_with_listener(config, other).map(drop)
+    });
+    let zero = std::thread::spawn(move || {
+        TcpBackend::connect_with_listener(config(0, 2, port), own).map(drop)
+    });
+    let mut one = config(1, 2, port);
+    one.coordinator = "localhost".into();
+    TcpBackend::connect(one).map(drop).unwrap();
+    zero.join().unwrap().unwrap();
+    stranger.join().unwrap().unwrap_err();
+}

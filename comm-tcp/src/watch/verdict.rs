@@ -15,9 +15,6 @@ const EXPLANATION: Duration = Duration::from_millis(200);
 /// they do.
 const ARRIVAL: Duration = Duration::from_millis(50);
 
-/// How long a report of a stall counts as news.
-const NEWS: Duration = Duration::from_secs(5);
-
 /// When the log begins to say who is waited for, and how often it repeats that.
 const SLOW: Duration = Duration::from_secs(10);
 
@@ -62,6 +59,9 @@ struct Seat {
 #[derive(Debug)]
 struct Pending {
     at: Instant,
+    /// The other end of a link that broke, and how.
+    peer: usize,
+    reason: String,
     cause: Cause,
 }
 
@@ -157,7 +157,15 @@ impl Judge {
             self.warn(now, passed);
         }
         if let Some(pending) = self.pending.take_if(|pending| pending.at <= now) {
-            return self.decide(pending.cause);
+            return if self.seats[pending.peer].left.is_some() {
+                let how = format!(
+                    "it left before all it had sent had come ({})",
+                    pending.reason
+                );
+                self.lost(pending.peer, &how)
+            } else {
+                self.decide(pending.cause)
+            };
         }
         let (_, sequence) = self.overdue.take_if(|(at, _)| *at <= now)?;
         self.time_out(sequence, now)
@@ -204,6 +212,8 @@ impl Judge {
             );
             self.pending = Some(Pending {
                 at: now + EXPLANATION,
+                peer,
+                reason: reason.to_owned(),
                 cause: Cause::new(FailureKind::Io, Some(peer), message),
             });
         }
@@ -215,7 +225,7 @@ impl Judge {
     fn stall(&mut self, sequence: u64, peer: usize, now: Instant) -> Option<Ruling> {
         let fresh = |seat: &Seat| {
             let (call, peer, at) = seat.stalled?;
-            (call == sequence && now.saturating_duration_since(at) < NEWS).then_some(peer)
+            (call == sequence && self.is_news(at, now)).then_some(peer)
         };
         let accused = self.seats.iter().filter_map(fresh);
         let silent =
@@ -243,21 +253,29 @@ impl Judge {
         let missing = self.missing(sequence);
         let stuck = |&rank: &usize| {
             let stalled = self.seats[rank].stalled;
-            stalled.is_some_and(|(call, _, at)| {
-                call < sequence && now.saturating_duration_since(at) < NEWS
-            })
+            stalled.is_some_and(|(call, _, at)| call < sequence && self.is_news(at, now))
         };
-        let idle = missing.iter().copied().filter(|rank| !stuck(rank));
+        let (stuck, mut idle): (Vec<usize>, Vec<usize>) =
+            missing.iter().partition(|rank| stuck(rank));
+        if idle.is_empty() {
+            idle = stuck;
+        }
         // All have come, the last of them just now: it is for them to finish.
-        let rank = idle.min().or(missing.first().copied())?;
+        let &rank = idle.first()?;
         let message = format!(
             "{} did not come{}; raise {} if that is too short for the work between two calls (0 \
              waits for ever)",
-            self.list(&missing),
+            self.list(&idle),
             self.within(),
             variables::TIMEOUT
         );
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
+    }
+
+    /// Tells whether a report of a stall counts: whoever is stuck repeats it much more often.
+    fn is_news(&self, at: Instant, now: Instant) -> bool {
+        let timeout = self.timeout.unwrap_or(Duration::MAX);
+        now.saturating_duration_since(at) < (timeout / 2).max(ARRIVAL)
     }
 
     fn missing(&self, sequence: u64) -> Vec<usize> {

@@ -125,6 +125,11 @@ impl Watcher {
         }
     }
 
+    /// Gives how messages name rank 0.
+    pub(crate) fn hub(&self) -> &str {
+        &self.hub
+    }
+
     /// Asks rank 0 whether it is there.
     pub(crate) fn ping(&mut self) {
         self.unanswered = true;

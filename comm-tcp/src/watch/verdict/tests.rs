@@ -236,3 +236,25 @@ fn decided(judge: &mut Judge, heard: Option<Ruling>, now: Instant) -> Option<Rul
         judge.due(now + due, 0)
     })
 }
+
+/// A rank that left in good order, but whose last bytes were lost with its links, is the one to blame:
+/// nothing is wrong with the network.
+#[test]
+fn a_link_that_breaks_because_its_rank_left_is_blamed_on_that_rank() {
+    let broken = Notice::Broken {
+        sequence: 5,
+        peer: 1,
+        reason: "closed".into(),
+    };
+    let goodbye = Notice::Goodbye { sequence: 90 };
+    for order in [[(0, &broken), (1, &goodbye)], [(1, &goodbye), (0, &broken)]] {
+        let (mut judge, now) = judge(3);
+        for (rank, notice) in order {
+            assert_eq!(judge.hear(rank, notice.clone(), now), None);
+        }
+        assert_eq!(
+            blame(decided(&mut judge, None, now)),
+            Some((PeerLost, Some(1)))
+        );
+    }
+}
