@@ -24,8 +24,8 @@ fn in_a_process(test: &str) {
         .env(ROLE, test)
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }
 
 fn has_role(test: &str) -> bool {
@@ -149,10 +149,8 @@ fn too_few_descriptors() {
         .map(|_| std::net::TcpStream::connect(("127.0.0.1", port)).unwrap())
         .collect();
     // SAFETY: a limit of this process.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) },
-        0
-    );
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(set, 0);
     let mut files = Vec::new();
     while files.len() < 24
         && let Ok(file) = std::fs::File::open("/dev/null")

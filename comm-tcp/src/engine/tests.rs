@@ -46,23 +46,22 @@ fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
     (engine, peer, hub)
 }
 
-/// Waits without moving anything, and is done after so many looks.
-struct Idler(usize);
+/// Waits for rank 2 without moving anything.
+struct Idler(Outlook);
 
 impl Task for Idler {
     fn advance(&mut self, _: &mut Links) -> Result<Step, Broken> {
-        self.0 = self.0.saturating_sub(1);
-        Ok(if self.0 == 0 { Step::Done } else { Step::Stuck })
+        Ok(Step::Stuck)
     }
 
     fn wants(&self, _: &mut Vec<Want>) {}
 
     fn outlook(&self) -> Outlook {
-        Outlook::Entering
+        self.0
     }
 
     fn waits_for(&self) -> usize {
-        0
+        2
     }
 }
 
@@ -103,10 +102,23 @@ fn a_cause_heard_in_a_call_that_succeeds_ends_the_next() {
     assert_eq!(engine.drive(Call::BARRIER, &mut hearing), Ok(()));
     engine.pass();
     let began = Instant::now();
-    let ended = engine.drive(Call::BARRIER, &mut Idler(usize::MAX));
+    let ended = engine.drive(Call::BARRIER, &mut Idler(Outlook::Entering));
     assert_eq!(ended, Err(cause));
     let took = began.elapsed();
     assert!(took < WATCHDOG / 4, "told after {took:?}");
+}
+
+/// Rank 0 has left in good order and cannot say any more who is late: it is not the one.
+#[test]
+fn rank_0_that_has_left_is_not_blamed_for_a_stall() {
+    let (mut engine, _peer, mut hub) = rank_of_two(1);
+    engine.timeout = Some(Duration::from_millis(200));
+    let goodbye = Notice::Goodbye { sequence: 1 };
+    hub.write_all(&goodbye.encode()).unwrap();
+    drop(hub);
+    let cause = engine.drive(Call::BARRIER, &mut Idler(Outlook::Moving));
+    let cause = cause.unwrap_err();
+    assert_eq!((cause.kind, cause.rank), (FailureKind::TimedOut, Some(2)));
 }
 
 /// A rank whose payloads nobody reads, because the other refused those calls far ahead, keeps no

@@ -82,7 +82,7 @@ type Spoil = fn(&mut Hello);
 
 #[rstest]
 #[case::endianness(|hello: &mut Hello| hello.layout ^= 1, Status::OtherLayout)]
-#[case::pointer_width(|hello: &mut Hello| hello.layout ^= 24, Status::OtherLayout)]
+#[case::pointer_width(|hello: &mut Hello| hello.layout ^= 0x18, Status::OtherLayout)]
 #[case::rank_out_of_range(|hello: &mut Hello| hello.from = 3, Status::NoSuchRank)]
 #[case::rank_far_out_of_range(|hello: &mut Hello| hello.from = u32::MAX, Status::NoSuchRank)]
 #[case::rank_0_itself(|hello: &mut Hello| hello.from = 0, Status::Taken)]
