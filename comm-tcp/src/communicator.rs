@@ -1,5 +1,6 @@
 //! The communicator: what a program holds.
 
+use std::fmt;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -32,7 +33,6 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 ///
 /// Made by [`connect`](Self::connect), which returns when all ranks have come. Dropped, it says
 /// goodbye to the others and waits for nobody.
-#[derive(Debug)]
 pub struct TcpBackend {
     rank: usize,
     size: usize,
@@ -62,12 +62,8 @@ impl TcpBackend {
     ///
     /// [`InitError`] if the configuration cannot be used, a secret is needed or wrong, the port is
     /// taken, or not all ranks come in time.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a configuration is used once"
-    )]
     pub fn connect(config: TcpConfig) -> Result<Self, InitError> {
-        Self::start(&config, None)
+        Self::start(config, None)
     }
 
     /// Joins as [`connect`](Self::connect) does, with a socket that listens already.
@@ -78,19 +74,17 @@ impl TcpBackend {
     /// # Errors
     ///
     /// As [`connect`](Self::connect).
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a configuration is used once"
-    )]
     pub fn connect_with_listener(
         config: TcpConfig,
         listener: TcpListener,
     ) -> Result<Self, InitError> {
-        Self::start(&config, Some(listener))
+        Self::start(config, Some(listener))
     }
 
-    fn start(config: &TcpConfig, listener: Option<TcpListener>) -> Result<Self, InitError> {
+    fn start(mut config: TcpConfig, listener: Option<TcpListener>) -> Result<Self, InitError> {
         config.check()?;
+        config.timeout = config.timeout.filter(|timeout| !timeout.is_zero());
+        let config = &config;
         let (rank, size) = (config.rank, config.size);
         let mut backend = Self {
             rank,
@@ -356,6 +350,16 @@ impl Job {
             // It ends when it has read the end of the link above; it waits for nobody else.
             let _ = hub.join();
         }
+    }
+}
+
+impl fmt::Debug for TcpBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the links: they hold bytes of the program, by the thousand.
+        f.debug_struct("TcpBackend")
+            .field("rank", &self.rank)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 

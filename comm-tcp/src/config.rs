@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comm_api::init::{Reader, environment};
 
@@ -20,6 +20,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long the ranks may take to find each other, unless told otherwise.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longer than any job.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
 
 /// The most ranks of one job: rank 0 holds two links to each.
 const MOST_RANKS: usize = 4096;
@@ -47,7 +50,8 @@ pub struct TcpConfig {
     pub rank: usize,
     /// The number of ranks.
     pub size: usize,
-    /// How long a collective waits for a rank that is alive but absent; `None` is for ever.
+    /// How long a collective waits for a rank that is alive but absent; `None`, like zero, is for
+    /// ever.
     pub timeout: Option<Duration>,
     /// How long [`connect`](crate::TcpBackend::connect) waits for all ranks to come.
     pub connect_timeout: Duration,
@@ -179,6 +183,14 @@ impl TcpConfig {
         reader.finish()
     }
 
+    /// Gives when the ranks must have found each other.
+    pub(crate) fn deadline(&self) -> Instant {
+        let now = Instant::now();
+        // Whoever waits for longer than a clock can tell waits for ever.
+        now.checked_add(self.connect_timeout)
+            .unwrap_or(now + FOR_EVER)
+    }
+
     /// Gives the secret, from wherever it is.
     pub(crate) fn proof_of(&self) -> Result<Option<Secret>, InitError> {
         match (&self.secret, &self.secret_file) {
@@ -218,6 +230,26 @@ impl TcpConfig {
                     variables::RANK,
                     variables::SIZE,
                     size - 1
+                ),
+            ));
+        }
+        if rank > 0 && self.port == 0 {
+            faults.push((
+                vec![variables::PORT],
+                format!(
+                    "{} is 0; give the port on which rank 0 listens",
+                    variables::PORT
+                ),
+            ));
+        }
+        if let Some(secret) = &self.secret
+            && secret.trim_ascii().is_empty()
+        {
+            faults.push((
+                vec![variables::SECRET],
+                format!(
+                    "{} is empty, which keeps nobody out; give a long random string, or none",
+                    variables::SECRET
                 ),
             ));
         }

@@ -34,6 +34,9 @@ const NOTICE: Duration = Duration::from_secs(1);
 /// How long a rank whose time is over waits for the verdict of a rank 0 that is there.
 const VERDICT: Duration = Duration::from_secs(1);
 
+/// How long rank 0 has at least to say that it is there, however short the timeout.
+const ANSWER: Duration = Duration::from_millis(150);
+
 /// What a task did when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -89,9 +92,10 @@ pub(crate) struct Engine {
 struct Vigil {
     began: Option<Instant>,
     said_so: bool,
-    asked: bool,
+    /// When it last said that it is stuck in the middle of a call.
+    noted: Option<Instant>,
+    asked: Option<Instant>,
     appealed: Option<Instant>,
-    doom: Option<Cause>,
 }
 
 impl Engine {
@@ -145,11 +149,12 @@ impl Engine {
         let mut next: Option<Instant> = None;
         let mut at = |time: Instant| next = Some(next.map_or(time, |next| next.min(time)));
 
-        // The task was asked once more after the cause was heard, and could not finish.
-        if let Some(doom) = &vigil.doom {
+        // The task was asked after the cause was heard, in this call or an earlier one, and could not
+        // finish.
+        if let Some(doom) = self.watcher.verdict(self.sequence, outlook) {
             let may_finish = outlook == Outlook::Moving && doom.kind == FailureKind::PeerLost;
             if !may_finish || now >= since + GRACE {
-                return Err(doom.clone());
+                return Err(doom);
             }
             at(since + GRACE);
         }
@@ -176,20 +181,33 @@ impl Engine {
                 peer,
                 last,
             };
+            if outlook == Outlook::Moving {
+                // Again and again, also if a byte moves now and then: the watch tells by it who is
+                // stuck behind others from who is not there.
+                let pace = (timeout / 8).max(SAY_SO);
+                let last = vigil.noted.or(vigil.began).unwrap_or(since);
+                if now >= last + pace {
+                    self.watcher.tell(&stalled(false));
+                    vigil.noted = Some(now);
+                }
+                at(vigil.noted.unwrap_or(last) + pace);
+            }
             if now < early {
-                vigil.asked = false;
+                vigil.asked = None;
                 at(early);
             } else if now < deadline {
-                if !vigil.asked {
-                    vigil.asked = true;
-                    if outlook == Outlook::Moving {
-                        self.watcher.tell(&stalled(false));
-                    }
+                if vigil.asked.is_none() {
+                    vigil.asked = Some(now);
                     self.watcher.ping();
                 }
                 at(deadline);
-            } else if self.watcher.is_unanswered() {
-                return Err(self.gave_up(0));
+            } else if let Some(asked) = vigil.asked
+                && self.watcher.is_unanswered()
+            {
+                if now >= asked + ANSWER {
+                    return Err(self.gave_up(0));
+                }
+                at(asked + ANSWER);
             } else if let Some(appealed) = vigil.appealed {
                 if now >= appealed + VERDICT {
                     return Err(self.gave_up(peer));
@@ -207,7 +225,6 @@ impl Engine {
         let limit = next.map(|next| next.saturating_duration_since(now));
         if self.wait(task, limit) {
             self.watcher.look();
-            vigil.doom = self.watcher.verdict(sequence, outlook);
         }
         Ok(())
     }
@@ -232,11 +249,18 @@ impl Engine {
     #[cold]
     fn gave_up(&self, missing: usize) -> Cause {
         let within = self.timeout.unwrap_or_default();
+        let name = match missing {
+            0 => self.watcher.hub().to_owned(),
+            _ => format!("rank {missing}"),
+        };
         let message = format!(
-            "rank {missing} did not come within {within:?}, nor did rank 0 say why; raise {} if that \
+            "{name} did not come within {within:?}, nor did rank 0 say why; raise {} if that \
              is too short for the work between two calls (0 waits for ever)",
             variables::TIMEOUT
         );
         Cause::new(FailureKind::TimedOut, Some(missing), message)
     }
 }
+
+#[cfg(test)]
+mod tests;

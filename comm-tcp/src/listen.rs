@@ -33,6 +33,12 @@ pub(crate) fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
                 let _ = rustix::net::listen(&listener, BACKLOG);
                 return Ok(listener);
             }
+            // Busy on one is busy: on another this rank would be where the workers of whoever holds
+            // the port look, and its own would find them.
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                failure = Some((ip, error));
+                break;
+            }
             Err(error) => {
                 failure.get_or_insert((ip, error));
             }

@@ -46,6 +46,10 @@ impl<'a> Message<'a> {
         Ok(count)
     }
 
+    pub(crate) fn is_begun(&self) -> bool {
+        self.sent > 0
+    }
+
     pub(crate) fn is_sent(&self) -> bool {
         self.sent == HEADER + self.body.len()
     }

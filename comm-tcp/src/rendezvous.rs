@@ -156,3 +156,6 @@ fn wait(fds: &mut [PollFd<'_>], limit: Duration) {
         std::thread::sleep(limit.min(Duration::from_millis(10)));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,11 @@ impl Drop for Rank {
 }
 
 fn start(role: &str, size: usize) -> Vec<Rank> {
+    start_with(role, size, "20")
+}
+
+/// Starts ranks that wait for so many seconds.
+fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
     let probe = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = probe.local_addr().unwrap().port().to_string();
     drop(probe);
@@ -63,7 +68,7 @@ fn start(role: &str, size: usize) -> Vec<Rank> {
             .env("COBRE_TCP_RANK", rank.to_string())
             .env("COBRE_TCP_SIZE", size.to_string())
             .env("COBRE_TCP_SECRET", "between processes")
-            .env("COBRE_TCP_TIMEOUT_SECS", "20")
+            .env("COBRE_TCP_TIMEOUT_SECS", seconds)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -88,11 +93,14 @@ fn one_rank() {
         std::thread::sleep(WATCHDOG);
         std::process::exit(3);
     });
-    let comm = TcpBackend::connect(TcpConfig::from_env().unwrap()).unwrap();
+    let mut config = TcpConfig::from_env().unwrap();
+    config.ring = role != "bulk without a ring";
+    let comm = TcpBackend::connect(config).unwrap();
     comm.barrier().unwrap();
     say("ready", comm.rank());
     match role.as_str() {
-        "bulk" => say("end", describe(bulk(&comm, usize::MAX))),
+        "bulk" | "bulk without a ring" => say("end", describe(bulk(&comm, usize::MAX))),
+        "chain" => say("end", describe(chain(&comm))),
         "some bulk" => say("end", describe(bulk(&comm, 150))),
         "late" => {
             if comm.rank() == 0 {
@@ -118,7 +126,16 @@ fn one_rank() {
 fn describe(result: Result<(), CommError>) -> String {
     match result {
         Ok(()) => "ok".to_owned(),
-        Err(CommError::CollectiveFailed { kind, rank, .. }) => {
+        Err(CommError::CollectiveFailed {
+            kind,
+            rank,
+            message,
+            ..
+        }) => {
+            // Who, where, and why.
+            let name = format!("rank {} (127.0.0.1)", rank.unwrap_or(usize::MAX));
+            assert!(message.contains(&name), "no {name} in: {message}");
+            assert!(message.len() > name.len() + 20, "no reason in: {message}");
             format!(
                 "{kind:?} {}",
                 rank.map_or("none".to_owned(), |r| r.to_string())
@@ -141,6 +158,14 @@ fn bulk(comm: &TcpBackend, rounds: usize) -> Result<(), CommError> {
         comm.broadcast(&mut sum, size - 1)?;
     }
     Ok(())
+}
+
+/// Sends large buffers down the chain until that fails.
+fn chain(comm: &TcpBackend) -> Result<(), CommError> {
+    let mut buffer = vec![1_u8; 8 << 20];
+    loop {
+        comm.broadcast(&mut buffer, 0)?;
+    }
 }
 
 /// The processor time this process has used.
@@ -175,6 +200,41 @@ fn a_rank_killed_in_the_middle_of_bulk_is_named(
             format!("PeerLost {victim}"),
             "on rank {rank}"
         );
+    }
+}
+
+/// So it is where all bytes go through rank 0.
+#[rstest]
+fn a_rank_killed_in_the_middle_of_bulk_without_a_ring_is_named(#[values(0, 1, 3)] victim: usize) {
+    let mut ranks = start("bulk without a ring", 4);
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    std::thread::sleep(Duration::from_millis(9));
+    ranks[victim].signal(Signal::KILL);
+    for (rank, process) in ranks.iter_mut().enumerate() {
+        if rank != victim {
+            let expected = format!("PeerLost {victim}");
+            assert_eq!(process.wait_for("end"), expected, "on rank {rank}");
+        }
+    }
+}
+
+/// A rank that stops in the middle of a chain is named, not the ranks that are stuck behind it, nor
+/// by the root, which is through with the call and waits in the next.
+#[rstest]
+fn a_rank_that_stops_in_the_middle_of_a_chain_is_named(#[values(1, 2, 3)] stopped: usize) {
+    let mut ranks = start_with("chain", 4, "2");
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    ranks[stopped].signal(Signal::STOP);
+    for (rank, process) in ranks.iter_mut().enumerate() {
+        if rank != stopped {
+            let expected = format!("TimedOut {stopped}");
+            assert_eq!(process.wait_for("end"), expected, "on rank {rank}");
+        }
     }
 }
 
@@ -238,11 +298,18 @@ fn a_listener_is_inherited_by_number() {
         config
     };
     let file = std::fs::File::open("/dev/null").unwrap();
-    let stream = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let path = std::env::temp_dir().join(format!("comm-tcp-unix-{}", std::process::id()));
+    let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
     for (number, what) in [
         (1, "standard"),
         (file.as_raw_fd(), "file"),
-        (stream.as_raw_fd(), "udp"),
+        (udp.as_raw_fd(), "udp"),
+        (stream.as_raw_fd(), "a connection"),
+        (unix.as_raw_fd(), "a listener on a path"),
+        (-1, "nothing"),
         (9999, "closed"),
     ] {
         let mut config = config(0);

@@ -9,8 +9,8 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use comm_api::Communicator;
-use comm_tcp::{InitError, InitErrorKind, TcpBackend, TcpConfig};
-use common::{config, listener};
+use comm_tcp::{InitError, TcpBackend, TcpConfig};
+use common::{config, listener, names, refused};
 use rstest::rstest;
 
 /// Starts rank 0 of two, lets strangers come, then lets rank 1 come; both must meet.
@@ -28,25 +28,6 @@ fn job_with(strangers: impl FnOnce(u16)) {
     assert!(
         started.elapsed() < Duration::from_secs(5),
         "strangers held up the job"
-    );
-}
-
-/// Tries to join as a worker and gives the refusal.
-fn refused(config: TcpConfig) -> InitError {
-    let started = Instant::now();
-    let error = TcpBackend::connect(config).unwrap_err();
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "a refusal is told at once: {error}"
-    );
-    error
-}
-
-fn names(error: &InitError, variable: &str) {
-    assert_eq!(error.kind, InitErrorKind::InvalidConfiguration, "{error}");
-    assert!(
-        error.variables.iter().any(|name| name == variable),
-        "{error:?}"
     );
 }
 

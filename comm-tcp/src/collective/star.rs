@@ -214,9 +214,10 @@ impl<'a, L: Land + ?Sized> Ask<'a, L> {
         }
     }
 
-    /// Leaves what was not sent to the link, and gives what was read.
+    /// Leaves what was not sent to the link, and gives what was read. What was not even begun is
+    /// forgotten: nobody needs it, and it would pile up while the other end refuses call after call.
     pub(crate) fn finish(mut self, links: &mut Links) -> Entry {
-        if !self.message.is_sent() {
+        if self.message.is_begun() && !self.message.is_sent() {
             self.message.leave(&mut links.data[0]);
         }
         self.reading.entry().cloned().unwrap_or(Entry::Agreed)
@@ -236,8 +237,9 @@ impl<L: Land + ?Sized> Task for Ask<'_, L> {
         }
         moved |= self.reading.advance(link, self.kind, self.at, self.land)?;
         Ok(match self.reading.entry() {
-            Some(Entry::Agreed) if self.message.is_sent() => Step::Done,
-            Some(Entry::Agreed) | None => Step::moved(moved),
+            // The only other rank has to learn what this one called, to find that they differ.
+            Some(Entry::Agreed | Entry::Differs(_)) if self.message.is_sent() => Step::Done,
+            Some(Entry::Agreed | Entry::Differs(_)) | None => Step::moved(moved),
             // The others are told by whoever said this; nobody needs the rest of these bytes.
             Some(_) => Step::Done,
         })

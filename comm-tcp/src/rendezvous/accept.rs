@@ -40,6 +40,8 @@ pub(crate) struct Acceptor {
     listener: TcpListener,
     pending: VecDeque<Pending>,
     most: usize,
+    /// Why the last connection could not be accepted, if that is how it stands.
+    trouble: Option<String>,
 }
 
 #[derive(Debug)]
@@ -60,7 +62,13 @@ impl Acceptor {
             listener,
             pending: VecDeque::new(),
             most: 64 + 2 * size,
+            trouble: None,
         })
+    }
+
+    /// Tells why nobody can be let in any more.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 
     /// Gives what to poll: the listener and the handshakes under way.
@@ -102,6 +110,7 @@ impl Acceptor {
         for _ in 0..BATCH {
             match self.listener.accept() {
                 Ok((stream, address)) => {
+                    self.trouble = None;
                     if self.pending.len() >= self.most
                         && let Some(oldest) = self.pending.pop_front()
                     {
@@ -115,7 +124,11 @@ impl Acceptor {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Out of descriptors, for one: room is made at the cost of who came first.
-                    tracing::warn!(%error, "cannot accept");
+                    let trouble = error.to_string();
+                    if self.trouble.as_ref() != Some(&trouble) {
+                        tracing::warn!(%error, "cannot accept");
+                    }
+                    self.trouble = Some(trouble);
                     drop(self.pending.pop_front());
                     std::thread::sleep(Duration::from_millis(1));
                     return;

@@ -28,7 +28,7 @@ pub(crate) fn coordinate(
     listener: TcpListener,
     identity: &Identity,
 ) -> Result<Joined, InitError> {
-    let deadline = Instant::now() + config.connect_timeout;
+    let deadline = config.deadline();
     let mut acceptor = Acceptor::new(listener, identity.size).map_err(|e| internal(&e))?;
     let mut seats = Seats::new(identity);
     gather(config, identity, &mut acceptor, &mut seats, deadline)?;
@@ -89,7 +89,7 @@ pub(crate) fn coordinate(
 }
 
 /// Takes links until every seat is taken.
-fn gather(
+pub(super) fn gather(
     config: &TcpConfig,
     identity: &Identity,
     acceptor: &mut Acceptor,
@@ -98,13 +98,17 @@ fn gather(
 ) -> Result<(), InitError> {
     loop {
         acceptor.step(identity, seats);
+        if seats.missing().is_empty() {
+            // Whoever went while the last one came has lost its seat.
+            (1..identity.size).for_each(|rank| seats.recheck(rank - 1));
+        }
         let missing = seats.missing();
         let now = Instant::now();
         if missing.is_empty() {
             return Ok(());
         }
         if now >= deadline {
-            let error = absent(config, &missing);
+            let error = absent(config, &missing, acceptor.trouble());
             let streams = seats
                 .streams()
                 .filter_map(|(_, stream)| stream.try_clone().ok());
@@ -156,12 +160,17 @@ type Split = (Vec<Link>, Vec<TcpStream>, Vec<String>);
 fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
     let mut data = Vec::new();
     let mut watch = Vec::new();
-    let mut names = vec!["rank 0".to_owned()];
+    let mut names = Vec::new();
     for (place, seat) in seats.into_iter().enumerate() {
         let rank = place + 1;
         let (Some(proven), Some(stream)) = (seat.data, seat.watch) else {
             return Err(InitError::failed(&[], format!("rank {rank} is not there")));
         };
+        if names.is_empty() {
+            // Where the first worker found it.
+            let here = proven.stream.local_addr().map_err(|e| internal(&e))?;
+            names.push(format!("rank 0 ({})", here.ip().to_canonical()));
+        }
         let settled = settle(&proven.stream, config.timeout);
         settled
             .and_then(|()| settle(&stream, config.timeout))
@@ -204,6 +213,7 @@ fn watched(
     let ends = [OwnedFd::from(its)].into_iter();
     let ends = ends.chain(watch.into_iter().map(OwnedFd::from));
     let signals = Arc::new(Signals::default());
+    let name = names.first().cloned().unwrap_or_default();
     let hub = Hub::new(
         ends.zip(names).collect(),
         config.timeout,
@@ -211,7 +221,7 @@ fn watched(
     );
     Ok(Joined {
         links,
-        watcher: Watcher::new(Link::new(mine.into(), 0), 0, "rank 0".to_owned()),
+        watcher: Watcher::new(Link::new(mine.into(), 0), 0, name),
         hub: Some(hub.start()?),
         signals,
         local_ranks,
@@ -227,18 +237,27 @@ fn gone(name: &str, reason: &str) -> InitError {
     InitError::failed(&[], message)
 }
 
-fn absent(config: &TcpConfig, missing: &[usize]) -> InitError {
+fn absent(config: &TcpConfig, missing: &[usize], trouble: Option<&str>) -> InitError {
     let list: Vec<String> = missing.iter().take(16).map(usize::to_string).collect();
     let more = if missing.len() > 16 { ", .." } else { "" };
+    let advice = match trouble {
+        // Two links to each worker, and some descriptors of the program.
+        Some(trouble) => format!(
+            "rank 0 could not let in whoever knocked ({trouble}): {} ranks need {} descriptors and \
+             those of the program, see `ulimit -n`",
+            config.size,
+            2 * config.size
+        ),
+        None => format!("start them, or raise {}", variables::CONNECT_TIMEOUT),
+    };
     InitError::failed(
         &[variables::CONNECT_TIMEOUT],
         format!(
-            "{} of {} ranks did not come within {:?}: {}{more}; start them, or raise {}",
+            "{} of {} ranks did not come within {:?}: {}{more}; {advice}",
             missing.len(),
             config.size,
             config.connect_timeout,
             list.join(", "),
-            variables::CONNECT_TIMEOUT
         ),
     )
 }

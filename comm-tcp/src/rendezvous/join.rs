@@ -51,7 +51,7 @@ pub(crate) fn join(
     identity: &mut Identity,
     secret: Option<&Secret>,
 ) -> Result<Joined, InitError> {
-    let deadline = Instant::now() + config.connect_timeout;
+    let deadline = config.deadline();
     let mut pause = PAUSE.0;
     let mut seed = u64::from(std::process::id()) ^ (identity.rank as u64) << 32;
     loop {
@@ -133,13 +133,14 @@ fn reach(
     identity.session = [0; SESSION];
     let addresses = (config.coordinator.as_str(), config.port).to_socket_addrs()?;
     let mut reason = format!("{} has no address", config.coordinator);
+    let mut refusal = None;
     for address in addresses {
         listen::permit(address.ip(), "the coordinator", secret, config).map_err(Attempt::Final)?;
         let mut listener = None;
         let hello = |local: SocketAddr| {
             let mut ring = NOWHERE;
             if identity.size > 2 {
-                let opened = ring_listener(config, local)?;
+                let opened = ring_listener(config, local, secret.is_some())?;
                 ring = SocketAddr::new(local.ip().to_canonical(), opened.local_addr()?.port());
                 listener = Some(opened);
             }
@@ -148,17 +149,24 @@ fn reach(
         match dial(address, identity, hello, deadline) {
             Ok((stream, session)) => return Ok((address, stream, session, listener)),
             Err(DialError::Failed(failure)) => reason = format!("{address}: {failure}"),
-            Err(error) => return Err(classify(config, error)),
+            // Another job may listen on one of the addresses; it is final if no other is better.
+            Err(error) => drop(refusal.get_or_insert(error)),
         }
     }
-    Err(Attempt::Again(reason))
+    Err(refusal.map_or(Attempt::Again(reason), |error| classify(config, error)))
 }
 
 /// Listens for the predecessor where it can come from: on the address that leads to rank 0, or on all
 /// if that is loopback although the coordinator is not, because others may come from elsewhere.
-fn ring_listener(config: &TcpConfig, local: SocketAddr) -> io::Result<TcpListener> {
+pub(super) fn ring_listener(
+    config: &TcpConfig,
+    local: SocketAddr,
+    secret: bool,
+) -> io::Result<TcpListener> {
     let literal = config.coordinator.parse::<IpAddr>();
-    let inside = literal.is_ok_and(|ip| ip.to_canonical().is_loopback())
+    // Without a secret nothing leaves loopback.
+    let inside = !(secret || config.insecure)
+        || literal.is_ok_and(|ip| ip.to_canonical().is_loopback())
         || listen::is_localhost(&config.coordinator);
     let ip = match local.ip() {
         ip if inside || !ip.to_canonical().is_loopback() => ip,

@@ -11,8 +11,9 @@ use crate::variables;
 /// How long a broken link waits for a death that explains it.
 const EXPLANATION: Duration = Duration::from_millis(200);
 
-/// How long a report of a stall counts as news.
-const NEWS: Duration = Duration::from_secs(5);
+/// How long a timeout waits for ranks that have just come to say so: some milliseconds pass before
+/// they do.
+const ARRIVAL: Duration = Duration::from_millis(50);
 
 /// When the log begins to say who is waited for, and how often it repeats that.
 const SLOW: Duration = Duration::from_secs(10);
@@ -35,6 +36,8 @@ pub(crate) struct Judge {
     timeout: Option<Duration>,
     decided: bool,
     pending: Option<Pending>,
+    /// The first call in which a rank has waited for too long, and when that is decided.
+    overdue: Option<(Instant, u64)>,
     warn_at: Option<Instant>,
 }
 
@@ -56,6 +59,9 @@ struct Seat {
 #[derive(Debug)]
 struct Pending {
     at: Instant,
+    /// The other end of a link that broke, and how.
+    peer: usize,
+    reason: String,
     cause: Cause,
 }
 
@@ -73,6 +79,7 @@ impl Judge {
             timeout,
             decided: false,
             pending: None,
+            overdue: None,
             warn_at: None,
         }
     }
@@ -88,7 +95,8 @@ impl Judge {
             }
             Notice::TimedOut { sequence, call } => {
                 self.seats[rank].waiting = Some((sequence, call, now));
-                self.overdue(sequence)
+                self.overdue.get_or_insert((now + ARRIVAL, sequence));
+                None
             }
             Notice::Stalled {
                 sequence,
@@ -136,7 +144,9 @@ impl Judge {
     /// Gives how long nothing falls due.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let pending = self.pending.as_ref().map(|pending| pending.at);
-        let next = [pending, self.warn_at].into_iter().flatten().min()?;
+        let overdue = self.overdue.map(|(at, _)| at);
+        let next = [pending, overdue, self.warn_at].into_iter().flatten();
+        let next = next.min()?;
         Some(next.saturating_duration_since(now))
     }
 
@@ -146,8 +156,19 @@ impl Judge {
         if self.warn_at.is_some_and(|at| at <= now) {
             self.warn(now, passed);
         }
-        let pending = self.pending.take_if(|pending| pending.at <= now)?;
-        self.decide(pending.cause)
+        if let Some(pending) = self.pending.take_if(|pending| pending.at <= now) {
+            return if self.seats[pending.peer].left.is_some() {
+                let how = format!(
+                    "it left before all it had sent had come ({})",
+                    pending.reason
+                );
+                self.lost(pending.peer, &how)
+            } else {
+                self.decide(pending.cause)
+            };
+        }
+        let (_, sequence) = self.overdue.take_if(|(at, _)| *at <= now)?;
+        self.time_out(sequence, now)
     }
 
     /// The first cause wins: later ones are not heard.
@@ -157,6 +178,7 @@ impl Judge {
         }
         self.decided = true;
         self.pending = None;
+        self.overdue = None;
         self.warn_at = None;
         Some(Ruling::Cause(cause))
     }
@@ -190,6 +212,8 @@ impl Judge {
             );
             self.pending = Some(Pending {
                 at: now + EXPLANATION,
+                peer,
+                reason: reason.to_owned(),
                 cause: Cause::new(FailureKind::Io, Some(peer), message),
             });
         }
@@ -201,7 +225,7 @@ impl Judge {
     fn stall(&mut self, sequence: u64, peer: usize, now: Instant) -> Option<Ruling> {
         let fresh = |seat: &Seat| {
             let (call, peer, at) = seat.stalled?;
-            (call == sequence && now.saturating_duration_since(at) < NEWS).then_some(peer)
+            (call == sequence && self.is_news(at, now)).then_some(peer)
         };
         let accused = self.seats.iter().filter_map(fresh);
         let silent =
@@ -218,8 +242,8 @@ impl Judge {
     }
 
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
-    /// missing.
-    fn overdue(&mut self, sequence: u64) -> Option<Ruling> {
+    /// missing, unless they are stuck behind others in the middle of an earlier call.
+    fn time_out(&mut self, sequence: u64, now: Instant) -> Option<Ruling> {
         let there = |seat: &Seat| seat.waiting.filter(|&(s, ..)| s == sequence);
         let calls = self.seats.iter().enumerate();
         let calls = calls.filter_map(|(rank, seat)| Some((rank, there(seat)?.1)));
@@ -227,16 +251,31 @@ impl Judge {
             return self.decide(cause);
         }
         let missing = self.missing(sequence);
+        let stuck = |&rank: &usize| {
+            let stalled = self.seats[rank].stalled;
+            stalled.is_some_and(|(call, _, at)| call < sequence && self.is_news(at, now))
+        };
+        let (stuck, mut idle): (Vec<usize>, Vec<usize>) =
+            missing.iter().partition(|rank| stuck(rank));
+        if idle.is_empty() {
+            idle = stuck;
+        }
         // All have come, the last of them just now: it is for them to finish.
-        let &rank = missing.first()?;
+        let &rank = idle.first()?;
         let message = format!(
             "{} did not come{}; raise {} if that is too short for the work between two calls (0 \
              waits for ever)",
-            self.list(&missing),
+            self.list(&idle),
             self.within(),
             variables::TIMEOUT
         );
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
+    }
+
+    /// Tells whether a report of a stall counts: whoever is stuck repeats it much more often.
+    fn is_news(&self, at: Instant, now: Instant) -> bool {
+        let timeout = self.timeout.unwrap_or(Duration::MAX);
+        now.saturating_duration_since(at) < (timeout / 2).max(ARRIVAL)
     }
 
     fn missing(&self, sequence: u64) -> Vec<usize> {

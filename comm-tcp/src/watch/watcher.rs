@@ -125,6 +125,11 @@ impl Watcher {
         }
     }
 
+    /// Gives how messages name rank 0.
+    pub(crate) fn hub(&self) -> &str {
+        &self.hub
+    }
+
     /// Asks rank 0 whether it is there.
     pub(crate) fn ping(&mut self) {
         self.unanswered = true;
@@ -133,7 +138,8 @@ impl Watcher {
 
     /// Tells whether rank 0 owes an answer: it cannot say who is late, being late itself.
     pub(crate) fn is_unanswered(&self) -> bool {
-        self.unanswered
+        // Who has left in good order owes nothing.
+        self.unanswered && self.hub_left.is_none()
     }
 
     /// Tells whether the other end can still say something.

@@ -4,9 +4,9 @@
 
 use std::net::TcpListener;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use comm_tcp::{TcpBackend, TcpConfig};
+use comm_tcp::{InitError, InitErrorKind, TcpBackend, TcpConfig};
 
 /// How long a world may take; whoever needs longer hangs.
 pub(crate) const WATCHDOG: Duration = Duration::from_mins(1);
@@ -59,4 +59,24 @@ pub(crate) fn world<R: Send + 'static>(
     }
     results.sort_by_key(|&(rank, _)| rank);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Tries to join and gives the refusal.
+pub(crate) fn refused(config: TcpConfig) -> InitError {
+    let started = Instant::now();
+    let error = TcpBackend::connect(config).unwrap_err();
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "a refusal is told at once: {error}"
+    );
+    error
+}
+
+/// Checks that the error names the variable to change.
+pub(crate) fn names(error: &InitError, variable: &str) {
+    assert_eq!(error.kind, InitErrorKind::InvalidConfiguration, "{error}");
+    assert!(
+        error.variables.iter().any(|name| name == variable),
+        "{error:?}"
+    );
 }

@@ -2,6 +2,7 @@
 
 mod abort;
 mod clean_end;
+mod contributed;
 mod departure;
 mod fences;
 mod survivors;
@@ -40,19 +41,13 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         }
     }
     cases.push(
-        Case::new("faults::who_contributed_may_leave", &[C12], |run| {
-            who_contributed_may_leave::<S>(run)
-        })
-        .at_least(2)
-        .needs(Need::SeveralOpens),
-    );
-    cases.push(
         Case::new("faults::nobody_starts_alone", &[C12], |run| {
             nobody_starts_alone::<S>(run)
         })
         .at_least(2)
         .needs(Need::SeveralOpens),
     );
+    cases.extend(contributed::cases::<S>());
     cases.extend(fences::cases::<S>());
     cases.extend(abort::cases::<S>());
     cases.extend(clean_end::cases::<S>());
@@ -178,28 +173,6 @@ fn departs<S: Subject>(run: &Run, way: Way, point: Point, victim: usize) -> Verd
     } else {
         survivors::survive(run, &comm, way, point, victim, S::MODEL.death_within())
     }
-}
-
-/// A rank may leave right after a collective that it has contributed to: the others finish it.
-fn who_contributed_may_leave<S: Subject>(run: &Run) -> Verdict {
-    for round in 0..30 {
-        let comm = run.open_seat::<S>(&run.seat(&format!("round-{round}")))?;
-        let leaver = round % run.size();
-        let len = [1, 100, 40_000][round % 3];
-        run.at(format_args!(
-            "round {round}: rank {leaver} leaves after {len} elements"
-        ));
-        let mut sums = vec![0; len];
-        comm.allreduce(&vec![1_usize; len], &mut sums, ReduceOp::Sum)?;
-        assert!(sums.iter().all(|&sum| sum == run.size()), "round {round}");
-        if run.rank != leaver {
-            // Late, to a call that will fail: the leaver is gone, and nobody else is to blame.
-            let (kind, rank, message) = super::kind_and_rank("after it left", comm.barrier());
-            let expected = (comm_api::FailureKind::PeerLost, Some(leaver));
-            assert_eq!((kind, rank), expected, "round {round}: {message}");
-        }
-    }
-    Ok(())
 }
 
 /// Ranks that wait for one that does not come to the start give up, and can start elsewhere.

@@ -94,8 +94,8 @@ fn a_timeout_names_all_that_are_missing() {
     }
     assert_eq!(judge.hear(4, waiting(6), now), None);
     let call = Call::BARRIER;
-    let Some(Ruling::Cause(cause)) = judge.hear(3, Notice::TimedOut { sequence: 7, call }, now)
-    else {
+    let heard = judge.hear(3, Notice::TimedOut { sequence: 7, call }, now);
+    let Some(Ruling::Cause(cause)) = decided(&mut judge, heard, now) else {
         panic!("no cause");
     };
     assert_eq!((cause.kind, cause.rank), (TimedOut, Some(1)));
@@ -114,7 +114,8 @@ fn a_timeout_with_a_visible_disagreement_is_a_mismatch() {
     let (mut judge, now) = judge(3);
     assert_eq!(judge.hear(0, waiting(7), now), None);
     let call = Call::broadcast(8, 8, 0);
-    let ruling = judge.hear(2, Notice::TimedOut { sequence: 7, call }, now);
+    let heard = judge.hear(2, Notice::TimedOut { sequence: 7, call }, now);
+    let ruling = decided(&mut judge, heard, now);
     assert_eq!(blame(ruling), Some((Mismatch, Some(2))));
 }
 
@@ -189,4 +190,71 @@ fn a_wait_is_warned_of_when_it_is_slow_itself() {
     let slow = now + SLOW + SLOW;
     judge.due(slow, 5);
     assert_eq!(judge.next_due(slow), Some(SLOW));
+}
+
+/// A rank that is stuck in the middle of the call before waits for another: it is not missing.
+#[test]
+fn a_timeout_is_not_blamed_on_who_is_stuck_behind_another() {
+    let (mut judge, now) = judge(4);
+    let stuck = Notice::Stalled {
+        sequence: 6,
+        peer: 2,
+        last: false,
+    };
+    assert_eq!(judge.hear(0, waiting(7), now), None);
+    for rank in [1, 3] {
+        assert_eq!(judge.hear(rank, stuck.clone(), now), None);
+    }
+    let call = Call::BARRIER;
+    let heard = judge.hear(0, Notice::TimedOut { sequence: 7, call }, now);
+    assert_eq!(
+        blame(decided(&mut judge, heard, now)),
+        Some((TimedOut, Some(2)))
+    );
+}
+
+/// A rank says that it waits only after some milliseconds: one that has just come is not missing.
+#[test]
+fn a_timeout_is_not_blamed_on_who_has_just_come() {
+    let (mut judge, now) = judge(3);
+    assert_eq!(judge.hear(1, waiting(7), now), None);
+    let call = Call::BARRIER;
+    let heard = judge.hear(1, Notice::TimedOut { sequence: 7, call }, now);
+    assert_eq!(heard, None);
+    let soon = now + Duration::from_millis(10);
+    assert_eq!(judge.hear(0, waiting(7), soon), None);
+    assert_eq!(
+        blame(decided(&mut judge, None, soon)),
+        Some((TimedOut, Some(2)))
+    );
+}
+
+/// Gives what is decided now, or when it falls due.
+fn decided(judge: &mut Judge, heard: Option<Ruling>, now: Instant) -> Option<Ruling> {
+    heard.or_else(|| {
+        let due = judge.next_due(now)?;
+        judge.due(now + due, 0)
+    })
+}
+
+/// A rank that left in good order, but whose last bytes were lost with its links, is the one to blame:
+/// nothing is wrong with the network.
+#[test]
+fn a_link_that_breaks_because_its_rank_left_is_blamed_on_that_rank() {
+    let broken = Notice::Broken {
+        sequence: 5,
+        peer: 1,
+        reason: "closed".into(),
+    };
+    let goodbye = Notice::Goodbye { sequence: 90 };
+    for order in [[(0, &broken), (1, &goodbye)], [(1, &goodbye), (0, &broken)]] {
+        let (mut judge, now) = judge(3);
+        for (rank, notice) in order {
+            assert_eq!(judge.hear(rank, notice.clone(), now), None);
+        }
+        assert_eq!(
+            blame(decided(&mut judge, None, now)),
+            Some((PeerLost, Some(1)))
+        );
+    }
 }

@@ -48,7 +48,7 @@ pub(super) fn survive<C: Communicator>(
     let since = if way.is_alive() {
         entered
     } else {
-        died(run, victim)?.max(entered)
+        died(run, victim, "gone")?.max(entered)
     };
     let took = told.saturating_sub(since);
     let bound = if way.is_alive() {
@@ -72,17 +72,18 @@ pub(super) fn survive<C: Communicator>(
     }
     again(run, comm, &metronome, (kind, rank));
     run.post("told", "")?;
+    // Nobody leaves before all have been told: who leaves would tell them.
+    let others = run.others().filter(|&other| other != victim);
+    run.wait_all(others, "told")?;
     if way == Way::Stopped && lowest == Some(run.rank) {
-        let others = run.others().filter(|&other| other != victim);
-        run.wait_all(others, "told")?;
         end(&run.wait(victim, "pid")?)?;
     }
     Ok(())
 }
 
 /// Gives when the victim went.
-fn died(run: &Run, victim: usize) -> Result<Duration, Failure> {
-    let nanos = run.wait(victim, "gone")?.parse::<u64>()?;
+pub(super) fn died(run: &Run, victim: usize, key: &str) -> Result<Duration, Failure> {
+    let nanos = run.wait(victim, key)?.parse::<u64>()?;
     Ok(Duration::from_nanos(nanos))
 }
 

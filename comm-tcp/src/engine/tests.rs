@@ -1,0 +1,202 @@
+//! One rank against a script: the test holds the other ends of its links.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
+
+use comm_api::{ReduceOp, ScalarKind};
+
+use super::*;
+use crate::collective::Failure;
+use crate::frame::{HEADER, Header, Kind};
+use crate::link::Link;
+use crate::notice::frame;
+
+/// What a rank is given before it is wrong.
+const WATCHDOG: Duration = Duration::from_secs(20);
+
+/// Makes one of two ranks, and the other ends of its data link and its watch link.
+fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
+    let pair = || {
+        let (mine, other) = UnixStream::pair().unwrap();
+        mine.set_nonblocking(true).unwrap();
+        other.set_read_timeout(Some(WATCHDOG)).unwrap();
+        (mine, other)
+    };
+    let ((data, peer), (watch, hub)) = (pair(), pair());
+    let links = Links {
+        data: vec![Link::new(data.into(), 1 - rank)],
+        ring: None,
+    };
+    let engine = Engine {
+        rank,
+        size: 2,
+        near: true,
+        links,
+        watcher: Watcher::new(Link::new(watch.into(), 0), rank, "rank 0".to_owned()),
+        signals: Arc::new(Signals::default()),
+        patience: Patience::new(2),
+        timeout: Some(WATCHDOG),
+        sequence: 0,
+        failed: None,
+        scratch: Vec::new(),
+    };
+    (engine, peer, hub)
+}
+
+/// Waits for rank 2 without moving anything.
+struct Idler(Outlook);
+
+impl Task for Idler {
+    fn advance(&mut self, _: &mut Links) -> Result<Step, Broken> {
+        Ok(Step::Stuck)
+    }
+
+    fn wants(&self, _: &mut Vec<Want>) {}
+
+    fn outlook(&self) -> Outlook {
+        self.0
+    }
+
+    fn waits_for(&self) -> usize {
+        2
+    }
+}
+
+/// Sleeps until the cause was heard, and is done then.
+struct Hearing<'a>(&'a UnixStream);
+
+impl Task for Hearing<'_> {
+    fn advance(&mut self, _: &mut Links) -> Result<Step, Broken> {
+        // The other end of the watch has nothing left that this rank has not read.
+        let unread = rustix::io::ioctl_fionread(self.0).unwrap();
+        Ok(if unread == 0 { Step::Done } else { Step::Stuck })
+    }
+
+    fn wants(&self, _: &mut Vec<Want>) {}
+
+    fn outlook(&self) -> Outlook {
+        Outlook::Entering
+    }
+
+    fn waits_for(&self) -> usize {
+        0
+    }
+}
+
+/// A cause that was heard in a call that could finish ends the next one, which cannot.
+#[test]
+fn a_cause_heard_in_a_call_that_succeeds_ends_the_next() {
+    let (mut engine, _peer, mut hub) = rank_of_two(1);
+    let cause = Cause::new(FailureKind::PeerLost, Some(2), "rank 2: gone");
+    let answered = 1;
+    let notice = Notice::Cause {
+        cause: cause.clone(),
+        answered,
+    };
+    hub.write_all(&notice.encode()).unwrap();
+    let watch = engine.watcher.as_fd().try_clone_to_owned().unwrap();
+    let mut hearing = Hearing(&UnixStream::from(watch));
+    assert_eq!(engine.drive(Call::BARRIER, &mut hearing), Ok(()));
+    engine.pass();
+    let began = Instant::now();
+    let ended = engine.drive(Call::BARRIER, &mut Idler(Outlook::Entering));
+    assert_eq!(ended, Err(cause));
+    let took = began.elapsed();
+    assert!(took < WATCHDOG / 4, "told after {took:?}");
+}
+
+/// Rank 0 has left in good order and cannot say any more who is late: it is not the one.
+#[test]
+fn rank_0_that_has_left_is_not_blamed_for_a_stall() {
+    let (mut engine, _peer, mut hub) = rank_of_two(1);
+    engine.timeout = Some(Duration::from_millis(200));
+    let goodbye = Notice::Goodbye { sequence: 1 };
+    hub.write_all(&goodbye.encode()).unwrap();
+    drop(hub);
+    let cause = engine.drive(Call::BARRIER, &mut Idler(Outlook::Moving));
+    let cause = cause.unwrap_err();
+    assert_eq!((cause.kind, cause.rank), (FailureKind::TimedOut, Some(2)));
+}
+
+/// A rank whose payloads nobody reads, because the other refused those calls far ahead, keeps no
+/// more than a frame of them.
+#[test]
+fn payloads_of_refused_calls_do_not_pile_up() {
+    const CALLS: u64 = 40;
+    let (mut engine, mut peer, _hub) = rank_of_two(0);
+    for sequence in 0..CALLS {
+        let body = [&[0, 0, 0, 1][..], b"no"].concat();
+        peer.write_all(&frame(Kind::Refused, sequence, &body))
+            .unwrap();
+    }
+    let send = vec![1; 200 << 10];
+    let mut recv = send.clone();
+    for _ in 0..CALLS {
+        let result = engine.allreduce(&send, &mut recv, ScalarKind::U8, ReduceOp::Sum);
+        assert!(matches!(result, Err(Failure::Refused { rank: 1, .. })));
+        engine.pass();
+    }
+    let kept = engine.links.data[0].kept();
+    assert!(kept <= HEADER + send.len(), "{kept} bytes are kept");
+
+    // What was begun goes out whole, and the next call behind it.
+    let reader = thread::spawn(move || {
+        loop {
+            let mut head = [0; HEADER];
+            peer.read_exact(&mut head).unwrap();
+            let header = Header::decode(&head).unwrap();
+            let mut body = vec![0; usize::try_from(header.length).unwrap()];
+            peer.read_exact(&mut body).unwrap();
+            if header.sequence == CALLS {
+                peer.write_all(&head).unwrap();
+                return header;
+            }
+        }
+    });
+    engine.barrier().unwrap();
+    assert_eq!(reader.join().unwrap().call, Some(Call::BARRIER));
+}
+
+/// Of two ranks that differ, each learns what the other called, also one that had to wait with it.
+#[test]
+fn the_other_rank_learns_of_a_mismatch_behind_a_backlog() {
+    let (mut engine, mut peer, _hub) = rank_of_two(0);
+    let body = [&[0, 0, 0, 1][..], b"no"].concat();
+    peer.write_all(&frame(Kind::Refused, 0, &body)).unwrap();
+    let other = Header::new(Kind::Enter, 1, Call::broadcast(0, 1, 1), 0);
+    peer.write_all(&other.encode()).unwrap();
+
+    let (done, is_done) = mpsc::channel();
+    let rank = thread::spawn(move || {
+        let send = vec![1; 256 << 10];
+        let mut recv = send.clone();
+        let refused = engine.allreduce(&send, &mut recv, ScalarKind::U8, ReduceOp::Sum);
+        assert!(matches!(refused, Err(Failure::Refused { .. })));
+        assert!(engine.links.data[0].kept() > 0, "no backlog");
+        engine.pass();
+        let differs = engine.barrier();
+        done.send(()).unwrap();
+        (differs, engine)
+    });
+    // It may wait for this end to read; if it does not, what it left must be there already.
+    let _ = is_done.recv_timeout(Duration::from_millis(300));
+    peer.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let mut sequences = Vec::new();
+    while sequences.last() != Some(&1) {
+        let mut head = [0; HEADER];
+        peer.read_exact(&mut head)
+            .unwrap_or_else(|error| panic!("after {sequences:?}: {error}"));
+        let header = Header::decode(&head).unwrap();
+        sequences.push(header.sequence);
+        let mut body = vec![0; usize::try_from(header.length).unwrap()];
+        peer.read_exact(&mut body).unwrap();
+    }
+    let (differs, _engine) = rank.join().unwrap();
+    let Err(Failure::Fatal(cause)) = differs else {
+        panic!("{differs:?}");
+    };
+    assert_eq!((cause.kind, cause.rank), (FailureKind::Mismatch, Some(1)));
+}

@@ -1,0 +1,317 @@
+//! Who is refused: told so, named in the log, given nothing; and the real job starts.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+
+use comm_api::Communicator;
+use comm_conformance::events::{assert_heard, hears, lines, listen};
+use rstest::rstest;
+
+use super::accept::{Acceptor, Door, Proven};
+use super::seats::Seats;
+use super::*;
+use crate::TcpBackend;
+use crate::config::TcpConfig;
+use crate::handshake::{CHALLENGE, Client, HELLO, LAYOUT, REPLY, SESSION, job};
+
+const SECRET: &str = "what the ranks know";
+const WATCHDOG: Duration = Duration::from_secs(20);
+
+fn config(rank: usize, size: usize, port: u16) -> TcpConfig {
+    let mut config = TcpConfig::new("127.0.0.1", rank, size);
+    (config.port, config.secret) = (port, Some(SECRET.to_owned()));
+    config.connect_timeout = WATCHDOG;
+    config
+}
+
+/// Starts rank 0; its port, and what it does once all have come.
+fn rank_0(size: usize) -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let rank = thread::spawn(move || {
+        let comm = TcpBackend::connect_with_listener(config(0, size, port), listener).unwrap();
+        comm.barrier().unwrap();
+    });
+    (port, rank)
+}
+
+/// The other ranks come, all is well.
+fn finish(size: usize, port: u16, rank_0: JoinHandle<()>) {
+    let rank = |rank| {
+        thread::spawn(move || {
+            let comm = TcpBackend::connect(config(rank, size, port)).unwrap();
+            comm.barrier().unwrap();
+        })
+    };
+    let ranks: Vec<JoinHandle<()>> = (1..size).map(rank).chain([rank_0]).collect();
+    for rank in ranks {
+        rank.join().unwrap();
+    }
+}
+
+fn identity(rank: usize, size: usize) -> Identity {
+    Identity {
+        rank,
+        size,
+        keys: Keys::new(SECRET.as_bytes()),
+        session: [0; SESSION],
+        job: job(None),
+        layout: LAYOUT,
+        host: 0,
+    }
+}
+
+fn knock(port: u16) -> (TcpStream, [u8; CHALLENGE]) {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let mut challenge = [0; CHALLENGE];
+    stream.read_exact(&mut challenge).unwrap();
+    (stream, challenge)
+}
+
+/// Says a hello and gives what came back.
+fn answer(stream: &mut TcpStream, hello: &[u8; HELLO]) -> [u8; REPLY] {
+    stream.write_all(hello).unwrap();
+    let mut reply = [0; REPLY];
+    stream.read_exact(&mut reply).unwrap();
+    reply
+}
+
+type Spoil = fn(&mut Hello);
+
+#[rstest]
+#[case::endianness(|hello: &mut Hello| hello.layout ^= 1, Status::OtherLayout)]
+#[case::pointer_width(|hello: &mut Hello| hello.layout ^= 0x18, Status::OtherLayout)]
+#[case::rank_out_of_range(|hello: &mut Hello| hello.from = 3, Status::NoSuchRank)]
+#[case::rank_far_out_of_range(|hello: &mut Hello| hello.from = u32::MAX, Status::NoSuchRank)]
+#[case::rank_0_itself(|hello: &mut Hello| hello.from = 0, Status::Taken)]
+#[case::other_size(|hello: &mut Hello| hello.size = 4, Status::OtherSize)]
+#[case::other_job(|hello: &mut Hello| hello.job = job(Some("another")), Status::OtherJob)]
+#[case::strange_job(|hello: &mut Hello| hello.job = job(Some("\u{0}\u{1b}[2J\u{10ffff}")), Status::OtherJob)]
+#[case::meant_for_another(|hello: &mut Hello| hello.to = 2, Status::NotExpected)]
+#[case::a_session_not_given(|hello: &mut Hello| hello.session = [7; SESSION], Status::OtherSession)]
+#[case::a_watch_link_first(|hello: &mut Hello| hello.link = LinkKind::Watch, Status::OtherSession)]
+#[case::a_ring_link(|hello: &mut Hello| hello.link = LinkKind::Ring, Status::NotExpected)]
+fn a_rank_that_does_not_fit_is_refused_and_logged(#[case] spoil: Spoil, #[case] expected: Status) {
+    let _turn = listen();
+    let (port, rank_0) = rank_0(3);
+    let (mut stream, challenge) = knock(port);
+    let address = stream.local_addr().unwrap();
+    let mut hello = identity(1, 3).hello(LinkKind::Data, 0, NOWHERE);
+    spoil(&mut hello);
+    let keys = Keys::new(SECRET.as_bytes());
+    let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
+    let reply = answer(&mut stream, client.hello());
+    assert_eq!(client.reply(&reply, &keys), Ok((expected, [0; SESSION])));
+    assert!(hears(&["WARN", "refused a link", &address.to_string()]));
+    assert_heard(1, &[&address.to_string(), &format!("{expected:?}")]);
+    assert_heard(0, &[SECRET]);
+    finish(3, port, rank_0);
+}
+
+/// Ways to come without knowing the secret.
+#[derive(Debug, Clone, Copy)]
+enum Ruse {
+    Guess,
+    NoSecret,
+    /// A hello that was right on another connection.
+    Replay,
+    /// What rank 0 itself proves, sent back.
+    Reflect,
+    /// The hello of another link of the same rank, with another kind written in.
+    OtherKind,
+    OtherVersion,
+}
+
+#[rstest]
+fn who_does_not_know_the_secret_is_refused_and_logged(
+    #[values(
+        Ruse::Guess,
+        Ruse::NoSecret,
+        Ruse::Replay,
+        Ruse::Reflect,
+        Ruse::OtherKind,
+        Ruse::OtherVersion
+    )]
+    ruse: Ruse,
+) {
+    let _turn = listen();
+    let (port, rank_0) = rank_0(2);
+    let (mut stream, challenge) = knock(port);
+    let address = stream.local_addr().unwrap().to_string();
+    let right = Keys::new(SECRET.as_bytes());
+    let hello = identity(1, 2).hello(LinkKind::Data, 0, NOWHERE);
+    let made = |challenge: &[u8; CHALLENGE], keys: &Keys| {
+        *Client::new(challenge, &hello, &nonce().unwrap(), keys)
+            .unwrap()
+            .hello()
+    };
+    let mut bytes = made(&challenge, &right);
+    let mut expected = Status::WrongProof;
+    match ruse {
+        Ruse::Guess => bytes = made(&challenge, &Keys::new(b"what the ranks knew")),
+        Ruse::NoSecret => bytes = made(&challenge, &Keys::new(b"")),
+        Ruse::Replay => {
+            let (_other, earlier) = knock(port);
+            bytes = made(&earlier, &right);
+        }
+        Ruse::Reflect => {
+            // A refusal is proven, too: rank 0 makes a proof for whoever asks.
+            let (mut other, earlier) = knock(port);
+            let refusal = answer(&mut other, &made(&earlier, &Keys::new(b"")));
+            bytes[HELLO - 32..].copy_from_slice(&refusal[REPLY - 32..]);
+        }
+        Ruse::OtherKind => bytes[10] = LinkKind::Watch as u8,
+        Ruse::OtherVersion => {
+            bytes[9] = 2;
+            expected = Status::OtherVersion;
+        }
+    }
+    let reply = answer(&mut stream, &bytes);
+    assert_eq!(reply[0], expected as u8);
+    assert_eq!(reply[4..4 + SESSION], [0; SESSION], "the session is told");
+    assert!(hears(&[
+        "WARN",
+        "refused a link",
+        &address,
+        &format!("{expected:?}")
+    ]));
+    assert_heard(0, &[SECRET]);
+    finish(2, port, rank_0);
+}
+
+#[rstest]
+#[case::garbage(b"GET / HTTP/1.1\r\n\r\n", "does not speak")]
+#[case::a_frame_of_2_to_the_63(
+    b"\x01\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0\0\0\0",
+    "does not speak"
+)]
+#[case::half_a_hello(b"cobrecom\0\x01\x01", "hung up")]
+fn who_speaks_otherwise_is_let_go_and_logged(#[case] bytes: &[u8], #[case] reason: &str) {
+    let _turn = listen();
+    let (port, rank_0) = rank_0(2);
+    let (mut stream, _) = knock(port);
+    let address = stream.local_addr().unwrap().to_string();
+    stream.write_all(bytes).unwrap();
+    drop(stream);
+    assert!(hears(&["WARN", "dropped a connection", &address, reason]));
+    finish(2, port, rank_0);
+}
+
+/// A rank that is through with its handshake, and then says what it should not or goes, loses its
+/// seat to the next of that rank.
+#[rstest]
+fn a_proven_rank_that_goes_before_the_start_is_logged(#[values(false, true)] speaks: bool) {
+    let _turn = listen();
+    let (port, rank_0) = rank_0(3);
+    let (mut stream, challenge) = knock(port);
+    let address = stream.local_addr().unwrap().to_string();
+    let hello = identity(1, 3).hello(LinkKind::Data, 0, NOWHERE);
+    let keys = Keys::new(SECRET.as_bytes());
+    let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
+    let reply = answer(&mut stream, client.hello());
+    assert_eq!(client.reply(&reply, &keys).unwrap().0, Status::Welcome);
+    if speaks {
+        let mut header = Header::plain(Kind::Bulk, 0, 0);
+        header.length = 1 << 63;
+        stream.write_all(&header.encode()).unwrap();
+    } else {
+        drop(stream);
+    }
+    assert!(hears(&["WARN", "left before all had come", &address]));
+    finish(3, port, rank_0);
+}
+
+struct Nobody;
+
+impl Door for Nobody {
+    fn decide(&mut self, _: &Hello) -> Status {
+        Status::NotExpected
+    }
+
+    fn keep(&mut self, _: Proven) {}
+}
+
+/// What strangers cost is bounded: the sockets held at once, and what is read of each.
+#[test]
+fn two_hundred_silent_links_hold_a_bounded_number_of_sockets() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut acceptor = Acceptor::new(listener, 2).unwrap();
+    let identity = identity(0, 2);
+    let strangers: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let stream = TcpStream::connect(address).unwrap();
+            acceptor.step(&identity, &mut Nobody);
+            stream
+        })
+        .collect();
+    acceptor.step(&identity, &mut Nobody);
+    let mut fds = Vec::new();
+    acceptor.interest(&mut fds);
+    assert_eq!(fds.len(), 1 + 64 + 2 * 2);
+    assert_heard(
+        200 - 68,
+        &["WARN", "dropped a connection", "too many others"],
+    );
+    // The oldest gave way, and know it; the youngest are still waited for.
+    let ended = |stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut all = Vec::new();
+        match (&mut &*stream).read_to_end(&mut all) {
+            Ok(_) => true,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
+    };
+    let ended: Vec<bool> = strangers.iter().map(ended).collect();
+    assert!(ended[..132].iter().all(|&ended| ended), "{:#?}", lines());
+    assert!(!ended[132..].iter().any(|&ended| ended));
+}
+
+/// A seat whose rank has gone is free again, also if the last one comes at that moment.
+#[test]
+fn seats_are_looked_at_once_more_before_the_start() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let identity = identity(0, 2);
+    let mut seats = Seats::new(&identity);
+    for link in [LinkKind::Data, LinkKind::Watch] {
+        let gone = TcpStream::connect(address).unwrap();
+        let (stream, address) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        drop(gone);
+        let hello = super::tests::identity(1, 2).hello(link, 0, NOWHERE);
+        seats.keep(Proven {
+            hello,
+            stream,
+            address,
+        });
+    }
+    let mut acceptor = Acceptor::new(listener, 2).unwrap();
+    let mut config = config(0, 2, address.port());
+    config.connect_timeout = Duration::from_millis(50);
+    let deadline = config.deadline();
+    let error = coordinate::gather(&config, &identity, &mut acceptor, &mut seats, deadline);
+    let error = error.unwrap_err();
+    assert!(error.message.contains("did not come"), "{error}");
+    assert_heard(1, &["left before all had come", "rank=1"]);
+}
+
+/// Without a secret nothing listens beyond loopback, the ring included.
+#[rstest]
+#[case::none(None, true)]
+#[case::some(Some(SECRET), false)]
+fn the_ring_of_a_job_without_a_secret_stays_on_loopback(
+    #[case] secret: Option<&str>,
+    #[case] inside: bool,
+) {
+    let mut config = TcpConfig::new("a-name-of-this-machine", 1, 3);
+    config.secret = secret.map(str::to_owned);
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4242));
+    let listener = join::ring_listener(&config, local, config.secret.is_some()).unwrap();
+    let ip = listener.local_addr().unwrap().ip();
+    assert_eq!(ip.is_loopback(), inside, "{ip}");
+}
