@@ -35,10 +35,10 @@ round every contender runs once, another one first. A ratio is ours over the bes
 when the median of at least 9 ratios is at most its target, with 5 % for noise.
 
 Examples:
-  cargo xtask bench                                      everything: about an hour on a machine that does nothing else
-  cargo xtask bench --backend tcp --ranks 2 --rows small     a few minutes
-  cargo xtask bench --rounds 1 --no-peers                ours alone, for a first look
-  cargo xtask bench --sweep --backend tcp                our own times around the sizes where tcp changes its ways
+  cargo xtask bench                                         everything, which takes long
+  cargo xtask bench --backend tcp --ranks 2 --rows small    a few minutes
+  cargo xtask bench --rounds 1 --no-peers                   ours alone, for a first look
+  cargo xtask bench --sweep --backend tcp                   ours around the sizes where tcp changes its ways
 
 Exit code: 0 when everything ran, 1 when one of ours failed, or a peer asked for by name is not there or measured
 nothing; with --strict also when a target was missed.";
@@ -277,4 +277,56 @@ fn report(bench: &Bench, backend: Backend, cores: usize, done: &[&Done]) -> usiz
         missed += lines.iter().filter(below).count();
     }
     missed
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::figure::Figure;
+    use super::*;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    #[test]
+    fn missed_targets_are_counted_in_all_tables() {
+        let bench = Arguments::parse_from(["bench"]).bench;
+        let read = |line: &str| Figure::read(line).unwrap();
+        let [barrier, number] = [
+            read("timing,barrier,0,7,5.0,5.0,"),
+            read("timing,allreduce,8,7,1.0,1.0,"),
+        ];
+        let peer = read("timing,barrier,0,7,1.0,1.0,");
+        let mut book = book::Book::default();
+        for round in 1..=ROUNDS {
+            book.record(round, Contender::Ours, barrier);
+            book.record(round, Contender::Ours, number);
+            book.record(round, Contender::Mpich, peer);
+        }
+        let section = Section {
+            ranks: 2,
+            rows: vec![barrier.row],
+            peers: vec![Contender::Mpich],
+            book,
+        };
+        let done = Done {
+            section,
+            measured: vec![barrier.row, number.row],
+            notes: Vec::new(),
+        };
+        // A barrier slower than the peer's, and slower than an allreduce; an allreduce faster than a barrier holds.
+        assert_eq!(report(&bench, Backend::Tcp, 2, &[&done]), 2);
+        assert_eq!(report(&bench, Backend::Tcp, 2, &[]), 0);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_fails_before_anything_is_built() {
+        let folder = std::env::temp_dir();
+        let arguments = ["bench", "--csv", &folder.to_string_lossy()].map(str::to_owned);
+        assert!(!run(&Arguments::parse_from(arguments).bench));
+    }
 }

@@ -31,7 +31,7 @@ impl<'a, C: Communicator> Call<'a, C> {
         let each = row.bytes / size;
         let (block, bytes) = match row.op {
             Op::Barrier | Op::Allreduce => (0, 0),
-            Op::Broadcast => (0, row.bytes),
+            Op::Broadcast | Op::Broadcasts => (0, row.bytes),
             Op::Allgatherv => (each, each * size),
             Op::Copy => (row.bytes, row.bytes),
         };
@@ -54,7 +54,7 @@ impl<'a, C: Communicator> Call<'a, C> {
             Op::Allreduce => self
                 .comm
                 .allreduce(&self.send, &mut self.recv, ReduceOp::Sum),
-            Op::Broadcast => self.comm.broadcast(&mut self.bytes, 0),
+            Op::Broadcast | Op::Broadcasts => self.comm.broadcast(&mut self.bytes, 0),
             Op::Allgatherv => {
                 self.comm
                     .allgatherv(&self.block, &mut self.bytes, &self.counts, &self.displs)
@@ -78,7 +78,7 @@ impl<'a, C: Communicator> Call<'a, C> {
                 let mut got = self.recv.iter().enumerate();
                 got.all(|(at, got)| got.to_bits() == sums[at % 8])
             }
-            Op::Broadcast => self.bytes.iter().all(|&byte| byte == TOLD),
+            Op::Broadcast | Op::Broadcasts => self.bytes.iter().all(|&byte| byte == TOLD),
             Op::Allgatherv => {
                 let blocks = self.bytes.chunks(self.block.len().max(1));
                 let mut blocks = blocks.enumerate();

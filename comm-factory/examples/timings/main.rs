@@ -9,7 +9,7 @@
 //! `broadcast` the span. Every rank times every call; the slowest rank's time is the call's. A broadcast follows an
 //! untimed barrier, without which elsewhere its root would run ahead; its span is the time from the root's entry to the
 //! last return, which counts a rank that came late and found everything there. The span needs a clock that all ranks
-//! share. The bytes are the vector's for `allreduce` and `broadcast`, and all that is gathered for `allgatherv`. `copy`
+//! share. `broadcasts` follow each other without that barrier: ours synchronise. The bytes are the vector's for `allreduce` and `broadcast`, and all that is gathered for `allgatherv`. `copy`
 //! is no collective: each rank copies that many bytes in its own memory, all at once, which is as fast as memory is here.
 //!
 //! `cargo xtask bench` runs this beside other libraries, which are measured the same way.
@@ -35,7 +35,7 @@ struct Options {
     /// About how long to call each row
     #[arg(long, value_name = "SECONDS", default_value_t = 0.3, value_parser = seconds)]
     seconds: f64,
-    /// CALL or CALL:BYTES, with barrier, allreduce, broadcast, allgatherv or copy for CALL; without any, a usual set
+    /// CALL or CALL:BYTES, with barrier, allreduce, broadcast, broadcasts, allgatherv or copy for CALL; without any, a usual set
     #[arg(value_name = "ROW")]
     rows: Vec<Row>,
 }
@@ -75,6 +75,8 @@ fn start(options: &Options) -> Result<(), Failure> {
 }
 
 fn all<C: Communicator>(comm: &C, options: &Options) -> Result<(), Failure> {
+    // Whoever comes first would pay for a machine that has just started all this.
+    timing::of(comm, Row::barrier(), options.seconds)?;
     for row in &options.rows {
         let timing = timing::of(comm, *row, options.seconds)?;
         if comm.rank() == 0 {

@@ -7,16 +7,21 @@ use std::str::FromStr;
 pub(crate) enum Op {
     Barrier,
     Allreduce,
+    /// After an untimed barrier.
     Broadcast,
+    /// Back to back.
+    Broadcasts,
     Allgatherv,
+    /// No collective: in each rank's own memory.
     Copy,
 }
 
 impl Op {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Barrier,
         Self::Allreduce,
         Self::Broadcast,
+        Self::Broadcasts,
         Self::Allgatherv,
         Self::Copy,
     ];
@@ -26,6 +31,7 @@ impl Op {
             Self::Barrier => "barrier",
             Self::Allreduce => "allreduce",
             Self::Broadcast => "broadcast",
+            Self::Broadcasts => "broadcasts",
             Self::Allgatherv => "allgatherv",
             Self::Copy => "copy",
         }
@@ -45,6 +51,13 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    pub(crate) const fn barrier() -> Self {
+        Self {
+            op: Op::Barrier,
+            bytes: 0,
+        }
+    }
+
     /// Lists what is timed when nothing else is asked for.
     pub(crate) fn usual() -> Vec<Self> {
         let rows = [

@@ -2,21 +2,24 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// Names a call. `Copy` is no collective: each rank copies in its own memory, all at once.
+/// Names a call. `Broadcasts` follow each other without the barrier that goes before each `Broadcast`. `Copy` is no
+/// collective: each rank copies in its own memory, all at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Op {
     Barrier,
     Allreduce,
     Broadcast,
+    Broadcasts,
     Allgatherv,
     Copy,
 }
 
 impl Op {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Barrier,
         Self::Allreduce,
         Self::Broadcast,
+        Self::Broadcasts,
         Self::Allgatherv,
         Self::Copy,
     ];
@@ -26,6 +29,7 @@ impl Op {
             Self::Barrier => "barrier",
             Self::Allreduce => "allreduce",
             Self::Broadcast => "broadcast",
+            Self::Broadcasts => "broadcasts",
             Self::Allgatherv => "allgatherv",
             Self::Copy => "copy",
         }
@@ -97,7 +101,7 @@ impl Row {
     pub(super) fn memory(self, ranks: u64) -> u64 {
         match self.op {
             Op::Barrier => 0,
-            Op::Broadcast => ranks * self.bytes,
+            Op::Broadcast | Op::Broadcasts => ranks * self.bytes,
             Op::Allgatherv => (ranks + 1) * self.bytes,
             Op::Allreduce | Op::Copy => 2 * ranks * self.bytes,
         }
