@@ -98,7 +98,7 @@ pub(super) fn round(
             if contender == Contender::Gloo {
                 empty(setting)?;
             }
-            watch::run(contender.command(setting, rows), limit, tell)
+            watch::run(contender.command(setting, rows), rows.len(), limit, tell)
         };
         notes.extend(entrant.turn(run, |figure| {
             book.record(number, contender, figure);
