@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod bench;
 mod ci;
 mod conformance;
 mod demo;
@@ -43,6 +44,8 @@ enum Command {
     },
     /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
     Conformance(conformance::Conformance),
+    /// Measure the backends beside MPICH, Open MPI and Gloo, in turns, and say which targets hold
+    Bench(bench::Bench),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
     /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Some(Command::Ci(Strictness { strict })) => ci::run(strict),
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
+        Some(Command::Bench(arguments)) => bench::run(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Docs(arguments)) => docs::run(&arguments),
         Some(Command::NewBackend(arguments)) => {

@@ -9,7 +9,7 @@ use crate::new_backend;
 use crate::process::{self, cargo, command, shown, with_cfg, workspace_root};
 use crate::report::{Outcome, Report, bold};
 use crate::tidy;
-use crate::tools::{CARGO_DENY, SHELLCHECK, Tool};
+use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
 
 /// MPI burns a processor per rank, so larger worlds take minutes where processors are few: they are for
 /// `cargo xtask conformance --backend mpi`.
@@ -74,6 +74,8 @@ pub(crate) fn run(strict: bool) -> bool {
             run_with(&mut report, name, mpi.tool(), command);
         }
     }
+    let gloo = benchmark(&["--backend", "tcp", "--peer", "gloo"]);
+    run_with(&mut report, "gloo-bench", &GLOO, gloo);
     // What depends on the features is the same with either library, and MPICH starts in a fraction of the time.
     let mpi = Mpi::Mpich;
     let mut factory = mpi.cargo("test", "comm-factory");
@@ -90,7 +92,7 @@ pub(crate) fn run(strict: bool) -> bool {
 }
 
 /// Lists the steps that need one MPI library.
-fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 5] {
+fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 6] {
     let mut clippy = mpi.cargo("clippy", "comm-mpi");
     clippy.args(["--all-targets", "--", "-D", "warnings"]);
     let mut life = mpi.cargo("test", "comm-mpi");
@@ -107,7 +109,27 @@ fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 5] {
         (mpi.named(["mpich-suite", "ompi-suite"]), suite),
         (mpi.named(["mpich-hello", "ompi-hello"]), everywhere),
         (mpi.named(["mpich-sddp", "ompi-sddp"]), matrix),
+        (
+            mpi.named(["mpich-bench", "ompi-bench"]),
+            benchmark(&["--peer", mpi.name()]),
+        ),
     ]
+}
+
+/// Runs the benchmark for a moment, so that the command works when somebody wants to measure; it says nothing about speed.
+fn benchmark(more: &[&str]) -> Command {
+    let mut bench = cargo(&["run", "--quiet", "--package", "xtask", "--", "bench"]);
+    bench.args([
+        "--unoptimised",
+        "--rounds",
+        "1",
+        "--ranks",
+        "2",
+        "--seconds",
+        "0.01",
+    ]);
+    bench.args(["--rows", "small"]).args(more);
+    bench
 }
 
 /// Runs the suite through the factory. The enum adds one match to what the backend's own suite has shown, so small
@@ -120,7 +142,7 @@ fn factory_suite(test: &str) -> Command {
 }
 
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 9] {
+fn compiled_steps() -> [(&'static str, Command); 10] {
     [
         (
             "clippy",
@@ -157,6 +179,7 @@ fn compiled_steps() -> [(&'static str, Command); 9] {
                 "sddp",
             ]),
         ),
+        ("bench", benchmark(&["--no-peers"])),
         (
             "portable",
             with_cfg(

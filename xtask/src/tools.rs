@@ -58,6 +58,17 @@ pub(crate) const OPEN_MPI: Tool = Tool {
     purpose: "an MPI library for comm-mpi",
 };
 
+pub(crate) const GLOO: Tool = Tool {
+    name: "Gloo",
+    probe: &[
+        "sh",
+        "-c",
+        "printf '#include <gloo/barrier.h>\\nint main() {}' | c++ -std=c++17 -x c++ - -lgloo -o /dev/null",
+    ],
+    source: Source::Debian("libgloo-dev g++"),
+    purpose: "a library for collectives over sockets, to compare with",
+};
+
 /// Remembers how refreshing the package lists ended: once is enough.
 static APT_UPDATE: OnceLock<Outcome> = OnceLock::new();
 

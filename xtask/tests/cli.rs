@@ -54,6 +54,7 @@ fn no_arguments_print_help() {
         "conformance",
         "tidy",
         "demo",
+        "bench",
     ];
     for word in words {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
@@ -63,12 +64,16 @@ fn no_arguments_print_help() {
 
 #[test]
 fn wrong_arguments_print_usage_and_exit_with_2() {
-    let wrong: [&[&str]; 10] = [
+    let wrong: [&[&str]; 14] = [
         &["conformance"],
         &["conformance", "--backend", "no-such-backend"],
         &["conformance", "--backend", "local", "--world", "0"],
         &["conformance", "--backend", "local", "--world", "x"],
         &["conformance", "--backend", "local", "--seed", "-1"],
+        &["bench", "--ranks", "0"],
+        &["bench", "--seconds", "0"],
+        &["bench", "--peer", "no-such-peer"],
+        &["bench", "--no-peers", "--peer", "mpich"],
         &["no-such-command"],
         &["--no-such-flag"],
         &["tidy", "--no-such-flag"],

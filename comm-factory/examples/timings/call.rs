@@ -1,0 +1,102 @@
+//! One call with its buffers.
+
+use std::hint::black_box;
+
+use comm_factory::api::{CommError, Communicator, ReduceOp};
+
+use super::row::{Op, Row};
+
+/// What the root of a broadcast sends.
+const TOLD: u8 = 77;
+
+/// Holds the buffers of a row; those its call does not need are empty.
+pub(crate) struct Call<'a, C> {
+    comm: &'a C,
+    op: Op,
+    send: Vec<f64>,
+    recv: Vec<f64>,
+    block: Vec<u8>,
+    bytes: Vec<u8>,
+    counts: Vec<usize>,
+    displs: Vec<usize>,
+}
+
+impl<'a, C: Communicator> Call<'a, C> {
+    pub(crate) fn new(comm: &'a C, row: Row) -> Self {
+        let (rank, size) = (comm.rank(), comm.size());
+        let floats = match row.op {
+            Op::Allreduce => row.bytes / size_of::<f64>(),
+            _ => 0,
+        };
+        let each = row.bytes / size;
+        let (block, bytes) = match row.op {
+            Op::Barrier | Op::Allreduce => (0, 0),
+            Op::Broadcast | Op::Broadcasts => (0, row.bytes),
+            Op::Allgatherv => (each, each * size),
+            Op::Copy => (row.bytes, row.bytes),
+        };
+        Self {
+            comm,
+            op: row.op,
+            send: (0..floats).map(|at| number(rank + 1, at)).collect(),
+            recv: vec![0.0; floats],
+            block: vec![mark(rank); block],
+            bytes: vec![if rank == 0 { TOLD } else { 0 }; bytes],
+            counts: vec![each; size],
+            displs: (0..size).map(|rank| rank * each).collect(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn make(&mut self) -> Result<(), CommError> {
+        match self.op {
+            Op::Barrier => self.comm.barrier(),
+            Op::Allreduce => self
+                .comm
+                .allreduce(&self.send, &mut self.recv, ReduceOp::Sum),
+            Op::Broadcast | Op::Broadcasts => self.comm.broadcast(&mut self.bytes, 0),
+            Op::Allgatherv => {
+                self.comm
+                    .allgatherv(&self.block, &mut self.bytes, &self.counts, &self.displs)
+            }
+            Op::Copy => {
+                black_box(&mut self.bytes).copy_from_slice(black_box(&self.block));
+                Ok(())
+            }
+        }
+    }
+
+    /// Says whether the buffers hold what the call should have left there.
+    pub(crate) fn is_right(&self) -> bool {
+        let size = self.comm.size();
+        // Small whole numbers: their sum is exact in any order.
+        let sum = |at| (1..=size).map(|rank| number(rank, at)).sum::<f64>();
+        match self.op {
+            Op::Barrier => true,
+            Op::Allreduce => {
+                let sums: Vec<u64> = (0..8).map(|at| sum(at).to_bits()).collect();
+                let mut got = self.recv.iter().enumerate();
+                got.all(|(at, got)| got.to_bits() == sums[at % 8])
+            }
+            Op::Broadcast | Op::Broadcasts => self.bytes.iter().all(|&byte| byte == TOLD),
+            Op::Allgatherv => {
+                let blocks = self.bytes.chunks(self.block.len().max(1));
+                let mut blocks = blocks.enumerate();
+                blocks.all(|(rank, block)| block.iter().all(|&byte| byte == mark(rank)))
+            }
+            Op::Copy => self.bytes == self.block,
+        }
+    }
+}
+
+/// Gives element `at` of what a rank sends; ranks count from 1 here.
+fn number(rank: usize, at: usize) -> f64 {
+    // Both are small: a rank, and one of eight.
+    let whole = u32::try_from(rank + at % 8).unwrap_or(u32::MAX);
+    f64::from(whole)
+}
+
+/// Gives the byte that a rank sends, of which no other nearby sends the same.
+fn mark(rank: usize) -> u8 {
+    u8::try_from(rank % 251).map_or(1, |rank| rank + 1)
+}
