@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod chaos;
 mod ci;
 mod conformance;
 mod demo;
@@ -41,6 +42,8 @@ enum Command {
     },
     /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
     Conformance(conformance::Conformance),
+    /// Run random programs in real processes, do violence to them, and check that the contract holds
+    Chaos(chaos::Chaos),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
     /// Measure what a second rank brings to that solver, and what a shared case costs
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Some(Command::Ci(Strictness { strict })) => ci::run(strict),
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
+        Some(Command::Chaos(arguments)) => return chaos::run(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Scaling(arguments)) => scaling::run(&arguments),
     };

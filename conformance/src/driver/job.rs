@@ -183,7 +183,8 @@ impl Job {
     }
 }
 
-fn account(path: &Path) -> Option<Account> {
+/// Reads what a rank has reported, if it has.
+pub(crate) fn account(path: &Path) -> Option<Account> {
     fs::read_to_string(path)
         .ok()
         .map(|text| Account::parse(&text))
@@ -191,13 +192,13 @@ fn account(path: &Path) -> Option<Account> {
 
 /// Holds the name and the directory of a job; dropped, the directory is gone.
 #[derive(Debug)]
-struct Place {
-    name: String,
-    dir: PathBuf,
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
 }
 
 impl Place {
-    fn create() -> io::Result<Self> {
+    pub(crate) fn create() -> io::Result<Self> {
         let nonce = RandomState::new().build_hasher().finish();
         let name = format!("conformance-{nonce:016x}");
         let dir = std::env::temp_dir().join(&name);

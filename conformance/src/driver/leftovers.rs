@@ -3,7 +3,7 @@
 use std::fs;
 
 /// Lists the files, sockets and processes that carry the name of a job that has ended.
-pub(super) fn find(name: &str) -> Vec<String> {
+pub(crate) fn find(name: &str) -> Vec<String> {
     let mut found = files("/dev/shm", name);
     found.extend(sockets(name));
     found.extend(processes(name));
