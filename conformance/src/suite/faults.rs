@@ -4,6 +4,7 @@ mod abort;
 mod clean_end;
 mod departure;
 mod fences;
+mod midway;
 mod survivors;
 
 use std::time::{Duration, Instant};
@@ -54,6 +55,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         .needs(Need::SeveralOpens),
     );
     cases.extend(fences::cases::<S>());
+    cases.extend(midway::cases::<S>());
     cases.extend(abort::cases::<S>());
     cases.extend(clean_end::cases::<S>());
     cases
