@@ -233,22 +233,5 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(1);
     let trials = BITES.iter().map(trial).collect();
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    sweep();
-    conclusion.exit_code()
-}
-
-/// Takes away what the tooth that leaks has left.
-fn sweep() {
-    let entries = std::fs::read_dir("/dev/shm")
-        .into_iter()
-        .flatten()
-        .flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with("conformance-") && name.ends_with("-leak") {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -58,7 +58,7 @@ use std::process::ExitCode;
 
 pub use clause::Clause;
 pub use launcher::Launcher;
-pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Worlds};
+pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Ruling, Worlds};
 pub use subject::{Failure, Seat, Subject};
 
 /// Runs the suite on a backend: the `main` of its `tests/conformance.rs`.

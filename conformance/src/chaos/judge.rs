@@ -6,16 +6,19 @@ use comm_run::Exit;
 
 use super::START_PATIENCE;
 use super::plan::{Plan, Way};
+use super::theme::Theme;
 use super::violence::{Deed, DeedKind};
 use super::witness::{NO_START, Witness};
+use crate::model::Ruling;
 use crate::report::{Account, Leaving};
 
 /// Holds what is known about a job that has ended.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) plan: &'a Plan,
-    /// How soon a death is told.
+    /// How soon a death is told, and who finds out which one is.
     pub(super) within: Duration,
+    pub(super) ruling: Ruling,
     /// What the machine added, as the driver measured it.
     pub(super) slack: Duration,
     pub(super) timed_out: bool,
@@ -42,7 +45,9 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
         problems.extend(wrong.into_iter().map(|text| format!("rank {rank} {text}")));
     }
     let deadly = evidence.plan.theme.is_deadly();
-    if deadly && dead.is_empty() {
+    // At the end the victim may have finished before, and so may those who survive it.
+    let may_finish = !deadly || evidence.plan.theme == Theme::KillAtEnd;
+    if dead.is_empty() && !may_finish {
         problems.push("nobody died: the plan was not carried out".to_owned());
         return (problems, None);
     }
@@ -51,9 +56,9 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
     let mut slowest = None;
     for rank in survivors {
         match &evidence.witnesses[rank] {
-            None if deadly => problems.push(format!("rank {rank} was never told of a death")),
+            None if !may_finish => problems.push(format!("rank {rank} was never told of a death")),
             None => {}
-            Some(witness) if !deadly => {
+            Some(witness) if dead.is_empty() => {
                 problems.push(format!(
                     "rank {rank} lost somebody where nobody died: {}",
                     witness.message
@@ -191,7 +196,10 @@ impl Evidence<'_> {
                 "blames rank {named}, but rank {first} died {lead:?} before"
             ));
         }
-        let awake = |deed: &&Deed| deed.rank == rank && deed.kind == DeedKind::Stopped;
+        let ruler = |stopped: usize| stopped == 0 && self.ruling == Ruling::RankZero;
+        let awake = |deed: &&Deed| {
+            deed.kind == DeedKind::Stopped && (deed.rank == rank || ruler(deed.rank))
+        };
         let awake = self.deeds.iter().filter(awake).map(|deed| deed.to);
         let since = awake.fold(cause.to.max(witness.entered), Duration::max);
         let took = witness.told.saturating_sub(since);

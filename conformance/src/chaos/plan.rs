@@ -72,13 +72,20 @@ impl Plan {
             world,
         };
         let late = match theme {
-            Theme::LateStart => dice.late(),
+            Theme::LateStart => dice.late(900),
+            Theme::StopAtStart | Theme::KillAtStart if dice.noise.below(2) == 0 => dice.late(100),
             _ => vec![Duration::ZERO; world],
         };
         let acts = dice.acts(theme);
+        let steps = match (theme, acts.first().map(|act| act.point)) {
+            // The last step is the one that the kill comes with.
+            (Theme::KillAtEnd, Some(Point::Step(last))) => Some(last + 1),
+            _ if theme.is_deadly() => None,
+            _ => Some(8 + dice.noise.below(40)),
+        };
         Self {
             theme,
-            steps: (!theme.is_deadly()).then(|| 8 + dice.noise.below(40)),
+            steps,
             late,
             acts,
         }
@@ -138,8 +145,8 @@ impl Dice {
         Duration::from_micros(self.noise.below(most) as u64)
     }
 
-    fn late(&mut self) -> Vec<Duration> {
-        (0..self.world).map(|_| self.time(900)).collect()
+    fn late(&mut self, most: usize) -> Vec<Duration> {
+        (0..self.world).map(|_| self.time(most)).collect()
     }
 
     /// Gives some ranks, at least one and not all.
@@ -175,7 +182,8 @@ impl Dice {
     }
 
     fn stop(&mut self, point: Point) -> Act {
-        let what = What::Stop(self.rank(), Duration::from_millis(5) + self.time(900));
+        let most = if self.noise.below(4) == 0 { 2500 } else { 600 };
+        let what = What::Stop(self.rank(), Duration::from_millis(5) + self.time(most));
         self.act(point, what)
     }
 
@@ -200,7 +208,7 @@ impl Dice {
         let all: Vec<usize> = (0..self.world).collect();
         match theme {
             Theme::Peace | Theme::LateStart => Vec::new(),
-            Theme::KillOne => vec![self.kill(point)],
+            Theme::KillOne | Theme::KillAtEnd => vec![self.kill(point)],
             Theme::KillSeveral => {
                 let ranks = self.some();
                 vec![self.act(point, What::Kill(ranks))]
@@ -262,7 +270,8 @@ impl Dice {
     }
 
     fn knock(&mut self, point: Point) -> Act {
-        let what = What::Knock(1 + self.noise.below(12));
+        let most = self.noise.pick(&[3, 12, 60]);
+        let what = What::Knock(1 + self.noise.below(most));
         self.act(point, what)
     }
 }
@@ -303,7 +312,8 @@ mod tests {
         for theme in Theme::ALL {
             let plan = Plan::draw(theme, 7, 4);
             assert_eq!(plan, Plan::draw(theme, 7, 4));
-            assert_eq!(plan.theme.is_deadly(), plan.steps.is_none(), "{plan}");
+            let endless = theme.is_deadly() && theme != Theme::KillAtEnd;
+            assert_eq!(endless, plan.steps.is_none(), "{plan}");
         }
         assert_ne!(
             Plan::draw(Theme::KillOne, 1, 4),

@@ -19,6 +19,7 @@ use super::{LIMIT, case_name};
 use crate::board::Board;
 use crate::clock::Metronome;
 use crate::driver::{Place, account, leftovers};
+use crate::model::Ruling;
 use crate::orders::Orders;
 use crate::subject::Subject;
 
@@ -29,6 +30,7 @@ pub(crate) struct Round {
     seed: u64,
     world: usize,
     within: Duration,
+    ruling: Ruling,
     limit: Duration,
     plan: Plan,
 }
@@ -41,6 +43,7 @@ impl Round {
             seed,
             world,
             within: S::MODEL.death_within(),
+            ruling: S::MODEL.ruling,
             limit: LIMIT.min(S::LIMIT),
             plan: Plan::draw(theme, seed, world),
         }
@@ -144,6 +147,7 @@ impl Round {
         let evidence = Evidence {
             plan,
             within: self.within,
+            ruling: self.ruling,
             slack: metronome.slack(),
             timed_out: outcome.timed_out,
             exits: outcome.ranks.iter().map(|rank| rank.exit).collect(),

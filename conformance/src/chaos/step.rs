@@ -73,6 +73,8 @@ impl Step {
     pub(crate) fn draw(seed: u64, index: usize, size: usize) -> Self {
         let mut noise = Noise::new(seed, &[size, index, 0x57e9]);
         let noise = &mut noise;
+        // Every fourth program moves a lot.
+        let bulk = seed.is_multiple_of(4);
         let elements = [
             Element::Byte,
             Element::Triple,
@@ -83,7 +85,7 @@ impl Step {
             0 | 1 => Self::Barrier,
             2..=5 => Self::Broadcast {
                 element: noise.pick(&elements),
-                len: length(noise),
+                len: length(noise, bulk),
                 root: noise.below(size),
             },
             6..=9 => {
@@ -93,12 +95,12 @@ impl Step {
                 Self::Reduce {
                     scalar,
                     op: ReduceOp::ALL[noise.below(if floats { 3 } else { 5 })],
-                    len: length(noise).max(1),
+                    len: length(noise, bulk).max(1),
                 }
             }
             10..=14 => Self::Gather {
                 element: noise.pick(&elements),
-                counts: (0..size).map(|_| length(noise) / size).collect(),
+                counts: (0..size).map(|_| length(noise, bulk) / size).collect(),
                 gap: noise.below(4),
             },
             15 | 16 => Self::Refused {
@@ -106,14 +108,15 @@ impl Step {
             },
             17 | 18 => Self::Region {
                 whole: noise.below(2) == 0,
-                len: length(noise),
+                len: length(noise, bulk),
                 phases: 1 + noise.below(4),
             },
             19..=21 => Self::Fence,
             22 => Self::Split,
             23 | 24 => Self::SplitCall,
             25..=27 => Self::Pause {
-                micros: noise.below(6000),
+                // Now and then so long that the others have left before this rank hears of anything.
+                micros: noise.pick(&[300, 3_000, 6_000, 6_000, 300_000]),
             },
             _ => Self::Burst {
                 calls: 10 + noise.below(150),
@@ -123,9 +126,10 @@ impl Step {
 }
 
 /// Mostly small, sometimes past a page, rarely past every slot, very rarely in many pieces.
-fn length(noise: &mut Noise) -> usize {
+fn length(noise: &mut Noise, bulk: bool) -> usize {
     let most = match noise.below(60) {
         0 => 300_000,
+        10..30 if bulk => 500_000,
         1 | 2 => 60_000,
         3..=8 => 3_000,
         _ => 40,

@@ -13,6 +13,8 @@ pub(crate) enum Theme {
     KillSeveral,
     /// One rank is killed, and a little later another.
     KillInTurn,
+    /// One rank is killed while all are about to finish.
+    KillAtEnd,
     /// All ranks are killed.
     KillAll,
     /// A rank exits, panics, drops its communicator or aborts.
@@ -43,11 +45,12 @@ pub(crate) enum Theme {
 
 impl Theme {
     /// All of them.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Peace,
         Self::KillOne,
         Self::KillSeveral,
         Self::KillInTurn,
+        Self::KillAtEnd,
         Self::KillAll,
         Self::Leave,
         Self::LeaveAndKill,
@@ -67,12 +70,12 @@ impl Theme {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut noise = Noise::new(seed, &[0x7e3e]);
         // The deaths in mid-program, where most can go wrong, come twice as often.
-        match noise.below(22) {
-            at @ 0..16 => Self::ALL[1 + at],
-            16 | 17 => Self::KillOne,
-            18 => Self::KillSeveral,
-            19 => Self::KillInTurn,
-            20 => Self::Leave,
+        match noise.below(23) {
+            at @ 0..17 => Self::ALL[1 + at],
+            17 | 18 => Self::KillOne,
+            19 => Self::KillSeveral,
+            20 => Self::KillInTurn,
+            21 => Self::Leave,
             _ => Self::LeaveAndKill,
         }
     }
@@ -84,6 +87,7 @@ impl Theme {
             Self::KillOne => "kill-one",
             Self::KillSeveral => "kill-several",
             Self::KillInTurn => "kill-in-turn",
+            Self::KillAtEnd => "kill-at-end",
             Self::KillAll => "kill-all",
             Self::Leave => "leave",
             Self::LeaveAndKill => "leave-and-kill",
@@ -109,7 +113,7 @@ impl Theme {
         })
     }
 
-    /// Tells whether ranks die or leave, so that the others cannot finish.
+    /// Tells whether ranks die or leave, so that the others cannot finish, or at the end perhaps not.
     pub(crate) fn is_deadly(self) -> bool {
         !matches!(
             self,

@@ -190,7 +190,7 @@ pub(crate) fn account(path: &Path) -> Option<Account> {
         .map(|text| Account::parse(&text))
 }
 
-/// Holds the name and the directory of a job; dropped, the directory is gone.
+/// Holds the name and the directory of a job; dropped, the directory is gone, and every file of the name.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) name: String,
@@ -211,5 +211,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         // What cannot be removed is in the system's directory for such things.
         let _ = fs::remove_dir_all(&self.dir);
+        // What a backend left was reported; it shall not pile up.
+        leftovers::remove(&self.name);
     }
 }

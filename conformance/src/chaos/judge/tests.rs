@@ -1,4 +1,3 @@
-use super::super::theme::Theme;
 use super::*;
 
 const fn ms(time: u64) -> Duration {
@@ -54,6 +53,7 @@ fn right(plan: &Plan) -> Evidence<'_> {
     Evidence {
         plan,
         within: ms(100),
+        ruling: Ruling::Anyone,
         slack: ms(1),
         timed_out: false,
         exits: vec![
@@ -155,6 +155,12 @@ fn who_was_stopped_is_given_that_time() {
         from: ms(95),
         to: ms(890),
     });
+    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
+    // Another one's stop is no excuse, unless that one rules.
+    evidence.deeds[1].rank = 0;
+    evidence.witnesses[0] = Some(witness("PeerLost", 1, 900));
+    finds(&evidence, "was told 800ms after rank 1 went");
+    evidence.ruling = Ruling::RankZero;
     assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
 }
 
