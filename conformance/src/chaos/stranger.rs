@@ -107,7 +107,8 @@ mod tests {
         let came = std::iter::from_fn(|| listener.accept().ok()).count();
         if cfg!(target_os = "linux") {
             assert_eq!(came, 20);
-            assert!((1..20).contains(&staying.len()), "{}", staying.len());
+            // Other tests of this process may listen, too.
+            assert!(!staying.is_empty(), "nobody stayed");
         }
         Ok(())
     }
