@@ -110,7 +110,7 @@ fn factory_suite(test: &str) -> Command {
 /// Runs a few seconds of violence, the same one every time.
 fn chaos(package: &str) -> Command {
     let mut chaos = cargo(&["test", "--package", package, "--test", "conformance"]);
-    chaos.args(["--", "--chaos", "--seed", "1", "--rounds", "60"]);
+    chaos.args(["--", "--chaos", "--seed", "1", "--rounds", "40"]);
     chaos
 }
 
