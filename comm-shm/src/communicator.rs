@@ -194,7 +194,7 @@ impl SharedMemoryProvider for ShmBackend {
             .collect();
         let mut turn = self.sequence.begin(Kind::SharedRegion, call)?;
         turn.publish();
-        turn.meet()?;
+        turn.meet_before(true)?;
         ShmRegion::create(turn, &self.sequence, self.owner, &parts)
     }
 
@@ -205,7 +205,7 @@ impl SharedMemoryProvider for ShmBackend {
         self.owner.check()?;
         let call = Call::partitioned_region(size_of::<T>());
         let mut turn = self.sequence.begin(Kind::PartitionedRegion, call)?;
-        let parts = region::exchange(&mut turn, local_count as u64)?;
+        let parts = region::exchange(&mut turn, local_count as u64, true)?;
         let parts: Vec<usize> = parts
             .into_iter()
             .map(|part| usize::try_from(part).unwrap_or(usize::MAX))
@@ -219,7 +219,7 @@ impl SharedMemoryProvider for ShmBackend {
             .sequence
             .begin(Kind::SplitLocal, Call::plain(Kind::SplitLocal))?;
         turn.publish();
-        turn.meet()?;
+        turn.meet_before(true)?;
         let plan = Plan::new(self.size(), SPLIT_SLOT);
         let (range, map) = Range::agree(turn, plan.bytes(), plan.bytes(), |file, offset| {
             Mapping::of(file, offset, plan.bytes())

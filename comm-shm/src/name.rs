@@ -80,9 +80,14 @@ pub(crate) fn lock(file: &File) -> rustix::io::Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
+/// Tells whether a file has a name.
+pub(crate) fn is_linked(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+}
+
 /// Removes a name whose file this process has locked, if the file still has one.
 pub(crate) fn remove_if_linked(path: &Path, file: &File) {
-    if file.metadata().is_ok_and(|metadata| metadata.nlink() > 0) {
+    if is_linked(file) {
         let _ = std::fs::remove_file(path);
     }
 }

@@ -3,7 +3,8 @@
 //! Rank 0 makes the segment without a name, fills in its header, locks it and only then links it
 //! under the job's name: a segment that can be seen is complete. Only the holder of a file's lock
 //! removes its name. The others open it, check it and claim their place; once all have come, rank
-//! 0 removes the name and says go, so that nothing is left behind whatever happens later.
+//! 0 removes the name and says go, so that nothing is left behind whatever happens later. If rank 0
+//! dies before that, those who wait for it take over its lock and remove the name.
 
 use std::fs::File;
 use std::io;
@@ -31,6 +32,10 @@ const CAME: u32 = 1;
 
 /// A rank can tell whether each of the others lives.
 const KNOWS_ALL: u32 = 2;
+
+/// For how long a rank that failed to start sees to it that no name is left: that long may the kernel
+/// take to free the memory of rank 0, and with it the lock.
+const SWEEP: Duration = Duration::from_millis(500);
 
 /// The file that the ranks of one job share, as one rank has it.
 #[derive(Debug)]
@@ -66,8 +71,12 @@ impl Segment {
             start.join()?
         };
         let gathered = start.gather(&file, &map);
-        if config.rank == 0 && gathered.is_err() {
-            start.hide(&file);
+        if gathered.is_err() {
+            if config.rank == 0 {
+                start.hide(&file);
+            } else {
+                start.sweep(&file);
+            }
         }
         let peers = gathered?;
         Ok(Self {
@@ -218,6 +227,9 @@ impl Start<'_> {
                 return Ok((file, map, pulse));
             }
             if !self.rest() {
+                if let Some(Found { file, .. }) = name::find(&self.path)? {
+                    self.sweep(&file);
+                }
                 return Err(InitError::failed(
                     &[],
                     format!(
@@ -335,6 +347,20 @@ impl Start<'_> {
     fn hide(&self, file: &File) {
         Pulse::hide(&self.path, self.config.size);
         name::remove_if_linked(&self.path, file);
+    }
+
+    /// Removes all names of a start whose rank 0 has died, once the kernel has taken its lock away.
+    fn sweep(&self, file: &File) {
+        let until = Instant::now() + SWEEP;
+        while name::is_linked(file) && Instant::now() < until {
+            let ended = Identity::read(file).is_some_and(|it| creator_ended(it.creator, file));
+            // With the lock in hand nobody else removes the name, nor puts another file under it.
+            if ended && name::lock(file).is_ok() && name::is_linked(file) {
+                self.hide(file);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Tells rank 0, which waits for a rank that cannot come, and fails.

@@ -107,6 +107,7 @@ impl<B: Board> Sequence<B> {
                 goal: Goal::Presence,
                 operation,
                 first: false,
+                midway: false,
             };
             if let Err(halt) = self.hold(0, wait, progress.habit) {
                 return Err(self.halted(&mut progress, wait, halt));

@@ -2,7 +2,7 @@
 
 mod job;
 mod judge;
-mod leftovers;
+pub(crate) mod leftovers;
 mod memory;
 mod options;
 mod table;
@@ -20,7 +20,7 @@ use crate::clause::Clause;
 use crate::model::Model;
 use crate::orders::Placement;
 use crate::subject::Subject;
-pub(crate) use job::{Job, PROGRAMS};
+pub(crate) use job::{Job, PROGRAMS, Place, account};
 pub(crate) use options::Options;
 
 /// The worlds that a backend is tested in.

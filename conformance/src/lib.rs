@@ -33,6 +33,7 @@
 
 mod board;
 mod case;
+mod chaos;
 mod clause;
 mod clock;
 mod driver;
@@ -57,7 +58,7 @@ use std::process::ExitCode;
 
 pub use clause::Clause;
 pub use launcher::Launcher;
-pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Worlds};
+pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Ruling, Worlds};
 pub use subject::{Failure, Seat, Subject};
 
 /// Runs the suite on a backend: the `main` of its `tests/conformance.rs`.
@@ -71,12 +72,20 @@ pub use subject::{Failure, Seat, Subject};
 /// | `--case PATTERN` | runs the cases whose name contains the pattern |
 /// | `--random N`, `--seed S` | runs `N` random programs, from seed `S` on |
 /// | `--big` | also runs calls of more than 4 GiB, where there is memory for them |
+/// | `--chaos` | runs random programs under violence instead of the suite, see the README |
 #[must_use]
 pub fn main<S: Subject>() -> ExitCode {
-    let cases = suite::cases::<S>();
     match orders::Orders::from_env() {
-        Some(Ok(orders)) => rank::main(&cases, &orders),
+        Some(Ok(orders)) => rank::main(&rank_cases::<S>(), &orders),
         Some(Err(reason)) => driver::usage(&reason),
-        None => driver::main::<S>(cases),
+        None if chaos::is_asked_for() => chaos::main::<S>(),
+        None => driver::main::<S>(suite::cases::<S>()),
     }
+}
+
+/// Lists what a rank may be ordered to run: the suite, and the programs of chaos.
+fn rank_cases<S: Subject>() -> Vec<case::Case> {
+    let mut cases = suite::cases::<S>();
+    cases.extend(chaos::cases::<S>());
+    cases
 }

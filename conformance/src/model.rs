@@ -18,6 +18,8 @@ pub struct Model {
     pub ranks: Ranks,
     /// What happens when a rank dies.
     pub death: Death,
+    /// Who finds out which rank died first.
+    pub ruling: Ruling,
     /// When mismatches and refusals are told to the other ranks.
     pub checks: Checks,
     /// Who may return from a collective before all have entered.
@@ -58,6 +60,15 @@ pub enum Death {
     },
     /// The launcher ends the job.
     EndsTheJob,
+}
+
+/// Tells who finds out which rank died first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ruling {
+    /// Every rank by itself.
+    Anyone,
+    /// Rank 0 for all: while it is stopped, nobody hears of another death before the timeout.
+    RankZero,
 }
 
 /// Tells when mismatches and refusals are told to the other ranks.
@@ -115,6 +126,7 @@ impl Model {
         death: Death::Reported {
             within: Duration::from_millis(100),
         },
+        ruling: Ruling::Anyone,
         checks: Checks::Always,
         early: Early::Nobody,
         memory: Memory::Shared,
@@ -139,6 +151,7 @@ impl Model {
         death: Death::Reported {
             within: Duration::from_millis(300),
         },
+        ruling: Ruling::RankZero,
         ..Self::FULL
     };
 

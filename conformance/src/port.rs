@@ -1,7 +1,7 @@
 //! Ports for backends that meet at one.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::TcpListener;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,8 @@ const QUIET: std::ops::Range<u16> = 12_000..32_000;
 /// How many ports are tried for a new name.
 const TRIES: u32 = 100;
 
-/// The ports of the names that this process has used.
+/// The ports of the names that this process has used; for the others the name itself tells where to look first, so that a
+/// job that starts again finds the same port.
 static PORTS: Mutex<BTreeMap<String, u16>> = Mutex::new(BTreeMap::new());
 
 /// Listens on loopback: on a free port for a new name, on the same port for a name used before.
@@ -22,11 +23,12 @@ pub(crate) fn listen(name: &str) -> io::Result<TcpListener> {
     if let Some(&port) = ports.get(name) {
         return TcpListener::bind(("127.0.0.1", port));
     }
-    let random = RandomState::new();
     let mut last = io::Error::other("no port was tried");
     for attempt in 0..TRIES {
         let span = u64::from(QUIET.end - QUIET.start);
-        let offset = u16::try_from(random.hash_one(attempt) % span).unwrap_or(0);
+        let mut hasher = DefaultHasher::new();
+        (name, attempt).hash(&mut hasher);
+        let offset = u16::try_from(hasher.finish() % span).unwrap_or(0);
         match TcpListener::bind(("127.0.0.1", QUIET.start + offset)) {
             Ok(listener) => {
                 ports.insert(name.to_owned(), QUIET.start + offset);

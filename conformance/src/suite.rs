@@ -1,11 +1,11 @@
 //! The cases, clause by clause. Each is a plain function that every rank runs.
 
 mod allgatherv;
-mod allreduce;
+pub(crate) mod allreduce;
 mod barrier;
 mod broadcast;
 mod determinism;
-mod elements;
+pub(crate) mod elements;
 mod faults;
 mod identity;
 mod mismatch;

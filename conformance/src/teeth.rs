@@ -5,10 +5,11 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use crate::chaos::{Round, Theme};
 use crate::driver::{Job, Options};
 use crate::orders::{Orders, Placement};
 use crate::subject::Subject;
-use crate::{driver, rank, suite};
+use crate::{driver, rank, rank_cases, suite};
 
 /// Gives the name of the subject this process was started as a rank of, if it was.
 #[must_use]
@@ -20,7 +21,7 @@ pub fn ordered_subject() -> Option<String> {
 #[must_use]
 pub fn rank_role<S: Subject>() -> ExitCode {
     match Orders::from_env() {
-        Some(Ok(orders)) => rank::main(&suite::cases::<S>(), &orders),
+        Some(Ok(orders)) => rank::main(&rank_cases::<S>(), &orders),
         _ => driver::usage("this process was not started as a rank"),
     }
 }
@@ -52,4 +53,30 @@ pub fn run_case<S: Subject>(
     };
     let job = Job::new::<S>(Arc::new(case), world, placement, &Options::default());
     job.of(subject).run().map(drop)
+}
+
+/// Runs rounds of one kind of violence from seed 1 on, with ranks that are told to be of `subject`, and gives what went wrong
+/// in the first that fails.
+///
+/// # Errors
+///
+/// If a round fails, which is what is wanted of a wrong communicator.
+///
+/// # Panics
+///
+/// If there is no such violence: then nothing was shown.
+pub fn run_chaos<S: Subject>(
+    subject: &'static str,
+    violence: &str,
+    world: usize,
+    rounds: u64,
+) -> Result<(), String> {
+    let theme = match Theme::parse(violence) {
+        Ok(theme) => theme,
+        Err(reason) => panic!("{reason}"),
+    };
+    for seed in 1..=rounds {
+        Round::new::<S>(theme, seed, world).of(subject).run()?;
+    }
+    Ok(())
 }

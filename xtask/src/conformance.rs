@@ -46,15 +46,9 @@ fn world(argument: &str) -> Result<usize, String> {
 
 /// Runs the suite; the exit code is its own: 0 all passed, 1 something failed, 2 wrong arguments.
 pub(crate) fn run(arguments: &Conformance) -> ExitCode {
-    let known = backends(&workspace_root());
-    let Some(backend) = known.iter().find(|known| known.name == arguments.backend) else {
-        let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
-        eprintln!(
-            "error: there is no backend '{}'; there are: {}. For more information, try '--help'.",
-            arguments.backend,
-            names.join(", ")
-        );
-        return ExitCode::from(2);
+    let backend = match find(&arguments.backend) {
+        Ok(backend) => backend,
+        Err(code) => return code,
     };
     for (given, flag, of) in [
         (arguments.mpi.is_some(), "--mpi", &["mpi", "factory"][..]),
@@ -69,12 +63,12 @@ pub(crate) fn run(arguments: &Conformance) -> ExitCode {
         }
     }
     let mut worst = 0;
-    for Run { what, cargo, test } in runs(backend, arguments) {
+    for Pass { what, cargo, test } in passes(&backend, arguments) {
         if !what.is_empty() {
             println!("==> {what}");
         }
         let code = match cargo {
-            Ok(cargo) => suite(cargo, test, arguments),
+            Ok(cargo) => start(cargo, test, &arguments.flags()),
             Err(advice) => {
                 eprintln!("error: {advice}");
                 1
@@ -85,19 +79,53 @@ pub(crate) fn run(arguments: &Conformance) -> ExitCode {
     ExitCode::from(worst)
 }
 
+/// Finds a backend by its name, or says which there are.
+pub(crate) fn find(name: &str) -> Result<Backend, ExitCode> {
+    let known = backends(&workspace_root());
+    let names: Vec<String> = known.iter().map(|known| known.name.clone()).collect();
+    let found = known.into_iter().find(|known| known.name == name);
+    found.ok_or_else(|| {
+        eprintln!(
+            "error: there is no backend '{name}'; there are: {}. For more information, try '--help'.",
+            names.join(", ")
+        );
+        ExitCode::from(2)
+    })
+}
+
 /// Describes one pass of the suite.
-struct Run {
+pub(crate) struct Pass {
     /// What sets it apart from the others; empty if there are none.
     what: &'static str,
     /// The cargo that builds it, or what to install first.
-    cargo: Result<Command, String>,
-    test: &'static str,
+    pub(crate) cargo: Result<Command, String>,
+    pub(crate) test: &'static str,
+}
+
+/// Gives the one pass of most backends.
+pub(crate) fn plain(backend: &Backend) -> Pass {
+    Pass {
+        what: "",
+        cargo: Ok(cargo(&["test", "--package", &backend.package])),
+        test: backend.test,
+    }
+}
+
+/// Gives the pass without what only Linux has.
+pub(crate) fn portable(backend: &Backend) -> Pass {
+    Pass {
+        cargo: Ok(with_cfg(
+            "comm_portable_wait",
+            &["test", "--package", &backend.package],
+        )),
+        ..plain(backend)
+    }
 }
 
 /// Lists the passes: one for most backends, one per library for MPI, one per feature for the factory.
-fn runs(backend: &Backend, arguments: &Conformance) -> Vec<Run> {
+fn passes(backend: &Backend, arguments: &Conformance) -> Vec<Pass> {
     let package = backend.package.as_str();
-    let with_mpi = |mpi: Mpi, features: &[&str], test| Run {
+    let with_mpi = |mpi: Mpi, features: &[&str], test| Pass {
         what: mpi.name(),
         cargo: mpi.tool().obtain().map(|()| {
             let mut cargo = mpi.cargo("test", package);
@@ -106,7 +134,7 @@ fn runs(backend: &Backend, arguments: &Conformance) -> Vec<Run> {
         }),
         test,
     };
-    let plain = |what, more: &[&str], test| Run {
+    let with = |what, more: &[&str], test| Pass {
         what,
         cargo: Ok(cargo(&[&["test", "--package", package], more].concat())),
         test,
@@ -120,33 +148,26 @@ fn runs(backend: &Backend, arguments: &Conformance) -> Vec<Run> {
         "factory" => {
             let features = ["--features", "shm,tcp"];
             let mut runs = vec![
-                plain("shm", &features, "conformance_shm"),
-                plain("tcp", &features, "conformance_tcp"),
+                with("shm", &features, "conformance_shm"),
+                with("tcp", &features, "conformance_tcp"),
             ];
             if arguments.world.is_empty() || arguments.world.contains(&1) {
-                runs.insert(0, plain("local", &[], "conformance"));
+                runs.insert(0, with("local", &[], "conformance"));
             }
             let mpi = arguments.mpi.into_iter();
             runs.extend(mpi.map(|mpi| with_mpi(mpi, &["--features", "mpi"], "conformance_mpi")));
             runs
         }
-        _ if arguments.portable_wait => vec![Run {
-            what: "",
-            cargo: Ok(with_cfg(
-                "comm_portable_wait",
-                &["test", "--package", package],
-            )),
-            test: backend.test,
-        }],
-        _ => vec![plain("", &[], backend.test)],
+        _ if arguments.portable_wait => vec![portable(backend)],
+        _ => vec![plain(backend)],
     }
 }
 
-/// Runs the suite of one backend and gives its exit code.
-fn suite(mut cargo: Command, test: &str, arguments: &Conformance) -> u8 {
+/// Runs the test of one backend with its own `flags` and gives its exit code.
+pub(crate) fn start(mut cargo: Command, test: &str, flags: &[String]) -> u8 {
     let status = cargo
         .args(["--quiet", "--test", test, "--"])
-        .args(arguments.flags())
+        .args(flags)
         .status();
     match status.map(|status| status.code().map(u8::try_from)) {
         Ok(Some(Ok(code))) => code,
@@ -184,8 +205,8 @@ impl Conformance {
 
 /// Names a test that holds the suite for one backend.
 #[derive(Debug, PartialEq, Eq)]
-struct Backend {
-    name: String,
+pub(crate) struct Backend {
+    pub(crate) name: String,
     package: String,
     test: &'static str,
 }
@@ -247,8 +268,8 @@ mod tests {
         let found = backends(&workspace_root());
         let factory = found.iter().find(|b| b.name == "factory").unwrap();
         let tests = |world| {
-            let runs = runs(factory, &arguments("factory", world));
-            runs.iter().map(|run| run.test).collect::<Vec<_>>()
+            let passes = passes(factory, &arguments("factory", world));
+            passes.iter().map(|run| run.test).collect::<Vec<_>>()
         };
         let of_many = ["conformance_shm", "conformance_tcp"];
         assert_eq!(tests(vec![3]), of_many);

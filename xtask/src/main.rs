@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
+mod chaos;
 mod ci;
 mod conformance;
 mod demo;
@@ -46,6 +47,8 @@ enum Command {
     Conformance(conformance::Conformance),
     /// Measure the backends beside MPICH, Open MPI and Gloo, in turns, and say which targets hold
     Bench(bench::Bench),
+    /// Run random programs in real processes, do violence to them, and check that the contract holds
+    Chaos(chaos::Chaos),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
     /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
         Some(Command::Bench(arguments)) => bench::run(&arguments),
+        Some(Command::Chaos(arguments)) => return chaos::run(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Docs(arguments)) => docs::run(&arguments),
         Some(Command::NewBackend(arguments)) => {

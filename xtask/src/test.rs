@@ -141,8 +141,15 @@ fn factory_suite(test: &str) -> Command {
     suite
 }
 
+/// Runs a few seconds of violence, the same one every time.
+fn chaos(package: &str) -> Command {
+    let mut chaos = cargo(&["test", "--package", package, "--test", "conformance"]);
+    chaos.args(["--", "--chaos", "--seed", "1", "--rounds", "40"]);
+    chaos
+}
+
 /// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 10] {
+fn compiled_steps() -> [(&'static str, Command); 12] {
     [
         (
             "clippy",
@@ -165,6 +172,8 @@ fn compiled_steps() -> [(&'static str, Command); 10] {
                 "conformance",
             ]),
         ),
+        ("chaos-shm", chaos("comm-shm")),
+        ("chaos-tcp", chaos("comm-tcp")),
         ("factory-shm", factory_suite("conformance_shm")),
         ("factory-tcp", factory_suite("conformance_tcp")),
         (

@@ -91,7 +91,7 @@ impl Fold<'_> {
             turn.put(0, &input[..mine.start]);
             turn.put(mine.end, &input[mine.end..]);
             turn.publish();
-            turn.meet()?;
+            turn.meet_before(k < chunks)?;
 
             if k > 0 {
                 let before = cut(len, chunk, k - 1);

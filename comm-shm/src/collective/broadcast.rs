@@ -43,7 +43,7 @@ pub(crate) fn broadcast(
             turn.put(0, part);
         }
         turn.publish();
-        turn.meet()?;
+        turn.meet_before(k + 1 < pieces)?;
         if !is_root {
             turn.take(root, 0, part, keep);
         }

@@ -46,7 +46,7 @@ impl Range {
             line.inline[1].store(available, Ordering::Relaxed);
         }
         turn.publish();
-        turn.meet()?;
+        turn.meet_before(true)?;
         let offer = &turn.line(0).inline;
         let offset = offer[0].load(Ordering::Relaxed);
         let available = offer[1].load(Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Range {
         let mapped = range
             .check(segment.file(), segment.end())
             .and_then(|()| map(segment.file(), offset));
-        let failures = exchange(&mut turn, mapped.is_err().into())?;
+        let failures = exchange(&mut turn, mapped.is_err().into(), false)?;
         let failed = failures.iter().position(|&failed| failed != 0);
         match (mapped, failed) {
             (Ok(map), None) => Ok((range, map)),
@@ -107,11 +107,15 @@ impl Range {
     }
 }
 
-/// Takes one step in which every rank tells a number.
-pub(crate) fn exchange(turn: &mut Turn<'_, Mapped>, number: u64) -> Result<Vec<u64>, CommError> {
+/// Takes one step in which every rank tells a number; whether there are `more` to come in the call.
+pub(crate) fn exchange(
+    turn: &mut Turn<'_, Mapped>,
+    number: u64,
+    more: bool,
+) -> Result<Vec<u64>, CommError> {
     turn.own_line().inline[0].store(number, Ordering::Relaxed);
     turn.publish();
-    turn.meet()?;
+    turn.meet_before(more)?;
     let numbers = (0..turn.size()).map(|rank| turn.line(rank).inline[0].load(Ordering::Relaxed));
     Ok(numbers.collect())
 }

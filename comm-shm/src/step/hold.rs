@@ -37,6 +37,8 @@ pub(super) struct Wait {
     pub(super) operation: &'static str,
     /// Whether the step begins a call, so that the lines tell what was called.
     pub(super) first: bool,
+    /// Whether the call goes on after the step, so that it takes more than the lines of the dead.
+    pub(super) midway: bool,
 }
 
 #[inline]
@@ -167,15 +169,17 @@ impl<B: Board> Sequence<B> {
         }
     }
 
-    /// Looks whether the processes of the missing ranks have ended.
+    /// Looks whether the processes of the missing ranks have ended; midway, of all of them: nobody
+    /// is past a step that is not complete, so whoever died in it cannot have contributed the rest.
     fn look_for_the_dead(&self, wait: Wait) -> Result<(), Halt> {
-        let dead = self.missing(wait).find(|&rank| self.board.dead(rank));
-        let Some(rank) = dead else {
+        let needed = |&rank: &usize| wait.midway || !self.arrived(rank, wait);
+        let mut ranks = (0..self.size()).filter(needed);
+        let Some(rank) = ranks.find(|&rank| self.board.dead(rank)) else {
             return Ok(());
         };
         // It may have contributed, left or aborted before it died.
         self.look(wait)?;
-        if self.arrived(rank, wait) {
+        if !needed(&rank) {
             return Ok(());
         }
         self.unless_complete(wait, self.fail(lost_by(rank, Reason::Ended)))

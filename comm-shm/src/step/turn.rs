@@ -107,15 +107,24 @@ impl<'a, B: Board> Turn<'a, B> {
         wait::ring(&self.sequence.board, self.sequence.rank);
     }
 
-    /// Waits until all ranks have published the step; on the first one, until their calls agree.
+    /// Waits until all ranks have published the last step of a call; on the first one, until their
+    /// calls agree.
     #[inline]
     pub(crate) fn meet(&mut self) -> Result<(), CommError> {
+        self.meet_before(false)
+    }
+
+    /// Waits as [`meet`](Self::meet) does; with `more` steps of the call to come, a rank that died
+    /// is lost although it has published this one.
+    #[inline]
+    pub(crate) fn meet_before(&mut self, more: bool) -> Result<(), CommError> {
         let sequence = self.sequence;
         let wait = Wait {
             step: self.step(),
             goal: Goal::Lines,
             operation: self.operation,
             first: self.first,
+            midway: more,
         };
         let mut rank = 0;
         let mut looks = sequence.patience.eager;

@@ -183,21 +183,22 @@ impl Job {
     }
 }
 
-fn account(path: &Path) -> Option<Account> {
+/// Reads what a rank has reported, if it has.
+pub(crate) fn account(path: &Path) -> Option<Account> {
     fs::read_to_string(path)
         .ok()
         .map(|text| Account::parse(&text))
 }
 
-/// Holds the name and the directory of a job; dropped, the directory is gone.
+/// Holds the name and the directory of a job; dropped, the directory is gone, and every file of the name.
 #[derive(Debug)]
-struct Place {
-    name: String,
-    dir: PathBuf,
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
 }
 
 impl Place {
-    fn create() -> io::Result<Self> {
+    pub(crate) fn create() -> io::Result<Self> {
         let nonce = RandomState::new().build_hasher().finish();
         let name = format!("conformance-{nonce:016x}");
         let dir = std::env::temp_dir().join(&name);
@@ -210,5 +211,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         // What cannot be removed is in the system's directory for such things.
         let _ = fs::remove_dir_all(&self.dir);
+        // What a backend left was reported; it shall not pile up.
+        leftovers::remove(&self.name);
     }
 }

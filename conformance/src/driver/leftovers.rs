@@ -1,21 +1,30 @@
 //! What a job leaves behind: its name is unique, so whatever carries it is its own.
 
 use std::fs;
+use std::path::PathBuf;
 
 /// Lists the files, sockets and processes that carry the name of a job that has ended.
-pub(super) fn find(name: &str) -> Vec<String> {
-    let mut found = files("/dev/shm", name);
+pub(crate) fn find(name: &str) -> Vec<String> {
+    let left = |path: &PathBuf| format!("left behind: {}", path.display());
+    let mut found: Vec<String> = files(name).iter().map(left).collect();
     found.extend(sockets(name));
     found.extend(processes(name));
     found
 }
 
-fn files(dir: &str, name: &str) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+/// Removes the files that carry the name.
+pub(crate) fn remove(name: &str) {
+    for path in files(name) {
+        // Somebody else removed it, which is as good.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn files(name: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|file| file.contains(name))
-        .map(|file| format!("left behind: {dir}/{file}"))
+        .filter(|entry| entry.file_name().to_string_lossy().contains(name))
+        .map(|entry| entry.path())
         .collect()
 }
 

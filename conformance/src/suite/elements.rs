@@ -6,7 +6,7 @@ use comm_api::bytemuck::{Pod, Zeroable};
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 #[bytemuck(crate = "comm_api::bytemuck")]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     stage: u64,
     intercept: f64,
     slopes: [f32; 2],
@@ -16,19 +16,19 @@ pub(super) struct Cut {
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 #[bytemuck(crate = "comm_api::bytemuck")]
-pub(super) struct Nothing;
+pub(crate) struct Nothing;
 
 /// Has three bytes: neither a power of two nor aligned.
-pub(super) type Triple = [u8; 3];
+pub(crate) type Triple = [u8; 3];
 
 /// Takes one cache line, and must lie on one.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(64))]
 #[bytemuck(crate = "comm_api::bytemuck")]
-pub(super) struct Line([u64; 8]);
+pub(crate) struct Line([u64; 8]);
 
 /// Is aligned to more than a page.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(8192))]
 #[bytemuck(crate = "comm_api::bytemuck")]
-pub(super) struct Pages([u64; 1024]);
+pub(crate) struct Pages([u64; 1024]);

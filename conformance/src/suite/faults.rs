@@ -5,6 +5,7 @@ mod clean_end;
 mod contributed;
 mod departure;
 mod fences;
+mod midway;
 mod survivors;
 
 use std::time::{Duration, Instant};
@@ -49,6 +50,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     );
     cases.extend(contributed::cases::<S>());
     cases.extend(fences::cases::<S>());
+    cases.extend(midway::cases::<S>());
     cases.extend(abort::cases::<S>());
     cases.extend(clean_end::cases::<S>());
     cases

@@ -5,7 +5,7 @@ use comm_api::{Reduce, ReduceOp};
 use crate::noise::Noise;
 
 /// Folds one pair.
-pub(super) trait Naive: Reduce {
+pub(crate) trait Naive: Reduce {
     /// Values that are easily treated wrong.
     const SPECIAL: &'static [Self];
 

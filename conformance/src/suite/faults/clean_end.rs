@@ -2,10 +2,13 @@
 //! ends that are hard to clean up after.
 
 use std::fs;
+use std::thread;
+use std::time::Instant;
 
 use comm_api::{Communicator, CommunicatorExt, ReduceOp, SharedMemoryProvider, SharedRegion};
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::PATIENCE;
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::C14;
 use crate::model::Need;
@@ -26,6 +29,13 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             still_works(run, &run.open::<S>()?)
         })
         .rounds(3),
+        Case::new("faults::the_first_is_killed_at_the_start", &[C14], |run| {
+            the_first_is_killed_at_the_start::<S>(run)
+        })
+        .at_least(3)
+        .needs(Need::Processes)
+        .needs(Need::SeveralOpens)
+        .deaths(),
         Case::new("faults::one_name_again_and_again", &[C14], |run| {
             one_name_again_and_again::<S>(run)
         })
@@ -52,6 +62,37 @@ fn all_are_killed_and_start_again<C: Communicator + SharedMemoryProvider>(
     run.wait_all(run.others(), "announced")?;
     kill_process(getpid(), Signal::KILL)?;
     Err("a signal to this process did not arrive".into())
+}
+
+/// Rank 0 is killed while some of the others are there and one is still to come: they give up, and
+/// nothing is left.
+fn the_first_is_killed_at_the_start<S: Subject>(run: &Run) -> Verdict {
+    let _comm = run.open::<S>()?;
+    let late = run.size() - 1;
+    let seat = run.seat("doomed");
+    let seat = seat.with_timeout(PATIENCE).with_connect_timeout(PATIENCE);
+    let waiting = 1..late;
+    if run.rank == 0 {
+        run.leaving(Leaving::Signal(Signal::KILL.as_raw()));
+        return thread::scope(|scope| {
+            let opening = scope.spawn(|| S::open(&seat).is_ok());
+            run.wait_all(waiting, "opening")?;
+            run.dawdle(PATIENCE / 4);
+            kill_process(getpid(), Signal::KILL)?;
+            Err(format!("not killed; opened: {:?}", opening.join().ok()).into())
+        });
+    }
+    if run.rank == late {
+        return run.wait_all(waiting, "failed");
+    }
+    run.post("opening", "")?;
+    run.at(format_args!("starting with a rank 0 that is killed"));
+    let start = Instant::now();
+    let opened = S::open(&seat).is_ok();
+    assert!(!opened, "a communicator started without rank {late}");
+    let took = start.elapsed();
+    assert!(took < run.orders.limit / 4, "gave up after {took:?}");
+    run.post("failed", "")
 }
 
 /// A name is free as soon as its communicator is gone on all ranks.

@@ -1,0 +1,206 @@
+use super::*;
+
+const fn ms(time: u64) -> Duration {
+    Duration::from_millis(time)
+}
+
+fn witness(kind: &str, rank: usize, told: u64) -> Witness {
+    Witness {
+        kind: kind.to_owned(),
+        rank: Some(rank),
+        entered: ms(90),
+        told: ms(told),
+        slack: ms(1),
+        before: None,
+        message: String::new(),
+    }
+}
+
+fn finished() -> Account {
+    Account {
+        finished: true,
+        ..Account::default()
+    }
+}
+
+/// Makes a plan in which rank 1 of three, or more, is killed.
+fn plan(ranks: &[usize]) -> Plan {
+    use super::super::plan::{Act, Point, What};
+    Plan {
+        theme: Theme::KillSeveral,
+        steps: None,
+        late: Vec::new(),
+        acts: vec![Act {
+            who: 0,
+            point: Point::Step(1),
+            delay: ms(0),
+            what: What::Kill(ranks.to_vec()),
+        }],
+    }
+}
+
+fn killed(rank: usize, at: u64) -> Deed {
+    Deed {
+        rank,
+        kind: DeedKind::Killed,
+        from: ms(at),
+        to: ms(at),
+    }
+}
+
+/// Gives a job of three in which rank 1 was killed at 100 ms and the others were told at 110.
+fn right(plan: &Plan) -> Evidence<'_> {
+    Evidence {
+        plan,
+        within: ms(100),
+        ruling: Ruling::Anyone,
+        slack: ms(1),
+        timed_out: false,
+        exits: vec![
+            Some(Exit::Code(0)),
+            Some(Exit::Signal(9)),
+            Some(Exit::Code(0)),
+        ],
+        accounts: vec![Some(finished()), None, Some(finished())],
+        witnesses: vec![
+            Some(witness("PeerLost", 1, 110)),
+            None,
+            Some(witness("PeerLost", 1, 110)),
+        ],
+        gone: vec![None; 3],
+        deeds: vec![killed(1, 100)],
+    }
+}
+
+/// Checks that exactly one thing is wrong, and that it is put in these words.
+#[track_caller]
+fn finds(evidence: &Evidence<'_>, words: &str) {
+    let (problems, _) = judge(evidence);
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    assert!(problems[0].contains(words), "{problems:?}");
+}
+
+#[test]
+fn a_death_that_is_told_as_it_should_is_fine() {
+    let plan = plan(&[1]);
+    assert_eq!(judge(&right(&plan)), (Vec::new(), Some(ms(10))));
+}
+
+#[test]
+fn a_rank_that_is_blamed_and_lives_is_found() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    for at in [0, 2] {
+        evidence.witnesses[at] = Some(witness("PeerLost", 2, 110));
+    }
+    let (problems, _) = judge(&evidence);
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+    assert!(problems[0].contains("blames Some(2), who did not die"));
+}
+
+#[test]
+fn survivors_that_blame_different_dead_are_found() {
+    let plan = plan(&[1, 2]);
+    let mut evidence = right(&plan);
+    evidence.exits.push(Some(Exit::Code(0)));
+    evidence.exits[2] = Some(Exit::Signal(9));
+    evidence.accounts.push(Some(finished()));
+    evidence.witnesses.push(Some(witness("PeerLost", 2, 110)));
+    evidence.gone.push(None);
+    evidence.deeds.push(killed(2, 101));
+    finds(
+        &evidence,
+        "rank 3 blames Some(2), but rank 0 blames Some(1)",
+    );
+}
+
+#[test]
+fn the_wrong_kind_is_found() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    evidence.witnesses[2] = Some(witness("TimedOut", 1, 110));
+    finds(&evidence, "was told TimedOut, not PeerLost");
+}
+
+#[test]
+fn a_fence_that_blames_a_survivor_is_found() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    if let Some(witness) = &mut evidence.witnesses[2] {
+        witness.before = Some(("PeerLost".to_owned(), Some(0)));
+    }
+    finds(&evidence, "blames Some(0), who did not die");
+}
+
+#[test]
+fn who_is_told_late_or_never_or_too_early_is_found() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    evidence.witnesses[2] = Some(witness("PeerLost", 1, 202));
+    finds(&evidence, "was told 102ms after rank 1 went");
+    evidence.witnesses[2] = Some(witness("PeerLost", 1, 99));
+    finds(&evidence, "1ms before it died");
+    evidence.witnesses[2] = None;
+    finds(&evidence, "rank 2 was never told");
+}
+
+#[test]
+fn who_was_stopped_is_given_that_time() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    evidence.witnesses[2] = Some(witness("PeerLost", 1, 900));
+    evidence.deeds.push(Deed {
+        rank: 2,
+        kind: DeedKind::Stopped,
+        from: ms(95),
+        to: ms(890),
+    });
+    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
+    // Another one's stop is no excuse, unless that one rules.
+    evidence.deeds[1].rank = 0;
+    evidence.witnesses[0] = Some(witness("PeerLost", 1, 900));
+    finds(&evidence, "was told 800ms after rank 1 went");
+    evidence.ruling = Ruling::RankZero;
+    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
+}
+
+#[test]
+fn who_blames_the_later_of_two_dead_is_found() {
+    let plan = plan(&[1, 0]);
+    let mut evidence = right(&plan);
+    evidence.exits[0] = Some(Exit::Signal(9));
+    evidence.witnesses[2] = Some(witness("PeerLost", 0, 710));
+    evidence.deeds.push(killed(0, 700));
+    finds(&evidence, "blames rank 0, but rank 1 died 600ms before");
+}
+
+#[test]
+fn a_rank_that_ends_in_another_way_is_found() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    evidence.exits[2] = Some(Exit::Signal(11));
+    finds(&evidence, "rank 2 ended: was killed by");
+    evidence.exits[2] = Some(Exit::Code(0));
+    evidence.accounts[2] = Some(Account::default());
+    finds(&evidence, "rank 2 never finished");
+}
+
+#[test]
+fn a_plan_that_was_not_carried_out_is_found() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    evidence.exits[1] = Some(Exit::Code(0));
+    evidence.accounts[1] = Some(finished());
+    finds(&evidence, "nobody died");
+}
+
+#[test]
+fn who_is_lost_in_peace_is_found() {
+    let peace = Plan::draw(Theme::Stop, 1, 3);
+    let mut evidence = right(&peace);
+    evidence.exits[1] = Some(Exit::Code(0));
+    evidence.accounts[1] = Some(finished());
+    evidence.witnesses = vec![Some(witness("TimedOut", 1, 110)), None, None];
+    evidence.deeds.clear();
+    finds(&evidence, "lost somebody where nobody died");
+}

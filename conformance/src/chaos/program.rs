@@ -1,0 +1,208 @@
+//! What a rank runs: the program of a seed, while others do their worst; and what it says in the end.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator};
+
+use super::START_PATIENCE;
+use super::plan::{Plan, Point, Way, What};
+use super::player::{Hitch, Player};
+use super::step::Step;
+use super::theme::Theme;
+use super::witness::{NO_START, NOTICE, Witness, kind_and_rank};
+use crate::case::{Case, Verdict};
+use crate::clause::Clause::{C6, C12, C13, C14};
+use crate::clock::{self, Metronome};
+use crate::report::Leaving;
+use crate::run::Run;
+use crate::subject::{Failure, Subject};
+
+/// Lists the programs, one case per theme: only chaos starts them.
+pub(crate) fn cases<S: Subject>() -> impl Iterator<Item = Case> {
+    Theme::ALL.into_iter().map(|theme| {
+        let name = super::case_name(theme);
+        Case::new(name, &[C6, C12, C13, C14], move |run| {
+            program::<S>(run, theme)
+        })
+        .deaths()
+    })
+}
+
+fn program<S: Subject>(run: &Run, theme: Theme) -> Verdict {
+    let seed = run.orders.seed;
+    let plan = Plan::draw(theme, seed, run.size());
+    let metronome = Metronome::start();
+    // What floods bring; nobody looks at it, but every wait is interrupted.
+    let heard = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, heard)?;
+    run.dawdle(plan.late[run.rank]);
+    let mut seat = run.seat("");
+    if plan.kills_at_start() {
+        seat = seat.with_connect_timeout(START_PATIENCE);
+    }
+    announce(run, &plan, Point::Opening)?;
+    let entered = clock::now();
+    let comm = match run.open_seat::<S>(&seat) {
+        Ok(comm) => comm,
+        Err(error) if plan.kills_at_start() => {
+            let told = clock::now();
+            let slack = metronome.slack();
+            return no_start(run, (entered, told, slack), error.as_ref());
+        }
+        Err(error) => return Err(error),
+    };
+    run.at(format_args!("making what lives as long as the program"));
+    let mut player = match Player::new(comm, S::MODEL.memory) {
+        Ok(player) => player,
+        Err((comm, entered, error)) => {
+            return testify(run, &comm, &metronome, entered, Hitch::Comm(error));
+        }
+    };
+    for index in 0..plan.steps.unwrap_or(usize::MAX) {
+        announce(run, &plan, Point::Step(index))?;
+        if let Some(way) = leaves_at(&plan, run.rank, index) {
+            return leave(run, player, way, seed);
+        }
+        let step = Step::draw(seed, index, run.size());
+        run.at(format_args!("step {index}: {step:?}"));
+        if let Err(hitch) = player.perform(&step, index) {
+            let entered = player.entered;
+            testify(run, &player.comm, &metronome, entered, hitch)?;
+            break;
+        }
+    }
+    player.leave(usize::try_from(seed % 3).unwrap_or(0));
+    Ok(())
+}
+
+/// Tells the driver that this rank has come to `point`, where something is tied to it.
+fn announce(run: &Run, plan: &Plan, point: Point) -> Verdict {
+    match plan.at(run.rank, point).next() {
+        Some(act) => run.post(&act.notice(), ""),
+        None => Ok(()),
+    }
+}
+
+fn leaves_at(plan: &Plan, rank: usize, index: usize) -> Option<Way> {
+    let mut acts = plan.at(rank, Point::Step(index));
+    acts.find_map(|act| match act.what {
+        What::Leave(way) => Some(way),
+        _ => None,
+    })
+}
+
+/// Leaves in mid-program.
+fn leave<C>(run: &Run, player: Player<C>, way: Way, seed: u64) -> Verdict
+where
+    C: Communicator + comm_api::SharedMemoryProvider,
+{
+    run.at(format_args!("leaving: {way:?}"));
+    match way {
+        Way::Exit(code) => run.leaving(Leaving::Code(code)),
+        Way::Abort(code) => run.leaving(Leaving::Code(if code == 0 { 1 } else { code })),
+        Way::Panic => run.leaving(Leaving::Panic),
+        Way::Drop => {}
+    }
+    run.post("gone", &clock::now().as_nanos().to_string())?;
+    match way {
+        Way::Exit(code) => std::process::exit(code),
+        Way::Abort(code) => player.comm.abort(code),
+        Way::Panic => {
+            let _unwound = player;
+            panic!("the rank that is meant to panic");
+        }
+        Way::Drop => player.leave(usize::try_from(seed % 3).unwrap_or(0)),
+    }
+    Ok(())
+}
+
+/// Says that the communicator did not open.
+fn no_start(
+    run: &Run,
+    (entered, told, slack): (Duration, Duration, Duration),
+    error: &(dyn std::error::Error + Send + Sync),
+) -> Verdict {
+    let witness = Witness {
+        kind: NO_START.to_owned(),
+        rank: None,
+        entered,
+        told,
+        slack,
+        before: None,
+        message: error.to_string(),
+    };
+    run.post(NOTICE, &witness.to_string())
+}
+
+/// Says what the communicator says about the end, once and again.
+fn testify<C: Communicator>(
+    run: &Run,
+    comm: &C,
+    metronome: &Metronome,
+    mut entered: Duration,
+    hitch: Hitch,
+) -> Verdict {
+    let mut told = clock::now();
+    let (error, before) = match hitch {
+        Hitch::Comm(error) => (error, None),
+        Hitch::Beside(error) => {
+            run.at(format_args!("asking the communicator, after: {error}"));
+            entered = clock::now();
+            let Err(own) = comm.barrier() else {
+                return Err(format!("a barrier succeeds after this: {error}").into());
+            };
+            told = clock::now();
+            (own, Some(kind_and_rank(&error)))
+        }
+    };
+    if !error.is_fatal() {
+        return Err(format!("an error that is not fatal: {error}").into());
+    }
+    let (kind, rank) = kind_and_rank(&error);
+    again(run, comm, metronome, &error)?;
+    let witness = Witness {
+        kind,
+        rank,
+        entered,
+        told,
+        slack: metronome.slack(),
+        before,
+        message: error.to_string(),
+    };
+    run.post(NOTICE, &witness.to_string())
+}
+
+/// Every later call gives the first cause again, at once (C13).
+fn again<C: Communicator>(
+    run: &Run,
+    comm: &C,
+    metronome: &Metronome,
+    first: &CommError,
+) -> Result<(), Failure> {
+    for round in 0..3 {
+        run.at(format_args!("calling again, round {round}"));
+        let start = Instant::now();
+        let calls = [comm.barrier(), comm.broadcast(&mut [0_u8; 3], 0)];
+        let took = start.elapsed();
+        for call in calls {
+            let Err(later) = call else {
+                return Err(format!("a later call succeeds after: {first}").into());
+            };
+            if kind_and_rank(&later) != kind_and_rank(first) {
+                return Err(format!("first: {first}; later: {later}").into());
+            }
+        }
+        let at_once = Duration::from_millis(50);
+        if took > at_once {
+            // The metronome may have been kept waiting as this thread was: let it notice.
+            run.dawdle(Duration::from_millis(10));
+            let bound = at_once + metronome.slack();
+            if took > bound {
+                return Err(format!("later calls took {took:?}, bound {bound:?}").into());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! One round: a violent job, then a peaceful one of the same name.
+
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use comm_run::{Line, OnFailure};
+
+use super::judge::{self, Evidence};
+use super::plan::Plan;
+use super::theme::Theme;
+use super::violence::Violence;
+use super::witness::{NOTICE, Witness};
+use super::{LIMIT, case_name};
+use crate::board::Board;
+use crate::clock::Metronome;
+use crate::driver::{Place, account, leftovers};
+use crate::model::Ruling;
+use crate::orders::Orders;
+use crate::subject::Subject;
+
+/// Describes one round.
+#[derive(Debug, Clone)]
+pub(crate) struct Round {
+    subject: &'static str,
+    seed: u64,
+    world: usize,
+    within: Duration,
+    ruling: Ruling,
+    limit: Duration,
+    plan: Plan,
+}
+
+impl Round {
+    /// Draws the round of a seed.
+    pub(crate) fn new<S: Subject>(theme: Theme, seed: u64, world: usize) -> Self {
+        Self {
+            subject: S::NAME,
+            seed,
+            world,
+            within: S::MODEL.death_within(),
+            ruling: S::MODEL.ruling,
+            limit: LIMIT.min(S::LIMIT),
+            plan: Plan::draw(theme, seed, world),
+        }
+    }
+
+    /// Tells the ranks that they are of `subject`, where one binary holds several.
+    pub(crate) fn of(mut self, subject: &'static str) -> Self {
+        self.subject = subject;
+        self
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) fn world(&self) -> usize {
+        self.world
+    }
+
+    /// Runs the round; gives how long the last survivor took to be told of a death, or all that went wrong.
+    pub(crate) fn run(&self) -> Result<Option<Duration>, String> {
+        let place =
+            Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
+        let told = self.job(&place, 0, &self.plan)?;
+        let after = Plan::draw(Theme::Peace, self.seed, self.world);
+        self.job(&place, 1, &after)
+            .map_err(|problems| format!("the peaceful job after it:\n{problems}"))?;
+        let port = |round| {
+            let board = Board::new(self.orders(&place, round, Theme::Peace, 0).board());
+            board.read(&format!("seat-{}-port", place.name))
+        };
+        match (port(0), port(1)) {
+            (Some(first), Some(second)) if first != second => Err(format!(
+                "the port {first} was not free again for the next job, which took {second}"
+            )),
+            _ => Ok(told),
+        }
+    }
+
+    fn orders(&self, place: &Place, round: usize, theme: Theme, rank: usize) -> Orders {
+        Orders {
+            subject: self.subject.to_owned(),
+            case: case_name(theme),
+            rank: Some(rank),
+            size: self.world,
+            name: place.name.clone(),
+            dir: place.dir.clone(),
+            round,
+            limit: self.limit,
+            programs: 0,
+            seed: self.seed,
+            most: usize::MAX,
+        }
+    }
+
+    fn job(&self, place: &Place, round: usize, plan: &Plan) -> Result<Option<Duration>, String> {
+        let orders = |rank| self.orders(place, round, plan.theme, rank);
+        fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
+        let board = Board::new(orders(0).board());
+        let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
+        let output = Arc::new(Mutex::new(String::new()));
+        let shown = Arc::clone(&output);
+        let mut job = comm_run::Job::new(own, self.world)
+            .timeout(self.limit + Duration::from_secs(5))
+            .on_failure(OnFailure::LetOthersFinish)
+            .sink(move |line: Line<'_>| {
+                let text = String::from_utf8_lossy(line.bytes);
+                let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                writeln!(shown, "[{}] {text}", line.rank).map_err(io::Error::other)
+            });
+        for rank in 0..self.world {
+            for (key, value) in orders(rank).variables() {
+                job = job.rank_env(rank, key, value);
+            }
+        }
+        let metronome = Metronome::start();
+        let running = job
+            .start()
+            .map_err(|e| format!("the job did not start: {e}"))?;
+        let (over, deeds) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let handle = running.handle();
+        let violence = Violence {
+            handle: &handle,
+            board: &board,
+            seed: self.seed,
+            over: &over,
+            deeds: &deeds,
+        };
+        let outcome = thread::scope(|scope| {
+            violence.run(scope, plan);
+            let outcome = running.wait();
+            over.store(true, Ordering::Release);
+            outcome
+        });
+        let ranks = 0..self.world;
+        let notice = |rank: usize, key: &str| board.read(&format!("{key}-{rank}"));
+        let evidence = Evidence {
+            plan,
+            within: self.within,
+            ruling: self.ruling,
+            slack: metronome.slack(),
+            timed_out: outcome.timed_out,
+            exits: outcome.ranks.iter().map(|rank| rank.exit).collect(),
+            accounts: ranks
+                .clone()
+                .map(|r| account(&orders(0).report(r)))
+                .collect(),
+            witnesses: ranks
+                .clone()
+                .map(|rank| Witness::parse(&notice(rank, NOTICE)?))
+                .collect(),
+            gone: ranks
+                .map(|rank| notice(rank, "gone")?.parse().ok().map(Duration::from_nanos))
+                .collect(),
+            deeds: deeds.into_inner().unwrap_or_else(PoisonError::into_inner),
+        };
+        let (mut problems, told) = judge::judge(&evidence);
+        // All ranks killed between the link and the unlink of a file leave it to the next job.
+        if plan.theme != Theme::KillAllAtStart {
+            problems.extend(leftovers::find(&place.name));
+        }
+        if problems.is_empty() {
+            return Ok(told);
+        }
+        for (rank, witness) in evidence.witnesses.iter().enumerate() {
+            if let Some(witness) = witness {
+                problems.push(format!("rank {rank} was told: {}", witness.message));
+            }
+        }
+        for deed in &evidence.deeds {
+            problems.push(format!("done: {deed:?}"));
+        }
+        let output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        if !output.is_empty() {
+            problems.push(format!("output:\n{output}"));
+        }
+        Err(problems.join("\n"))
+    }
+}

@@ -1,0 +1,115 @@
+//! Strangers: they come to every port that the ranks listen on, and say nothing, or nonsense.
+
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::noise::Noise;
+
+/// How often ports are looked for while ranks may still begin to listen.
+const LOOKS: usize = 30;
+
+/// Knocks `count` times at each port that one of `pids` listens on; those who stay stay until what is given back is dropped.
+pub(super) fn knock(pids: &[u32], count: usize, seed: u64, over: &AtomicBool) -> Vec<TcpStream> {
+    let mut noise = Noise::new(seed, &[0x5e1f]);
+    let mut staying = Vec::new();
+    let mut known = Vec::new();
+    for _ in 0..LOOKS {
+        if over.load(Ordering::Acquire) {
+            break;
+        }
+        for port in listening(pids) {
+            if !known.contains(&port) {
+                known.push(port);
+                for _ in 0..count {
+                    staying.extend(visit(port, &mut noise));
+                }
+            }
+        }
+        thread::sleep(Duration::from_millis(3));
+    }
+    staying
+}
+
+/// Comes once: leaves at once, stays silent, or talks nonsense and stays.
+fn visit(port: u16, noise: &mut Noise) -> Option<TcpStream> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    // A port that is closed again is a door that nobody opens.
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok()?;
+    stream
+        .set_write_timeout(Some(Duration::from_millis(50)))
+        .ok()?;
+    let bytes: Vec<u8> = match noise.below(4) {
+        0 => return None,
+        1 => Vec::new(),
+        2 => b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
+        _ => (0..noise.below(5000))
+            .map(|_| noise.next().to_le_bytes()[0])
+            .collect(),
+    };
+    // Who is thrown out while talking is welcome to it.
+    let _ = stream.write_all(&bytes);
+    (noise.below(3) > 0).then_some(stream)
+}
+
+/// Lists the ports of loopback and of all addresses that one of `pids` listens on, where the system tells.
+pub(super) fn listening(pids: &[u32]) -> Vec<u16> {
+    let sockets: Vec<String> = pids
+        .iter()
+        .flat_map(|pid| {
+            fs::read_dir(format!("/proc/{pid}/fd"))
+                .into_iter()
+                .flatten()
+        })
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .filter_map(|link| {
+            let link = link.to_string_lossy().into_owned();
+            Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+        })
+        .collect();
+    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    let ours = table.lines().skip(1).filter_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
+        let listens = *state == "0A" && sockets.iter().any(|socket| socket == inode);
+        let port = u16::from_str_radix(local.split_once(':')?.1, 16).ok()?;
+        listens.then_some(port)
+    });
+    ours.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_port_of_this_process_is_found() -> std::io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        assert!(listening(&[std::process::id()]).contains(&port));
+        drop(listener);
+        assert!(!listening(&[std::process::id()]).contains(&port));
+        Ok(())
+    }
+
+    #[test]
+    fn strangers_come_to_every_port() -> std::io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let over = AtomicBool::new(!cfg!(target_os = "linux"));
+        let staying = knock(&[std::process::id()], 20, 1, &over);
+        listener.set_nonblocking(true)?;
+        let came = std::iter::from_fn(|| listener.accept().ok()).count();
+        if cfg!(target_os = "linux") {
+            assert_eq!(came, 20);
+            // Other tests of this process may listen, too.
+            assert!(!staying.is_empty(), "nobody stayed");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Runs random programs under violence on one backend.
+
+use std::process::ExitCode;
+
+use crate::conformance::{Pass, find, plain, portable, start};
+
+/// Says what to do, on which backend, and for how long.
+///
+/// Each round starts real processes that run a random program, and does violence to them: SIGKILL to one, some or all ranks, SIGSTOP,
+/// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or come late. Survivors must be told in time,
+/// and all blame the same rank that really died; nobody may get wrong data; the same job must start again at once; nothing may
+/// be left. A round that fails prints what happened and the command that repeats it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Chaos {
+    /// The backend: the NAME of a folder comm-NAME with a tests/conformance.rs; it must report deaths
+    #[arg(long, value_name = "NAME")]
+    backend: String,
+    /// Run worlds of N ranks, in turn, instead of 2, 3 and 4; may be repeated
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    world: Vec<u32>,
+    /// Draw the rounds from SEED on
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Run N rounds [default: 50, unless --minutes is given]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Run until M minutes have passed; may be a fraction
+    #[arg(long, value_name = "M")]
+    minutes: Option<f64>,
+    /// Do one kind of violence only, such as kill-one, stop or knock; a wrong one lists them
+    #[arg(long, value_name = "KIND")]
+    violence: Option<String>,
+    /// Go on after a round that failed
+    #[arg(long)]
+    keep_going: bool,
+    /// With `--backend shm`: wait without futex, pidfd and /proc, as other systems do
+    #[arg(long)]
+    portable_wait: bool,
+}
+
+/// Runs the rounds; the exit code is 0 if all went well, 1 if one failed, 2 for wrong arguments.
+pub(crate) fn run(arguments: &Chaos) -> ExitCode {
+    let backend = match find(&arguments.backend) {
+        Ok(backend) => backend,
+        Err(code) => return code,
+    };
+    if arguments.portable_wait && backend.name != "shm" {
+        eprintln!(
+            "error: '--portable-wait' goes with '--backend shm'. For more information, try '--help'."
+        );
+        return ExitCode::from(2);
+    }
+    let Pass { cargo, test, .. } = if arguments.portable_wait {
+        portable(&backend)
+    } else {
+        plain(&backend)
+    };
+    match cargo {
+        Ok(cargo) => ExitCode::from(start(cargo, test, &arguments.flags())),
+        Err(advice) => {
+            eprintln!("error: {advice}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Chaos {
+    /// Gives the arguments of the test binary.
+    fn flags(&self) -> Vec<String> {
+        let mut flags = vec!["--chaos".to_owned()];
+        let mut add = |flag: &str, value: String| flags.extend([flag.to_owned(), value]);
+        for world in &self.world {
+            add("--world", world.to_string());
+        }
+        add("--seed", self.seed.to_string());
+        if let Some(rounds) = self.rounds {
+            add("--rounds", rounds.to_string());
+        }
+        if let Some(minutes) = self.minutes {
+            add("--minutes", minutes.to_string());
+        }
+        if let Some(violence) = &self.violence {
+            add("--violence", violence.clone());
+        }
+        if self.keep_going {
+            flags.push("--keep-going".to_owned());
+        }
+        flags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_passed_on() {
+        let arguments = Chaos {
+            backend: "shm".to_owned(),
+            world: vec![2, 8],
+            seed: 7,
+            rounds: Some(3),
+            minutes: Some(0.5),
+            violence: Some("stop".to_owned()),
+            keep_going: true,
+            portable_wait: false,
+        };
+        let expected = "--chaos --world 2 --world 8 --seed 7 --rounds 3 --minutes 0.5 --violence stop --keep-going";
+        assert_eq!(arguments.flags().join(" "), expected);
+    }
+}
