@@ -5,6 +5,7 @@ mod judge;
 pub(crate) mod leftovers;
 mod memory;
 mod options;
+mod pool;
 mod table;
 
 use std::collections::BTreeSet;
@@ -64,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) left_out: Vec<(Arc<Case>, &'static str)>,
     /// What takes more than was asked for, or more memory than there is.
     pub(crate) not_run: Vec<(Arc<Case>, String)>,
+    /// How many jobs run at a time.
+    pub(crate) at_once: usize,
 }
 
 impl Plan {
@@ -74,7 +77,13 @@ impl Plan {
             jobs: Vec::new(),
             left_out: Vec::new(),
             not_run: Vec::new(),
+            at_once: pool::width(),
         };
+        // A launcher of its own may start ranks that burn a processor each, as MPI's do; and room for
+        // big calls was looked for as if each were alone.
+        if options.big || S::launcher(1).is_ok_and(|launcher| launcher.is_some()) {
+            plan.at_once = 1;
+        }
         let worlds = if options.worlds.is_empty() {
             &WORLDS
         } else {
@@ -134,8 +143,7 @@ fn sound(cases: &[Case]) -> Result<(), String> {
 fn mimic(plan: &Plan, arguments: Vec<OsString>) -> ExitCode {
     let program = OsString::from("conformance");
     let mut arguments = Arguments::from_iter(std::iter::once(program).chain(arguments));
-    // Each job has as many ranks as it needs cores already, and some are about time.
-    arguments.test_threads.get_or_insert(1);
+    arguments.test_threads.get_or_insert(plan.at_once);
     let run = plan.jobs.iter().cloned().map(|job| {
         let clauses = job.clauses();
         Trial::test(job.name(), move || {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::Plan;
+use super::{Job, Plan, pool};
 use crate::clause::Clause;
 
 /// Counts the jobs of one clause.
@@ -46,16 +46,20 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
         "{:<12} {:<width$} {:<9} {:>9}  result",
         "clause", "case", "world", "time"
     )?;
-    for job in &plan.jobs {
-        let world = format!("{}{}", job.world, job.placement.suffix());
-        let (clauses, name) = (job.clauses(), &job.case.name);
-        write!(out, "{clauses:<12} {name:<width$} {world:<9} ")?;
-        out.flush()?;
+    let clocked = |job: &Job| {
         let begin = Instant::now();
         let result = job.run();
-        let time = begin.elapsed().as_secs_f64();
+        (begin.elapsed().as_secs_f64(), result)
+    };
+    pool::in_order(&plan.jobs, plan.at_once, clocked, |job, (time, result)| {
+        let world = format!("{}{}", job.world, job.placement.suffix());
+        let (clauses, name) = (job.clauses(), &job.case.name);
         let mark = if result.is_ok() { "pass" } else { "FAIL" };
-        writeln!(out, "{time:>7.3} s  {mark}")?;
+        writeln!(
+            out,
+            "{clauses:<12} {name:<width$} {world:<9} {time:>7.3} s  {mark}"
+        )?;
+        out.flush()?;
         for &clause in job.case.clauses {
             let tally = tallies.entry(clause).or_default();
             match &result {
@@ -67,7 +71,8 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
             Ok(times) => told.extend(times),
             Err(reason) => failures.push((job.name(), reason)),
         }
-    }
+        io::Result::Ok(())
+    })?;
     for (case, reason) in &plan.left_out {
         let names: Vec<String> = case.clauses.iter().map(ToString::to_string).collect();
         let (clauses, name) = (names.join(" "), &case.name);
