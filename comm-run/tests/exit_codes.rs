@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{Starter, comm_run, fresh_mark};
+use common::{Starter, comm_run_in_shell, fresh_mark};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn end(args: &[&str]) -> common::Ended {
@@ -171,18 +171,8 @@ fn signals_to_the_starter_reach_the_ranks_and_give_128_plus_signal() {
 #[test]
 fn a_signal_that_is_ignored_stays_ignored() {
     let mark = fresh_mark();
-    let mut command = std::process::Command::new("sh");
     let script = "trap '' HUP; exec \"$0\" -n 1 -- sh -c 'echo ready; sleep 0.2; echo done'";
-    let prepared = comm_run(&[], &mark);
-    command.args(["-c", script]).arg(prepared.get_program());
-    command.envs(
-        prepared
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+    let command = comm_run_in_shell(script, &mark);
     let starter = Starter::of(command, mark);
     assert_eq!(starter.line(), "[0] ready");
     starter.signal(Signal::HUP);

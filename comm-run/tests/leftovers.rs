@@ -145,19 +145,8 @@ fn a_job_within_a_job_dies_with_it() {
 fn a_start_that_fails_midway_leaves_nothing() {
     // Descriptors run out after a few ranks.
     let mark = common::fresh_mark();
-    let mut command = std::process::Command::new("sh");
-    let prepared = common::comm_run(&[], &mark);
-    command
-        .args(["-c", "ulimit -n 40; exec \"$0\" -n 100 -- sleep 1000"])
-        .arg(prepared.get_program());
-    command.envs(
-        prepared
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+    let script = "ulimit -n 40; exec \"$0\" -n 100 -- sleep 1000";
+    let command = common::comm_run_in_shell(script, &mark);
     let ended = Starter::of(command, mark).end();
     assert!(
         ended.code() != 0 && ended.says("cannot start sleep"),

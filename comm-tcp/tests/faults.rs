@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
@@ -49,15 +50,24 @@ impl Drop for Rank {
     }
 }
 
+/// Numbers the worlds of this process.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
 fn start(role: &str, size: usize) -> Vec<Rank> {
     start_with(role, size, "20")
 }
 
 /// Starts ranks that wait for so many seconds.
 fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
-    let probe = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = probe.local_addr().unwrap().port().to_string();
-    drop(probe);
+    // A port that the system gives to nobody else until rank 0 listens on it.
+    let name = format!(
+        "{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    );
+    let listener = comm_conformance::port::listen(&name).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    drop(listener);
     let program = std::env::current_exe().unwrap();
     let start = |rank: usize| {
         let mut child = Command::new(&program)

@@ -41,7 +41,6 @@ mod launcher;
 mod model;
 mod noise;
 mod orders;
-mod port;
 mod rank;
 mod report;
 mod run;
@@ -49,6 +48,8 @@ mod subject;
 mod suite;
 
 pub mod events;
+#[doc(hidden)]
+pub mod port;
 #[doc(hidden)]
 pub mod reference;
 #[doc(hidden)]

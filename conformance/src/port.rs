@@ -18,7 +18,11 @@ const TRIES: u32 = 100;
 static PORTS: Mutex<BTreeMap<String, u16>> = Mutex::new(BTreeMap::new());
 
 /// Listens on loopback: on a free port for a new name, on the same port for a name used before.
-pub(crate) fn listen(name: &str) -> io::Result<TcpListener> {
+///
+/// # Errors
+///
+/// If the port of the name is taken, or no port for a new name is free.
+pub fn listen(name: &str) -> io::Result<TcpListener> {
     let mut ports = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(&port) = ports.get(name) {
         return TcpListener::bind(("127.0.0.1", port));

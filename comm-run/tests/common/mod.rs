@@ -84,8 +84,23 @@ pub fn watchdog() {
 
 /// Builds `comm-run` with a mark; the caller may change it before it runs.
 pub fn comm_run(args: &[&str], mark: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_comm-run"));
-    command.args(args).env(MARK, mark);
+    let mut command = heedful(env!("CARGO_BIN_EXE_comm-run"), mark);
+    command.args(args);
+    command
+}
+
+/// Builds a shell that runs `script`, in which `comm-run` is `"$0"`.
+pub fn comm_run_in_shell(script: &str, mark: &str) -> Command {
+    let mut command = heedful("sh", mark);
+    command.args(["-c", script, env!("CARGO_BIN_EXE_comm-run")]);
+    command
+}
+
+/// Builds a program that heeds signals which whoever started the tests ignores, as a shell does for `&`
+/// and `nohup`: `comm-run` ignores what it was told to ignore.
+fn heedful(program: &str, mark: &str) -> Command {
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["--default-signal", program]).env(MARK, mark);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
