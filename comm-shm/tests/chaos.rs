@@ -102,7 +102,7 @@ struct Bent {
 
 impl Bent {
     /// Passes a result on, bent if it is about a death.
-    fn bend(&self, mut result: Result<(), CommError>) -> Result<(), CommError> {
+    fn bend<T>(&self, mut result: Result<T, CommError>) -> Result<T, CommError> {
         let Err(CommError::CollectiveFailed {
             kind: FailureKind::PeerLost,
             rank: Some(rank),
@@ -192,18 +192,18 @@ impl SharedMemoryProvider for Bent {
     type Region<T: CommData> = ShmRegion<T>;
 
     fn create_shared_region<T: CommData>(&self, count: usize) -> Result<ShmRegion<T>, CommError> {
-        self.comm.create_shared_region(count)
+        self.bend(self.comm.create_shared_region(count))
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ShmRegion<T>, CommError> {
-        self.comm.create_partitioned_region(local_count)
+        self.bend(self.comm.create_partitioned_region(local_count))
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        self.comm.split_local()
+        self.bend(self.comm.split_local())
     }
 
     fn is_leader(&self) -> bool {
@@ -211,17 +211,29 @@ impl SharedMemoryProvider for Bent {
     }
 }
 
+/// How many rounds a tooth has to show itself in, and none may fail in with nothing bent.
+const ROUNDS: u64 = 8;
+
 /// Gives the trial of a tooth: some round fails and says what is expected; with nothing bent none does.
+///
+/// Which call hears of a death is a matter of time. What does not go through the wrapper, a fence or a call on a
+/// split, may hear of it first, and is right: such a round fails in other words, and the next one has its turn.
 fn trial(bite: &'static Bite) -> Trial {
     Trial::test(format!("chaos::{}", bite.name), || {
         let (violence, says) = (bite.violence, bite.says);
-        match run_chaos::<Wrong>(bite.name, violence, 3, 8) {
-            Ok(()) if says.is_empty() => Ok(()),
-            Ok(()) => Err(Failed::from(format!("survived {violence}"))),
-            Err(reason) if !says.is_empty() && reason.contains(says) => Ok(()),
-            Err(reason) => Err(Failed::from(format!(
-                "{violence} did not end with '{says}':\n{reason}"
-            ))),
+        let mut other = format!("survived {violence}");
+        for seed in 1..=ROUNDS {
+            match run_chaos::<Wrong>(bite.name, violence, 3, seed) {
+                Ok(()) => {}
+                Err(reason) if says.is_empty() => return Err(Failed::from(reason)),
+                Err(reason) if reason.contains(says) => return Ok(()),
+                Err(reason) => other = format!("{violence} did not end with '{says}':\n{reason}"),
+            }
+        }
+        if says.is_empty() {
+            Ok(())
+        } else {
+            Err(Failed::from(other))
         }
     })
 }

@@ -159,7 +159,13 @@ impl Evidence<'_> {
         dead: &[Dead],
     ) -> (Vec<String>, Option<Duration>) {
         let mut wrong = Vec::new();
+        // A fence or a split names whoever has let go of it: a survivor may have, once it was told.
+        let let_go = |blamed: Option<usize>| {
+            let other = blamed.and_then(|other| self.witnesses.get(other)?.as_ref());
+            other.is_some_and(|other| other.told <= witness.entered)
+        };
         let beside = witness.before.iter().map(|(kind, rank)| (kind, *rank));
+        let beside = beside.filter(|&(kind, blamed)| !(kind == "PeerLost" && let_go(blamed)));
         let own = std::iter::once((&witness.kind, witness.rank));
         for (kind, blamed) in beside.chain(own) {
             let Some(cause) = dead.iter().find(|dead| Some(dead.rank) == blamed) else {

@@ -122,6 +122,19 @@ fn the_wrong_kind_is_found() {
     finds(&evidence, "was told TimedOut, not PeerLost");
 }
 
+/// It had been told, and had dropped its region, before the other's fence failed.
+#[test]
+fn a_fence_may_blame_a_survivor_that_has_let_go() {
+    let plan = plan(&[1]);
+    let mut evidence = right(&plan);
+    evidence.witnesses[2] = Some(Witness {
+        before: Some(("PeerLost".to_owned(), Some(0))),
+        entered: ms(111),
+        ..witness("PeerLost", 1, 112)
+    });
+    assert_eq!(judge(&evidence).0, Vec::<String>::new());
+}
+
 #[test]
 fn a_fence_that_blames_a_survivor_is_found() {
     let plan = plan(&[1]);
