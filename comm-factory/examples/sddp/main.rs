@@ -41,6 +41,7 @@ mod team;
 pub(crate) mod train;
 mod work;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use failure::Failure;
@@ -55,7 +56,9 @@ pub(crate) fn main() -> ExitCode {
     match result {
         Ok(_) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            // In one piece: the lines of all ranks meet in one stream.
+            let line = format!("error: {failure}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
             ExitCode::FAILURE
         }
     }
