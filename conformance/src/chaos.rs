@@ -25,8 +25,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::clause::Clause;
 use crate::driver;
-use crate::model::{Death, Model, Need, Worlds};
+use crate::model::{Model, Need};
 use crate::subject::Subject;
 use log::Log;
 use options::Options;
@@ -73,11 +74,8 @@ pub(crate) fn main<S: Subject>() -> ExitCode {
 
 /// Tells why a backend of this model has no ranks to be violent to.
 fn unfit(model: &Model) -> Option<&'static str> {
-    match (model.worlds, model.death) {
-        (Worlds::One, _) => Some("there are no other ranks to lose"),
-        (_, Death::EndsTheJob) => Some("the launcher ends the job of a rank that dies"),
-        _ => model.lacks(Need::Processes),
-    }
+    let without_deaths = model.leaves_out(Clause::C12);
+    without_deaths.or_else(|| model.lacks(Need::Processes))
 }
 
 /// Runs the rounds and prints each; tells whether all went well.

@@ -21,8 +21,8 @@ use crate::clause::Clause;
 use crate::model::Model;
 use crate::orders::Placement;
 use crate::subject::Subject;
-pub(crate) use job::{Job, PROGRAMS, Place, account};
-pub(crate) use options::Options;
+pub(crate) use job::{Job, Output, PROGRAMS, Place, account};
+pub(crate) use options::{Options, number};
 
 /// The worlds that a backend is tested in.
 const WORLDS: [usize; 5] = [1, 2, 3, 4, 8];

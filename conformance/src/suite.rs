@@ -4,7 +4,7 @@ mod allgatherv;
 pub(crate) mod allreduce;
 mod barrier;
 mod broadcast;
-mod determinism;
+pub(crate) mod determinism;
 pub(crate) mod elements;
 mod faults;
 mod identity;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::theme::Theme;
+use crate::driver::number;
 
 /// Says what to do, and for how long.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,14 +69,6 @@ fn world(text: &str) -> Result<usize, String> {
         0 | 1 => Err(format!("--world {text}: chaos takes two ranks or more")),
         world => Ok(world),
     }
-}
-
-fn number<N: std::str::FromStr>(flag: &str, text: &str) -> Result<N, String>
-where
-    N::Err: std::fmt::Display,
-{
-    text.parse()
-        .map_err(|reason| format!("{flag} {text}: {reason}"))
 }
 
 #[cfg(test)]

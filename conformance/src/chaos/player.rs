@@ -11,6 +11,7 @@ use crate::clock;
 use crate::model::Memory;
 use crate::noise::{Noise, input, same};
 use crate::suite::allreduce::naive::Naive;
+use crate::suite::determinism::turned;
 use crate::suite::elements::{Cut, Triple};
 
 /// Holds what a rank has during the program.
@@ -142,14 +143,8 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
     /// Every rank lays the blocks out in an order of its own, with gaps that must stay.
     fn gather<T: CommData>(&self, index: usize, counts: &[usize], gap: usize) -> Result<(), Hitch> {
         let (rank, size) = (self.comm.rank(), self.comm.size());
-        let mut displs = vec![0; size];
-        let mut end = 0;
-        for turn in 0..size {
-            let block = (turn + rank + index) % size;
-            displs[block] = end + gap;
-            end = displs[block] + counts[block];
-        }
-        let mut recv = input::<T>(index, size + rank, end + gap);
+        let (displs, len) = turned(rank + index, counts, gap);
+        let mut recv = input::<T>(index, size + rank, len);
         let mut wanted = recv.clone();
         for (from, (&at, &count)) in displs.iter().zip(counts).enumerate() {
             wanted[at..at + count].copy_from_slice(&input::<T>(index, from, count));

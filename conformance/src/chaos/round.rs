@@ -1,14 +1,12 @@
 //! One round: a violent job, then a peaceful one of the same name.
 
-use std::fmt::Write;
 use std::fs;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use comm_run::{Line, OnFailure};
+use comm_run::OnFailure;
 
 use super::judge::{self, Evidence};
 use super::plan::Plan;
@@ -18,7 +16,7 @@ use super::witness::{NOTICE, Witness};
 use super::{LIMIT, case_name};
 use crate::board::Board;
 use crate::clock::Metronome;
-use crate::driver::{Place, account, leftovers};
+use crate::driver::{Output, Place, account, leftovers};
 use crate::model::Ruling;
 use crate::orders::Orders;
 use crate::subject::Subject;
@@ -108,16 +106,11 @@ impl Round {
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
         let board = Board::new(orders(0).board());
         let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
-        let output = Arc::new(Mutex::new(String::new()));
-        let shown = Arc::clone(&output);
+        let output = Output::default();
         let mut job = comm_run::Job::new(own, self.world)
             .timeout(self.limit + Duration::from_secs(5))
             .on_failure(OnFailure::LetOthersFinish)
-            .sink(move |line: Line<'_>| {
-                let text = String::from_utf8_lossy(line.bytes);
-                let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-                writeln!(shown, "[{}] {text}", line.rank).map_err(io::Error::other)
-            });
+            .sink(output.sink());
         for rank in 0..self.world {
             for (key, value) in orders(rank).variables() {
                 job = job.rank_env(rank, key, value);
@@ -180,10 +173,7 @@ impl Round {
         for deed in &evidence.deeds {
             problems.push(format!("done: {deed:?}"));
         }
-        let output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        if !output.is_empty() {
-            problems.push(format!("output:\n{output}"));
-        }
+        problems.extend(output.shown());
         Err(problems.join("\n"))
     }
 }

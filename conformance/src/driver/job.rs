@@ -120,8 +120,7 @@ impl Job {
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
         let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
         let program = launcher.as_ref().map_or(own.as_os_str(), |l| &l.program);
-        let output = Arc::new(Mutex::new(String::new()));
-        let shown = Arc::clone(&output);
+        let output = Output::default();
         let mut job = comm_run::Job::new(program, processes)
             .timeout(self.limit + Duration::from_secs(5))
             .on_failure(if self.case.ranks_die() {
@@ -129,11 +128,7 @@ impl Job {
             } else {
                 OnFailure::EndOthers
             })
-            .sink(move |line: Line<'_>| {
-                let text = String::from_utf8_lossy(line.bytes);
-                let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-                writeln!(shown, "[{}] {text}", line.rank).map_err(io::Error::other)
-            });
+            .sink(output.sink());
         if self.model.checks == Checks::OnRequest {
             job = job.env("COBRE_COMM_CHECK", if self.checks() { "1" } else { "0" });
         }
@@ -175,11 +170,32 @@ impl Job {
             let accounts = evidence.accounts.into_iter().flatten();
             return Ok(accounts.flat_map(|account| account.told).collect());
         }
-        let output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        if !output.is_empty() {
-            problems.push(format!("output:\n{output}"));
-        }
+        problems.extend(output.shown());
         Err(problems.join("\n"))
+    }
+}
+
+/// Keeps what the ranks of a job print, to be shown if something is wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    text: Arc<Mutex<String>>,
+}
+
+impl Output {
+    /// Gives where the lines of the job go.
+    pub(crate) fn sink(&self) -> impl FnMut(Line<'_>) -> io::Result<()> + Send + 'static {
+        let text = Arc::clone(&self.text);
+        move |line| {
+            let mut text = text.lock().unwrap_or_else(PoisonError::into_inner);
+            let words = String::from_utf8_lossy(line.bytes);
+            writeln!(text, "[{}] {words}", line.rank).map_err(io::Error::other)
+        }
+    }
+
+    /// Gives all that was printed, if anything was.
+    pub(crate) fn shown(&self) -> Option<String> {
+        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        (!text.is_empty()).then(|| format!("output:\n{text}"))
     }
 }
 

@@ -53,7 +53,8 @@ impl Options {
     }
 }
 
-fn number<N: std::str::FromStr>(flag: &str, text: &str) -> Result<N, String>
+/// Reads the number behind a flag.
+pub(crate) fn number<N: std::str::FromStr>(flag: &str, text: &str) -> Result<N, String>
 where
     N::Err: std::fmt::Display,
 {

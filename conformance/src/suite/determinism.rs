@@ -16,6 +16,7 @@ use crate::reference::Reference;
 use crate::run::Run;
 use crate::subject::{Failure, Subject};
 use program::Program;
+pub(crate) use program::turned;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     // Programs hold refusals. Alone there is nobody to tell of them, but what they leave is the same.

@@ -187,6 +187,20 @@ fn reduce<T: Reduce, C: Communicator>(
     Ok(hash(&recv))
 }
 
+/// Lays blocks out one after the other, beginning with number `first`, with gaps around each; gives where each begins,
+/// and the length of it all.
+pub(crate) fn turned(first: usize, counts: &[usize], gap: usize) -> (Vec<usize>, usize) {
+    let size = counts.len();
+    let mut displs = vec![0; size];
+    let mut end = 0;
+    for turn in 0..size {
+        let block = (turn + first) % size;
+        displs[block] = end + gap;
+        end = displs[block] + counts[block];
+    }
+    (displs, end + gap)
+}
+
 /// Every rank lays the blocks out in an order of its own, with gaps.
 fn gather<T: CommData, C: Communicator>(
     comm: &C,
@@ -195,14 +209,8 @@ fn gather<T: CommData, C: Communicator>(
     gap: usize,
 ) -> Result<u64, CommError> {
     let (rank, size) = (comm.rank(), comm.size());
-    let mut displs = vec![0; size];
-    let mut end = 0;
-    for turn in 0..size {
-        let block = (turn + rank + index) % size;
-        displs[block] = end + gap;
-        end = displs[block] + counts[block];
-    }
-    let mut recv = input::<T>(index, size + rank, end + gap);
+    let (displs, len) = turned(rank + index, counts, gap);
+    let mut recv = input::<T>(index, size + rank, len);
     let send = input::<T>(index, rank, counts[rank]);
     comm.allgatherv(&send, &mut recv, counts, &displs)?;
     Ok(hash(&recv))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::survivors::died;
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C9, C12};
 use crate::clock::{self, Metronome};
@@ -71,8 +72,7 @@ fn midway<C: Communicator + SharedMemoryProvider>(
     let expected = (FailureKind::PeerLost, Some(victim));
     assert_eq!((kind, rank), expected, "{message}");
     if run.rank != late {
-        let died = Duration::from_nanos(run.wait(victim, "gone")?.parse()?);
-        let took = told.saturating_sub(died);
+        let took = told.saturating_sub(died(run, victim, "gone")?);
         let bound = within + metronome.slack();
         assert!(
             took <= bound,
