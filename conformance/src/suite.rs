@@ -66,7 +66,7 @@ fn nobody_leaves_early(
     Ok(())
 }
 
-/// Gives a communicator that may be broken: `comm` stays as it is.
+/// Returns a communicator that may be broken: `comm` stays as it is.
 fn spare<S: Subject>(
     run: &Run,
     comm: &S::Comm,
@@ -79,7 +79,7 @@ fn spare<S: Subject>(
     }
 }
 
-/// Gives kind and rank of a failure to complete a collective together.
+/// Returns kind and rank of a failure to complete a collective together.
 #[track_caller]
 fn kind_and_rank(
     what: &str,

@@ -22,7 +22,7 @@ pub(super) fn suffices(case: &Case, world: usize) -> Result<(), String> {
     }
 }
 
-/// Gives the memory that processes can take without harm to others.
+/// Returns the memory that processes can take without harm to others.
 fn available() -> Option<u64> {
     let table = fs::read_to_string("/proc/meminfo").ok()?;
     let line = table

@@ -33,7 +33,7 @@ struct Step {
     room: Arc<Meeting>,
 }
 
-/// Says what one rank did in a step.
+/// Describes what one rank did in a step.
 #[derive(Debug, Clone)]
 pub(super) enum Call {
     /// It called `what` and brought `data`.
@@ -50,7 +50,7 @@ pub(super) enum Call {
     },
 }
 
-/// Gives what all ranks brought, in rank order, and a fresh meeting for the same ranks.
+/// Holds what all ranks brought, in rank order, and a fresh meeting for the same ranks.
 #[derive(Debug)]
 pub(super) struct Met {
     pub(super) data: Vec<Arc<[u8]>>,
@@ -76,7 +76,7 @@ impl Meeting {
         self.size
     }
 
-    /// Takes a seat; tells whether it was the last free one.
+    /// Takes a seat; returns whether it was the last free one.
     pub(super) fn sit(&self, rank: usize, size: usize) -> Result<bool, CommError> {
         let mut state = self.lock();
         if size != self.size || rank >= size || state.seated[rank] {
@@ -184,13 +184,13 @@ impl Meeting {
         }
     }
 
-    /// Makes `error` the cause unless there is one, and gives the cause.
+    /// Sets `error` as the cause unless there is one; returns the cause.
     fn end(&self, state: &mut State, error: CommError) -> CommError {
         self.bell.notify_all();
         state.cause.get_or_insert(error).clone()
     }
 
-    /// Says who is missing at the timeout; a disagreement among those who came counts more.
+    /// Returns the error that names who is missing at the timeout; a disagreement among those who came counts more.
     fn late(&self, operation: &'static str, calls: &[Option<Call>]) -> CommError {
         let present: Vec<_> = calls
             .iter()

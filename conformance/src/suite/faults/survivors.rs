@@ -81,7 +81,7 @@ pub(super) fn survive<C: Communicator>(
     Ok(())
 }
 
-/// Gives when the victim went.
+/// Returns when the victim went.
 pub(super) fn died(run: &Run, victim: usize, key: &str) -> Result<Duration, Failure> {
     let nanos = run.wait(victim, key)?.parse::<u64>()?;
     Ok(Duration::from_nanos(nanos))

@@ -1,173 +1,176 @@
-//! The teeth: what is wrong with each, and by which case it must be caught.
+//! The mutants: what is wrong with each, and which case must notice it.
 
 mod answers;
 mod endings;
 mod results;
 
-use crate::bent::Tooth;
+use std::sync::Arc;
 
-/// Says which case must fail on a wrong communicator, and with which words.
-pub(crate) struct Bite {
+use comm_conformance::mutant::Mutation;
+use comm_conformance::reference::Reference;
+
+/// Names the case that must fail on a mutant, and with which words.
+pub(crate) struct Known {
     pub(crate) name: &'static str,
-    pub(crate) tooth: &'static dyn Tooth,
+    pub(crate) mutation: fn() -> Arc<dyn Mutation<Reference>>,
     pub(crate) case: &'static str,
     pub(crate) says: &'static str,
     /// Whether the ranks are threads, as those of the reference are, or processes.
     pub(crate) threads: bool,
 }
 
-/// Every tooth.
-pub(crate) const BITES: &[Bite] = &[
-    Bite {
+/// Every mutant.
+pub(crate) const KNOWN: &[Known] = &[
+    Known {
         name: "drops-the-last-element",
-        tooth: &results::DropsTheLastElement,
+        mutation: || Arc::new(results::DropsTheLastElement),
         case: "broadcast::every_root",
         says: "broadcast of 1 x 1 bytes from",
         threads: true,
     },
-    Bite {
+    Known {
         name: "ignores-the-operation",
-        tooth: &results::IgnoresTheOperation,
+        mutation: || Arc::new(results::IgnoresTheOperation),
         case: "allreduce::integers",
         says: "by Min",
         threads: true,
     },
-    Bite {
+    Known {
         name: "reverses-the-fold",
-        tooth: &results::ReversesTheFold,
+        mutation: || Arc::new(results::ReversesTheFold),
         case: "allreduce::the_order_of_the_fold",
         says: "sums: element",
         threads: true,
     },
-    Bite {
+    Known {
         name: "keeps-nan-payloads",
-        tooth: &results::KeepsNanPayloads,
+        mutation: || Arc::new(results::KeepsNanPayloads),
         case: "allreduce::nan_and_signed_zero",
         says: "Min of special f32",
         threads: true,
     },
-    Bite {
+    Known {
         name: "forgets-signed-zero",
-        tooth: &results::ForgetsSignedZero,
+        mutation: || Arc::new(results::ForgetsSignedZero),
         case: "allreduce::nan_and_signed_zero",
         says: "is [00, 00, 00, 00], not [00, 00, 00, 80]",
         threads: true,
     },
-    Bite {
+    Known {
         name: "reuses-a-stale-slot",
-        tooth: &results::ReusesAStaleSlot,
+        mutation: || Arc::new(results::ReusesAStaleSlot::default()),
         case: "sequences::thousands_of_a_mix",
         says: "call ",
         threads: true,
     },
-    Bite {
+    Known {
         name: "overwrites-gaps",
-        tooth: &results::OverwritesGaps,
+        mutation: || Arc::new(results::OverwritesGaps),
         case: "allgatherv::uneven_blocks",
         says: "is [00], not",
         threads: true,
     },
-    Bite {
+    Known {
         name: "sorts-blocks",
-        tooth: &results::SortsBlocks,
+        mutation: || Arc::new(results::SortsBlocks),
         case: "allgatherv::uneven_blocks",
         says: "allgatherv ",
         threads: true,
     },
-    Bite {
+    Known {
         name: "lies-about-size",
-        tooth: &answers::LiesAboutSize,
+        mutation: || Arc::new(answers::LiesAboutSize),
         case: "identity::ranks_are_unique_and_constant",
         says: "opened as rank 0 of 4",
         threads: true,
     },
-    Bite {
+    Known {
         name: "lies-about-rank",
-        tooth: &answers::LiesAboutRank,
+        mutation: || Arc::new(answers::LiesAboutRank::default()),
         case: "identity::ranks_are_unique_and_constant",
         says: "left: (1, 3)",
         threads: true,
     },
-    Bite {
+    Known {
         name: "misses-mismatches",
-        tooth: &answers::MissesMismatches,
+        mutation: || Arc::new(answers::MissesMismatches),
         case: "mismatch::another_operation",
         says: "expected an error, got Ok",
         threads: true,
     },
-    Bite {
+    Known {
         name: "hangs-on-refusals",
-        tooth: &answers::HangsOnRefusals,
+        mutation: || Arc::new(answers::HangsOnRefusals),
         case: "refusals::one_rank_is_wrong",
         says: "Counts on rank 0",
         threads: true,
     },
-    Bite {
+    Known {
         name: "blames-the-wrong-rank",
-        tooth: &answers::BlamesTheWrongRank,
+        mutation: || Arc::new(answers::BlamesTheWrongRank),
         case: "faults::last_panics_while_awaited",
         says: "left: (PeerLost, Some(0))",
         threads: true,
     },
-    Bite {
+    Known {
         name: "forgets-the-cause",
-        tooth: &answers::ForgetsTheCause,
+        mutation: || Arc::new(answers::ForgetsTheCause),
         case: "faults::last_panics_while_awaited",
         says: "later: it happened before",
         threads: true,
     },
-    Bite {
+    Known {
         name: "lets-two-threads-in",
-        tooth: &answers::LetsTwoThreadsIn,
+        mutation: || Arc::new(answers::LetsTwoThreadsIn::default()),
         case: "sequences::two_threads_on_one",
         says: "failed",
         threads: true,
     },
-    Bite {
+    Known {
         name: "early-root",
-        tooth: &endings::EarlyRoot,
+        mutation: || Arc::new(endings::EarlyRoot::default()),
         case: "broadcast::nobody_leaves_early",
         says: "returned before rank 1 had entered",
         threads: true,
     },
-    Bite {
+    Known {
         name: "leaves-barriers-early",
-        tooth: &endings::LeavesBarriersEarly,
+        mutation: || Arc::new(endings::LeavesBarriersEarly),
         case: "barrier::nobody_leaves_early",
         says: "returned before rank",
         threads: true,
     },
-    Bite {
+    Known {
         name: "hangs",
-        tooth: &endings::Hangs,
+        mutation: || Arc::new(endings::Hangs::default()),
         case: "barrier::thousands",
         says: "hangs: after 6s still at: barrier 100",
         threads: true,
     },
-    Bite {
+    Known {
         name: "dies",
-        tooth: &endings::Dies,
+        mutation: || Arc::new(endings::Dies::default()),
         case: "allreduce::floats",
         says: "rank 1 never finished",
         threads: true,
     },
-    Bite {
+    Known {
         name: "singletons",
-        tooth: &endings::Singletons,
+        mutation: || Arc::new(endings::Singletons),
         case: "allreduce::floats",
         says: "rank 2 opened as rank 0 of 1",
         threads: false,
     },
-    Bite {
+    Known {
         name: "stale-region",
-        tooth: &endings::StaleRegion,
+        mutation: || Arc::new(endings::StaleRegion),
         case: "regions::everybody_writes_a_part",
         says: "parts of",
         threads: true,
     },
-    Bite {
+    Known {
         name: "leaks-threads",
-        tooth: &endings::LeaksThreads,
+        mutation: || Arc::new(endings::LeaksThreads),
         case: "faults::nothing_grows",
         says: "descriptors and threads grew from",
         threads: true,

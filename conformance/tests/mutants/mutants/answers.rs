@@ -1,0 +1,101 @@
+//! Wrong answers: about itself, about mistakes of others, and about who is to blame.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
+
+use comm_conformance::mutant::Mutation;
+use comm_conformance::reference::Reference;
+
+/// Reports one rank more than there are.
+pub(crate) struct LiesAboutSize;
+
+impl Mutation<Reference> for LiesAboutSize {
+    fn size(&self, comm: &Reference) -> usize {
+        comm.size() + 1
+    }
+}
+
+/// Reports another rank after the first collective.
+#[derive(Default)]
+pub(crate) struct LiesAboutRank(AtomicUsize);
+
+impl Mutation<Reference> for LiesAboutRank {
+    fn rank(&self, comm: &Reference) -> usize {
+        let turned = usize::from(self.0.load(Ordering::Relaxed) > 0);
+        (comm.rank() + turned) % comm.size()
+    }
+
+    fn allgatherv(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)?;
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Sends the operation of nobody: all folds look alike to the others.
+pub(crate) struct MissesMismatches;
+
+impl Mutation<Reference> for MissesMismatches {
+    fn allreduce(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        _: ReduceOp,
+    ) -> Result<(), CommError> {
+        comm.allreduce_bytes(send, recv, scalar, ReduceOp::Sum)
+    }
+}
+
+/// Refuses without a word, so that the others wait.
+pub(crate) struct HangsOnRefusals;
+
+impl Mutation<Reference> for HangsOnRefusals {
+    fn refuse(&self, _: &Reference, _: &'static str, _: &CommError) {}
+}
+
+/// Blames the next one.
+pub(crate) struct BlamesTheWrongRank;
+
+impl Mutation<Reference> for BlamesTheWrongRank {
+    fn error(&self, comm: &Reference, mut error: CommError) -> CommError {
+        if let CommError::CollectiveFailed {
+            rank: Some(rank), ..
+        } = &mut error
+        {
+            *rank = (*rank + 1) % comm.size();
+        }
+        error
+    }
+}
+
+/// Answers differently the second time.
+pub(crate) struct ForgetsTheCause;
+
+impl Mutation<Reference> for ForgetsTheCause {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        comm.barrier()
+            .map_err(|_| CommError::failed("barrier", FailureKind::Io, None, "it happened before"))
+    }
+}
+
+/// Lets a second thread wait for the first instead of refusing it.
+#[derive(Default)]
+pub(crate) struct LetsTwoThreadsIn(Mutex<()>);
+
+impl Mutation<Reference> for LetsTwoThreadsIn {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        let _turn = self.0.lock();
+        comm.barrier()
+    }
+}
