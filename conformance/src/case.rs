@@ -17,6 +17,7 @@ pub(crate) struct Case {
     pub(crate) clauses: &'static [Clause],
     needs: Vec<Need>,
     from_world: usize,
+    to_world: usize,
     rounds: usize,
     deaths: bool,
     memory: u64,
@@ -35,6 +36,7 @@ impl Case {
             clauses,
             needs: Vec::new(),
             from_world: 1,
+            to_world: usize::MAX,
             rounds: 1,
             deaths: false,
             memory: 0,
@@ -45,6 +47,12 @@ impl Case {
     /// Sets the smallest world, where the case shows nothing in smaller ones.
     pub(crate) fn at_least(mut self, ranks: usize) -> Self {
         self.from_world = ranks;
+        self
+    }
+
+    /// Sets the largest world, where the case takes long and shows nothing more in larger ones.
+    pub(crate) fn at_most(mut self, ranks: usize) -> Self {
+        self.to_world = ranks;
         self
     }
 
@@ -108,7 +116,8 @@ impl Case {
             Ranks::Both | Ranks::Processes => &[Placement::Processes],
         };
         let possible = |&world: &usize| {
-            world >= self.from_world && (model.worlds == Worlds::Any || world == 1)
+            let suits = self.from_world <= world && world <= self.to_world;
+            suits && (model.worlds == Worlds::Any || world == 1)
         };
         let worlds = worlds.iter().copied().filter(possible);
         worlds

@@ -1,5 +1,7 @@
 //! Mismatch: C10, and what a communicator says ever after, C13.
 
+mod large_elements;
+
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
@@ -41,6 +43,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         )
         .at_least(2),
     ]);
+    cases.extend(large_elements::cases::<S>());
     cases
 }
 
@@ -85,7 +88,7 @@ impl Odd {
         }
     }
 
-    /// Gives words that the message must show: what was called.
+    /// Returns words that the message must show: what was called.
     fn words(self) -> &'static [&'static str] {
         match self {
             Self::Collective => &["barrier", "allreduce"],

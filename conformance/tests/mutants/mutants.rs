@@ -175,4 +175,25 @@ pub(crate) const KNOWN: &[Known] = &[
         says: "descriptors and threads grew from",
         threads: true,
     },
+    Known {
+        name: "keeps-refused-bytes-to-itself",
+        mutation: || Arc::new(answers::KeepsRefusedBytesToItself),
+        case: "refusals::bytes_of_one_rank_make_no_sense",
+        says: "nonsense 0: expected an error, got Ok",
+        threads: true,
+    },
+    Known {
+        name: "clamps-element-sizes",
+        mutation: || Arc::new(answers::ClampsElementSizes),
+        case: "mismatch::elements_of_17_and_35_mb",
+        says: "elements of another size: expected an error, got Ok",
+        threads: true,
+    },
+    Known {
+        name: "counts-suspended-time",
+        mutation: || Arc::new(endings::CountsSuspendedTime),
+        case: "faults::a_suspended_job_goes_on",
+        says: "by the clock on the wall",
+        threads: true,
+    },
 ];

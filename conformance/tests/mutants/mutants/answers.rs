@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind, check};
 
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
@@ -97,5 +97,48 @@ impl Mutation<Reference> for LetsTwoThreadsIn {
     fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
         let _turn = self.0.lock();
         comm.barrier()
+    }
+}
+
+/// Refuses bytes that make no sense without a word to the others.
+pub(crate) struct KeepsRefusedBytesToItself;
+
+impl Mutation<Reference> for KeepsRefusedBytesToItself {
+    fn allgatherv(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        let (rank, size) = (comm.rank(), comm.size());
+        check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)?;
+        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)
+    }
+}
+
+/// Takes all elements of 16 MiB and more for the same.
+pub(crate) struct ClampsElementSizes;
+
+impl Mutation<Reference> for ClampsElementSizes {
+    fn allgatherv(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        let clamped = elem_size.min(1 << 24);
+        let kept = |bytes: usize| bytes / elem_size.max(1) * clamped;
+        let (sent, received) = (kept(send.len()), kept(recv.len()));
+        comm.allgatherv_bytes(
+            &send[..sent],
+            &mut recv[..received],
+            counts,
+            displs,
+            clamped,
+        )
     }
 }

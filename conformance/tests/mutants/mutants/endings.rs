@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
 use comm_conformance::Seat;
 
 use comm_conformance::mutant::Mutation;
@@ -116,5 +116,27 @@ impl Mutation<Reference> for LeaksThreads {
     fn seat(&self, seat: Seat) -> Seat {
         thread::spawn(|| thread::sleep(Duration::from_secs(5)));
         seat
+    }
+}
+
+/// Gives up by a clock that goes on while the job is suspended.
+pub(crate) struct CountsSuspendedTime;
+
+impl Mutation<Reference> for CountsSuspendedTime {
+    fn allreduce(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let start = Instant::now();
+        comm.allreduce_bytes(send, recv, scalar, op)?;
+        if start.elapsed() < Duration::from_millis(2500) {
+            return Ok(());
+        }
+        let (kind, message) = (FailureKind::TimedOut, "late, by the clock on the wall");
+        Err(CommError::failed("allreduce", kind, None, message))
     }
 }
