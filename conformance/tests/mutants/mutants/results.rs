@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind, fold_into};
+use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
