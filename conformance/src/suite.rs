@@ -12,6 +12,7 @@ mod mismatch;
 mod refusals;
 mod regions;
 mod sequences;
+mod words;
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@ mod clean_end;
 mod contributed;
 mod departure;
 mod fences;
+mod hook;
 mod midway;
 mod survivors;
 mod suspended;
@@ -52,6 +53,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases.extend(contributed::cases::<S>());
     cases.extend(fences::cases::<S>());
     cases.extend(midway::cases::<S>());
+    cases.extend(hook::cases::<S>());
     cases.extend(suspended::cases::<S>());
     cases.extend(abort::cases::<S>());
     cases.extend(clean_end::cases::<S>());
@@ -97,6 +99,16 @@ impl Way {
             Self::Drops => "drops_its_communicator",
             Self::Stopped => "is_stopped",
             Self::Absent => "is_absent",
+        }
+    }
+
+    /// Returns what messages say happened to the rank, if it is lost.
+    fn lost(self) -> Option<&'static str> {
+        match self {
+            Self::Killed | Self::Exits => Some("its process ended"),
+            Self::Panics => Some("it panicked"),
+            Self::Drops => Some("it dropped its communicator or region"),
+            Self::Stopped | Self::Absent => None,
         }
     }
 

@@ -57,6 +57,7 @@ fn abort_is_told<C: Communicator>(run: &Run, comm: &C) -> Verdict {
             (FailureKind::Aborted, Some(aborts)),
             "{message}"
         );
+        assert_eq!(message, "it called abort(3)");
     }
     Ok(())
 }

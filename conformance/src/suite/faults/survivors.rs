@@ -10,7 +10,7 @@ use crate::case::Verdict;
 use crate::clock::{self, Metronome};
 use crate::run::Run;
 use crate::subject::Failure;
-use crate::suite::kind_and_rank;
+use crate::suite::{kind_and_rank, words};
 
 /// Waits for the error that names `victim`, and checks everything about it.
 pub(super) fn survive<C: Communicator>(
@@ -44,6 +44,12 @@ pub(super) fn survive<C: Communicator>(
         FailureKind::PeerLost
     };
     assert_eq!((kind, rank), (expected, Some(victim)), "{message}");
+    match way.lost() {
+        Some(how) => words::lost(how, &message),
+        // In the middle of a call a rank that came may also be the one that moves nothing.
+        None if point == Point::InsideLarge => {}
+        None => words::absent(victim, PATIENCE, &message),
+    }
 
     let since = if way.is_alive() {
         entered

@@ -68,7 +68,7 @@ pub(super) fn of_one_rank_make_no_sense<C: Communicator>(run: &Run, comm: &C) ->
                 _ => comm.broadcast(&mut [0_u8; 7], 0),
             };
             let reason = run.wait(culprit, &format!("reason-{at}"))?;
-            told(&format!("nonsense {at}"), result, culprit, &[reason]);
+            told(&format!("nonsense {at}"), result, culprit, &reason);
         }
     }
     still_works(run, comm)

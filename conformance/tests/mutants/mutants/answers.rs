@@ -132,13 +132,19 @@ impl Mutation<Reference> for ClampsElementSizes {
     ) -> Result<(), CommError> {
         let clamped = elem_size.min(1 << 24);
         let kept = |bytes: usize| bytes / elem_size.max(1) * clamped;
-        let (sent, received) = (kept(send.len()), kept(recv.len()));
-        comm.allgatherv_bytes(
-            &send[..sent],
-            &mut recv[..received],
-            counts,
-            displs,
-            clamped,
-        )
+        let (out, back) = (kept(send.len()), kept(recv.len()));
+        comm.allgatherv_bytes(&send[..out], &mut recv[..back], counts, displs, clamped)
+    }
+}
+
+/// Says the same as others in words of its own.
+pub(crate) struct Rewords;
+
+impl Mutation<Reference> for Rewords {
+    fn error(&self, _: &Reference, mut error: CommError) -> CommError {
+        if let CommError::CollectiveFailed { message, .. } = &mut error {
+            message.push_str(", in other words");
+        }
+        error
     }
 }

@@ -11,6 +11,7 @@ use comm_conformance::Seat;
 
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
+use comm_kit::interrupt;
 
 /// Returns from a broadcast before the others have come, on the root.
 ///
@@ -138,5 +139,29 @@ impl Mutation<Reference> for CountsSuspendedTime {
         }
         let (kind, message) = (FailureKind::TimedOut, "late, by the clock on the wall");
         Err(CommError::failed("allreduce", kind, None, message))
+    }
+}
+
+/// Never asks whether a call should end.
+pub(crate) struct CannotBeInterrupted;
+
+impl Mutation<Reference> for CannotBeInterrupted {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        interrupt::clear_hook();
+        comm.barrier()
+    }
+}
+
+/// Takes a call that panicked on this rank for one that is over.
+pub(crate) struct GoesOnAfterAPanic;
+
+impl Mutation<Reference> for GoesOnAfterAPanic {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        match comm.barrier() {
+            Err(CommError::CollectiveFailed {
+                rank: Some(rank), ..
+            }) if rank == comm.rank() => Ok(()),
+            result => result,
+        }
     }
 }
