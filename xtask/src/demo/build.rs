@@ -15,16 +15,10 @@ impl Build {
     /// Builds the launcher and the solver.
     pub(super) fn make(self) -> Result<(), String> {
         let (mut build, features) = match self.0 {
-            Some(mpi) => (
-                mpi.cargo("build", "comm-factory"),
-                "comm-factory/shm,comm-factory/tcp,comm-factory/mpi",
-            ),
-            None => (
-                cargo(&["build", "--package", "comm-factory"]),
-                "comm-factory/shm,comm-factory/tcp",
-            ),
+            Some(mpi) => (mpi.cargo("build", "sddp"), "sddp/shm,sddp/tcp,sddp/mpi"),
+            None => (cargo(&["build", "--package", "sddp"]), "sddp/shm,sddp/tcp"),
         };
-        build.args(["--quiet", "--example", "sddp", "--features", features]);
+        build.args(["--quiet", "--bin", "sddp", "--features", features]);
         build.args(["--package", "comm-run", "--bin", "comm-run"]);
         match process::run(&mut build) {
             Outcome::Passed => Ok(()),

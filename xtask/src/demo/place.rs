@@ -74,7 +74,7 @@ impl Place {
 
     /// Prepares the solver on this many ranks.
     pub(super) fn command(self, programs: &Path, ranks: u16) -> Command {
-        let solver = programs.join("examples").join("sddp");
+        let solver = programs.join("sddp");
         let ranks = ranks.to_string();
         let mut start = match self {
             Self::Local => {

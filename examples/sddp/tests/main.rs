@@ -1,9 +1,9 @@
-//! The example `sddp` on every backend: the same bits, the right bounds, and one cause on every rank when something is wrong.
+//! The solver on every backend: the same bits, the right bounds, and one cause on every rank when something is wrong.
 //!
 //! One binary in two roles, as in the conformance suite: it starts itself again as the ranks of a job, through `comm-run` or
 //! `mpiexec`, and compares what they leave.
 
-#[path = "../../examples/sddp/main.rs"]
+#[path = "../src/main.rs"]
 mod sddp;
 
 mod bad_input;

@@ -55,7 +55,7 @@ impl Ran {
     }
 }
 
-/// The role of a rank of the example as it is.
+/// The role of a rank of the solver as it is.
 pub(crate) const RANK: &str = "rank";
 
 /// How long one run may take; they take a second.
