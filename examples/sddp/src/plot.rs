@@ -1,185 +1,103 @@
-//! A picture of the bounds, as SVG. Some lines and letters: no crate is needed for that.
+//! A picture of the bounds, as SVG.
 
-use std::fmt::Write;
+use std::error::Error;
+use std::ops::Range;
+
+use plotters::prelude::*;
 
 use super::policy::Policy;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 440.0;
-const LEFT: f64 = 92.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 48.0;
-const BOTTOM: f64 = 56.0;
-
-const LOWER: &str = "#1f5fa8";
-const UPPER: &str = "#c2571a";
-
-/// Maps iterations and costs to places on the picture.
-struct Scale {
-    last: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Scale {
-    fn x(&self, iteration: f64) -> f64 {
-        LEFT + (WIDTH - LEFT - RIGHT) * (iteration - 1.0) / (self.last - 1.0).max(1.0)
-    }
-
-    fn y(&self, cost: f64) -> f64 {
-        let part = (cost - self.low) / (self.high - self.low);
-        HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * part
-    }
-}
+const SIZE: (u32, u32) = (800, 480);
+const FONT: &str = "sans-serif";
+const LOWER: RGBColor = RGBColor(0x1f, 0x5f, 0xa8);
+const UPPER: RGBColor = RGBColor(0xc2, 0x57, 0x1a);
+const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
 
 /// Draws the lower and the upper bound over the iterations.
-pub(crate) fn bounds(policy: &Policy) -> String {
-    let steps: Vec<f64> = (1..=policy.iterations()).map(number).collect();
-    let Policy {
-        lower,
-        upper,
-        spread,
-        ..
-    } = policy;
-    let band = |sign: f64| upper.iter().zip(spread).map(move |(u, s)| u + sign * s);
-    let lowest = lower.iter().copied().chain(band(-1.0)).reduce(f64::min);
-    let highest = lower.iter().copied().chain(band(1.0)).reduce(f64::max);
-    let (lowest, highest) = (lowest.unwrap_or(0.0), highest.unwrap_or(1.0));
-    let step = tick((highest - lowest).max(1e-9 * highest.abs()).max(1e-9));
-    let scale = Scale {
-        last: number(steps.len()),
-        low: (lowest / step).floor() * step,
-        high: ((highest / step).floor() + 1.0) * step,
-    };
-    let mut svg = frame(&scale, step, steps.len());
-    let points = |ys: Vec<f64>| {
-        let points = steps.iter().zip(ys);
-        points
-            .map(|(x, y)| format!("{:.1},{:.1}", scale.x(*x), scale.y(y)))
-            .collect::<Vec<_>>()
-    };
-    let mut around = points(band(1.0).collect());
-    around.extend(points(band(-1.0).collect()).into_iter().rev());
-    // Writing to a string does not fail, here and below.
-    let _ = writeln!(
-        svg,
-        r#"<polygon points="{}" fill="{UPPER}" fill-opacity="0.15"/>"#,
-        around.join(" ")
-    );
-    for (ys, colour) in [(upper, UPPER), (lower, LOWER)] {
-        let points = points(ys.clone());
-        let _ = writeln!(
-            svg,
-            r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"#,
-            points.join(" ")
-        );
-        for point in points {
-            let (x, y) = point.split_once(',').unwrap_or_default();
-            let _ = writeln!(
-                svg,
-                r#"<circle cx="{x}" cy="{y}" r="2.5" fill="{colour}"/>"#
-            );
-        }
-    }
-    svg + "</svg>\n"
-}
-
-/// Draws what stands around the lines: title, legend, axes and their numbers.
-fn frame(scale: &Scale, step: f64, iterations: usize) -> String {
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         font-family=\"sans-serif\" font-size=\"13\" fill=\"#333\">\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
-    );
-    let mut text = |x: f64, y: f64, anchor: &str, more: &str, words: &str| {
-        let _ = writeln!(
-            svg,
-            r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}"{more}>{words}</text>"#
-        );
-    };
-    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    text(
-        LEFT,
-        28.0,
-        "start",
-        r#" font-size="15" font-weight="bold""#,
-        "Expected cost of the policy",
-    );
-    text(
-        right,
-        20.0,
-        "end",
-        &format!(r#" fill="{UPPER}""#),
-        "upper bound: mean of the scenarios, 95 %",
-    );
-    text(
-        right,
-        38.0,
-        "end",
-        &format!(r#" fill="{LOWER}""#),
-        "lower bound",
-    );
-    text(
-        f64::midpoint(LEFT, right),
-        HEIGHT - 14.0,
-        "middle",
-        "",
-        "iteration",
-    );
-    let middle = f64::midpoint(TOP, bottom);
-    text(
-        18.0,
-        middle,
-        "middle",
-        &format!(r#" transform="rotate(-90 18 {middle:.1})""#),
-        "cost",
-    );
-    let mut lines = Vec::new();
-    let decimals = if step < 1.0 { 3 } else { 0 };
-    let mut level = scale.low;
-    while level <= scale.high + step / 2.0 {
-        let y = scale.y(level);
-        text(
-            LEFT - 8.0,
-            y + 4.5,
-            "end",
-            "",
-            &format!("{level:.decimals$}"),
-        );
-        lines.push([LEFT, y, right, y]);
-        level += step;
-    }
-    let last = iterations;
-    let every = [1, 2, 5, 10, 20, 50, 100, 200, 500].into_iter();
-    let every = every
+///
+/// # Errors
+///
+/// If the picture cannot be drawn, which would be a mistake here: it is drawn into memory.
+pub(crate) fn bounds(policy: &Policy) -> Result<String, Box<dyn Error>> {
+    let upper = policy.upper.iter().zip(&policy.spread);
+    let above: Vec<f64> = upper
         .clone()
-        .find(|every| last <= 12 * every)
-        .unwrap_or(last);
-    let marks = std::iter::once(1).chain((every..=last).step_by(every).filter(|&mark| mark > 1));
-    for iteration in marks {
-        let x = scale.x(number(iteration));
-        text(x, bottom + 20.0, "middle", "", &format!("{iteration}"));
-        lines.push([x, bottom, x, bottom + 5.0]);
+        .map(|(upper, spread)| upper + spread)
+        .collect();
+    let below: Vec<f64> = upper.map(|(upper, spread)| upper - spread).collect();
+    let costs = range(policy.lower.iter().chain(&above).chain(&below));
+    let decimals = if costs.end - costs.start < 10.0 { 3 } else { 0 };
+
+    let mut svg = String::new();
+    let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(
+            "Expected cost of the policy",
+            (FONT, 20).into_font().color(&TEXT),
+        )
+        .margin(16)
+        .x_label_area_size(44)
+        .y_label_area_size(84)
+        .build_cartesian_2d(1..policy.iterations().max(2), costs)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(GRID)
+        .label_style((FONT, 14).into_font().color(&TEXT))
+        .axis_desc_style((FONT, 15).into_font().color(&TEXT))
+        .x_desc("iteration")
+        .y_desc("cost")
+        .y_label_formatter(&|cost| format!("{cost:.decimals$}"))
+        .draw()?;
+
+    let outline: Vec<_> = numbered(&above).chain(numbered(&below).rev()).collect();
+    chart
+        .draw_series([Polygon::new(outline, UPPER.mix(0.15))])?
+        .label("95 % confidence of the upper bound")
+        .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 24, y + 5)], UPPER.mix(0.15).filled()));
+    for (name, costs, colour) in [
+        ("upper bound (mean of the scenarios)", &policy.upper, UPPER),
+        ("lower bound", &policy.lower, LOWER),
+    ] {
+        let line = LineSeries::new(numbered(costs), colour.filled().stroke_width(2)).point_size(3);
+        chart
+            .draw_series(line)?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], colour.stroke_width(2)));
     }
-    for [x1, y1, x2, y2] in lines {
-        let _ = writeln!(
-            svg,
-            r##"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="#ddd"/>"##
-        );
-    }
-    svg
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .legend_area_size(32)
+        .background_style(WHITE)
+        .label_font((FONT, 14).into_font().color(&TEXT))
+        .draw()?;
+    root.present()?;
+    drop(chart);
+    drop(root);
+    Ok(svg)
 }
 
-/// Gives 1, 2 or 5 times a power of ten, about a sixth of `range`.
-fn tick(range: f64) -> f64 {
-    let unit = 10f64.powf((range / 60.0).log10().ceil());
-    let factors = [1.0, 2.0, 5.0].into_iter();
-    let fits = factors
-        .map(|factor| factor * unit)
-        .find(|step| step * 8.0 >= range);
-    fits.unwrap_or(10.0 * unit)
+/// Pairs costs with their iterations, from 1 on.
+fn numbered(costs: &[f64]) -> impl DoubleEndedIterator<Item = (usize, f64)> {
+    costs
+        .iter()
+        .enumerate()
+        .map(|(index, cost)| (index + 1, *cost))
 }
 
-fn number(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+/// Returns a range that holds all costs, with a margin and with room for the legend at the top.
+fn range<'a>(costs: impl Iterator<Item = &'a f64>) -> Range<f64> {
+    let (low, high) = costs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), cost| {
+        (low.min(*cost), high.max(*cost))
+    });
+    if low > high {
+        return 0.0..1.0;
+    }
+    let span = (high - low).max(1e-9 * high.abs()).max(1e-9);
+    low - 0.05 * span..high + 0.3 * span
 }

@@ -129,7 +129,8 @@ impl Report {
     /// Draws the bounds, if asked to.
     pub(crate) fn plot(self, policy: &Policy, options: &Options) -> Result<(), String> {
         match &options.plot {
-            Some(path) if self.speaks => fs::write(path, plot::bounds(policy))
+            Some(path) if self.speaks => plot::bounds(policy)
+                .and_then(|svg| Ok(fs::write(path, svg)?))
                 .map_err(|why| format!("the plot {} cannot be written: {why}", path.display())),
             _ => Ok(()),
         }
