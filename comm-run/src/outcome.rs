@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::signal::{Signal, name};
+use signal_hook::low_level::signal_name;
+
+use crate::signal::Signal;
 use crate::tail::LastLine;
 
 /// Says how one rank ended.
@@ -37,7 +39,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Signal(number) => match name(number) {
+            Self::Signal(number) => match signal_name(number) {
                 Some(name) => write!(f, "was killed by {name} (signal {number})"),
                 None => write!(f, "was killed by signal {number}"),
             },

@@ -1,9 +1,10 @@
 //! What the user is told at the end, on standard error.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::time::Duration;
 
+use anstream::{AutoStream, ColorChoice};
 use comm_run::{Ending, Outcome, Signal, StartError};
 
 /// Says why the job did not start.
@@ -111,12 +112,10 @@ fn ended(outcome: &Outcome) -> String {
 /// Prints every line with the launcher's name in front. Who reads standard error may be gone; that
 /// is no reason to panic.
 fn print(text: &[u8]) {
-    let colour = std::io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let (on, off) = if colour {
-        ("\x1b[1m", "\x1b[0m")
-    } else {
+    let (on, off) = if AutoStream::choice(&std::io::stderr()) == ColorChoice::Never {
         ("", "")
+    } else {
+        ("\x1b[1m", "\x1b[0m")
     };
     let mut out = Vec::new();
     for line in text.split_inclusive(|&byte| byte == b'\n') {

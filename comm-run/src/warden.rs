@@ -89,17 +89,12 @@ impl Warden {
 /// Writes `watch <pid>\n` into `line` and returns the used part. Allocates nothing: runs between
 /// fork and exec.
 pub(crate) fn enlistment(pid: Pid, line: &mut [u8; 32]) -> &[u8] {
-    let mut at = line.len() - 1;
-    line[at] = b'\n';
-    let mut rest = pid.as_raw_nonzero().get().unsigned_abs();
-    while rest > 0 {
-        at -= 1;
-        line[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    at -= b"watch ".len();
-    line[at..at + b"watch ".len()].copy_from_slice(b"watch ");
-    &line[at..]
+    let size = line.len();
+    let mut free = &mut line[..];
+    // Cannot fail: there is room for every process id.
+    let _ = writeln!(free, "watch {}", pid.as_raw_nonzero());
+    let used = size - free.len();
+    &line[..used]
 }
 
 #[cfg(test)]

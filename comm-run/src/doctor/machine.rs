@@ -18,8 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const EARLIEST: Duration = Duration::from_hours(24 * 19_723);
 
 pub(super) fn processors() -> Finding {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let usable = allowed(&status)
+    let usable = allowed()
         .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
         .unwrap_or(1);
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -42,17 +41,16 @@ fn judge_processors(usable: usize, quota: Option<f64>) -> Finding {
     }
 }
 
-/// Counts the processors in `Cpus_allowed_list: 0-3,8`.
-fn allowed(status: &str) -> Option<usize> {
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let length = |range: &str| -> Option<usize> {
-        let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (low, high): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
-        Some(high.checked_sub(low)? + 1)
-    };
-    list.trim().split(',').map(length).sum()
+/// Counts the processors that this process may use, whatever its quota; `available_parallelism` stays below the quota.
+#[cfg(target_os = "linux")]
+fn allowed() -> Option<usize> {
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    usize::try_from(set.count()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allowed() -> Option<usize> {
+    None
 }
 
 /// Gives the processors that the control group of this process, or one around it, pays for.
