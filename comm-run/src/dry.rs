@@ -40,7 +40,7 @@ pub(crate) fn print_one<'a>(
     writeln!(out, "  {}", words.join(" "))
 }
 
-/// Puts a word in quotes where a shell would take it apart.
+/// Quotes a word where a shell would split or change it.
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     // A word with a zero byte cannot be quoted, and cannot be an argument or a variable either.

@@ -1,10 +1,10 @@
-//! The signals a job deals in, and their names.
+//! The signals that can be sent to a job, and their names.
 
 use std::fmt;
 
 use signal_hook::low_level::signal_name;
 
-/// Names a signal that may be sent to a rank or to a whole job.
+/// A signal that may be sent to a rank or to a whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signal {
@@ -16,11 +16,11 @@ pub enum Signal {
     Quit,
     /// `SIGABRT`: what `abort()` raises.
     Abort,
-    /// `SIGKILL`: ends the process, unasked.
+    /// `SIGKILL`: ends the process, whatever it does.
     Kill,
     /// `SIGTERM`: asks the process to end.
     Terminate,
-    /// `SIGSTOP`: freezes the process; it is alive and absent.
+    /// `SIGSTOP`: freezes the process, which stays alive.
     Stop,
     /// `SIGCONT`: wakes a frozen process.
     Continue,

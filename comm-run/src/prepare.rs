@@ -1,4 +1,4 @@
-//! What the ranks of a job are told: made once, before anything starts.
+//! What the ranks of a job are started with: prepared once, before anything starts.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,12 +16,12 @@ use crate::processors;
 
 /// How many connections may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
-/// Where torchrun's programs meet if nobody says otherwise.
+/// The port at which programs of torchrun meet by default.
 const USUAL_PORT: u16 = 29500;
 
-/// Holds what is fresh in every job.
+/// What is new in every job.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Prepared {
     inherited: Variables,
     id: String,
     secret: String,
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     processors: Vec<usize>,
 }
 
-/// Tells what a rank would be started with.
+/// What a rank would be started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankPlan {
@@ -49,7 +49,7 @@ pub struct RankPlan {
     pub processor: Option<usize>,
 }
 
-impl Plan {
+impl Prepared {
     pub(crate) fn new(job: &Job) -> Result<Self, StartError> {
         let random = "get random bytes from the system";
         let processors = if job.bind {
@@ -74,7 +74,7 @@ impl Plan {
         let port = match (&job.node, &listener) {
             (Some(node), _) => node.port,
             (None, Some(listener)) => port(listener).map_err(StartError::setup("find the port"))?,
-            // Nobody of ours listens there; a port that is free now is the best guess.
+            // No rank listens there; a port that is free now is the best guess.
             (None, None) => listen()
                 .and_then(|listener| port(&listener))
                 .unwrap_or(USUAL_PORT),
@@ -89,24 +89,25 @@ impl Plan {
         })
     }
 
-    /// Gives every variable of a rank, counted on this machine.
+    /// Returns every variable of a rank, counted on this machine.
     pub(crate) fn variables(&self, job: &Job, local: usize) -> Variables {
         let mut variables = environment(&self.inherited, self.seat(job, local));
         variables.extend(given(job, local));
         variables
     }
 
-    /// Gives the listener to the rank that inherits it.
+    /// Returns the listener if this rank is the one that inherits it.
     pub(crate) fn listener(&self, local: usize) -> Option<Arc<TcpListener>> {
         self.listener.clone().filter(|_| local == 0)
     }
 
-    /// Gives the processor that a rank is bound to.
+    /// Returns the processor that a rank is bound to.
     pub(crate) fn processor(&self, local: usize) -> Option<usize> {
         self.processors.get(local).copied()
     }
 
-    pub(crate) fn rank(&self, job: &Job, local: usize) -> RankPlan {
+    /// Returns what a rank would be started with, for a dry run.
+    pub(crate) fn plan(&self, job: &Job, local: usize) -> RankPlan {
         let mut variables = own(self.seat(job, local));
         variables.extend(given(job, local));
         if let Some(secret) = variables.get_mut(std::ffi::OsStr::new("COBRE_TCP_SECRET")) {
@@ -149,7 +150,7 @@ impl Plan {
     }
 }
 
-/// Gives what the job's owner set for a rank.
+/// Returns the variables that the owner of the job set for a rank.
 fn given(job: &Job, local: usize) -> Variables {
     let mut given = job.variables.clone();
     given.extend(job.rank_variables.get(&local).cloned().unwrap_or_default());
@@ -158,7 +159,7 @@ fn given(job: &Job, local: usize) -> Variables {
 
 fn listen() -> io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    // Ranks by the hundred come at once. The default holds, should this fail.
+    // Hundreds of ranks connect at once. If this fails, the default stays.
     let _ = rustix::net::listen(&listener, BACKLOG);
     Ok(listener)
 }

@@ -1,6 +1,5 @@
-//! Everything that runs beside the supervisor's loop: the thread that feeds the sink, and per rank
-//! two readers and one who sees the rank off. They tell the loop what happened; they decide
-//! nothing.
+//! What runs beside the supervisor's loop: the thread that feeds the sink, and for each rank two
+//! tasks that read its output and one that reaps it. They report to the loop and decide nothing.
 
 use std::io;
 use std::process::{ChildStderr, ChildStdout};
@@ -28,7 +27,7 @@ const LINGER: Duration = Duration::from_millis(100);
 /// The two pipes of a rank that just started.
 pub(crate) type Pipes = (ChildStdout, ChildStderr);
 
-/// What the loop is told.
+/// What a task reports to the loop.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The rank is reaped.
@@ -41,28 +40,28 @@ pub(crate) enum Event {
     Delivered,
 }
 
-/// The loop's ends of the strings that lead to one rank.
+/// The loop's access to the tasks of one rank.
 #[derive(Debug)]
-pub(crate) struct Tended {
-    /// Used up when the rank has exited, to have it seen off.
+pub(crate) struct RankTasks {
+    /// Used once, when the rank has exited: has it reaped.
     pub(crate) exited: Option<oneshot::Sender<()>>,
     pub(crate) tail: Arc<Mutex<Tail>>,
 }
 
 /// Begins to read the ranks' output and to deliver it, numbered from `first_rank`. Needs the
 /// runtime.
-pub(crate) fn attend_all(
+pub(crate) fn start_all(
     ranks: &Arc<Ranks>,
     pipes: Vec<Pipes>,
     first_rank: usize,
     sink: Box<dyn Sink>,
     events: &mpsc::UnboundedSender<Event>,
-) -> Vec<Tended> {
+) -> Vec<RankTasks> {
     let (outlet, batches) = Outlet::new();
     if let Err(error) = start_feeding(batches, sink, events) {
         let _ = events.send(Event::Lost(error));
     }
-    let tend = |(rank, (stdout, stderr)): (usize, Pipes)| {
+    let start = |(rank, (stdout, stderr)): (usize, Pipes)| {
         let tail = Arc::new(Mutex::new(Tail::default()));
         let (exited, exit) = oneshot::channel();
         let (leaving, left) = watch::channel(false);
@@ -75,10 +74,10 @@ pub(crate) fn attend_all(
             limit: LINE_LIMIT,
         };
         let pumps = [
-            start(pump(Stream::Stdout), receiver(stdout.into()), events),
-            start(pump(Stream::Stderr), receiver(stderr.into()), events),
+            start_pump(pump(Stream::Stdout), receiver(stdout.into()), events),
+            start_pump(pump(Stream::Stderr), receiver(stderr.into()), events),
         ];
-        tokio::spawn(see_off(
+        tokio::spawn(reap(
             rank,
             Arc::clone(ranks),
             exit,
@@ -86,12 +85,12 @@ pub(crate) fn attend_all(
             leaving,
             events.clone(),
         ));
-        Tended {
+        RankTasks {
             exited: Some(exited),
             tail,
         }
     };
-    pipes.into_iter().enumerate().map(tend).collect()
+    pipes.into_iter().enumerate().map(start).collect()
 }
 
 fn start_feeding(
@@ -99,8 +98,8 @@ fn start_feeding(
     mut sink: Box<dyn Sink>,
     events: &mpsc::UnboundedSender<Event>,
 ) -> io::Result<()> {
-    // Outside the thread, so that it tells also when the thread cannot start.
-    let done = TellAtDrop(events.clone());
+    // Outside the thread, so that it reports also when the thread cannot start.
+    let done = ReportAtDrop(events.clone());
     let lost = events.clone();
     let feeder = std::thread::Builder::new().name("comm-run-output".into());
     feeder.spawn(move || {
@@ -112,9 +111,9 @@ fn start_feeding(
     Ok(())
 }
 
-/// Sees one rank off: lets what it left finish its lines, kills the rest, reaps it, reads what is
-/// still in the pipes.
-async fn see_off(
+/// Waits for the end of one rank, lets what it left finish its lines, kills the rest, reaps it, and
+/// has what is still in the pipes read.
+async fn reap(
     rank: usize,
     ranks: Arc<Ranks>,
     exit: oneshot::Receiver<()>,
@@ -137,7 +136,7 @@ async fn see_off(
         sleep(Duration::from_millis(1)).await;
     }
     let _ = events.send(Event::Reaped(rank));
-    // Kept until the pumps have heard of it: a dropped sender would say the same, but by accident.
+    // Sent, not only dropped: a dropped sender would end the pumps too, but by accident.
     let _ = leaving.send(true);
 }
 
@@ -145,7 +144,7 @@ fn receiver(pipe: std::os::fd::OwnedFd) -> io::Result<tokio::net::unix::pipe::Re
     tokio::net::unix::pipe::Receiver::from_owned_fd(pipe)
 }
 
-fn start(
+fn start_pump(
     pump: Pump,
     reader: io::Result<impl AsyncRead + Unpin + Send + 'static>,
     events: &mpsc::UnboundedSender<Event>,
@@ -162,10 +161,10 @@ fn start(
     })
 }
 
-/// Also when the sink panics: the job must end then, and not wait for it for ever.
-struct TellAtDrop(mpsc::UnboundedSender<Event>);
+/// Reports the end of the feeder, also when the sink panics: the job must end then, not wait for ever.
+struct ReportAtDrop(mpsc::UnboundedSender<Event>);
 
-impl Drop for TellAtDrop {
+impl Drop for ReportAtDrop {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _ = self
