@@ -51,7 +51,7 @@ pub(crate) fn run<C: Communicator>(
     Ok(())
 }
 
-/// Gives the plane that touches the mean cost of the openings at a point: intercept, then slopes.
+/// Returns the plane that touches the mean cost of the openings at a point: intercept, then slopes.
 fn mean_cut(dispatches: &[Dispatch], point: &[f64]) -> Vec<f64> {
     let share = 1.0 / dispatches.iter().map(|_| 1.0).sum::<f64>();
     let mut cut = vec![0.0; Cuts::width(point.len())];

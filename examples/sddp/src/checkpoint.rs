@@ -42,7 +42,7 @@ pub(crate) fn encode(policy: &Policy, case: &Case<'_>) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// Says what is wrong with them.
+/// Returns what is wrong with them.
 pub(crate) fn decode(bytes: &[u8], case: &Case<'_>) -> Result<Policy, &'static str> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -89,7 +89,7 @@ pub(crate) fn decode(bytes: &[u8], case: &Case<'_>) -> Result<Policy, &'static s
 ///
 /// # Errors
 ///
-/// Gives what the system said and what to do.
+/// Returns what the system said and what to do.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let beside = beside(path);
     let written = File::create(&beside).and_then(|mut file| {
@@ -112,7 +112,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// Gives what the system said and what to do.
+/// Returns what the system said and what to do.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|why| {
         format!(
@@ -128,7 +128,7 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes the new name last through a loss of power, too.
+/// Writes the new name to the disk, so that it survives a loss of power.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

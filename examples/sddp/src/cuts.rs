@@ -1,6 +1,6 @@
 //! What water is worth later: planes below the future cost, as a function of the water kept.
 
-/// Holds the cuts of one stage in the order in which they came.
+/// The cuts of one stage in the order in which they came.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Cuts {
     plants: usize,
@@ -16,7 +16,7 @@ impl Cuts {
         }
     }
 
-    /// Gives how many numbers a cut has.
+    /// Returns how many numbers a cut has.
     pub(crate) fn width(plants: usize) -> usize {
         1 + plants
     }
@@ -31,19 +31,19 @@ impl Cuts {
         self.numbers.extend_from_slice(numbers);
     }
 
-    /// Gives all numbers.
+    /// Returns all numbers.
     pub(crate) fn numbers(&self) -> &[f64] {
         &self.numbers
     }
 
-    /// Gives the intercept and the slopes of a cut.
+    /// Returns the intercept and the slopes of a cut.
     pub(crate) fn get(&self, cut: usize) -> (f64, &[f64]) {
         let width = Self::width(self.plants);
         let numbers = &self.numbers[cut * width..(cut + 1) * width];
         (numbers[0], &numbers[1..])
     }
 
-    /// Gives the height of a cut above a point.
+    /// Returns the height of a cut above a point.
     pub(crate) fn height(&self, cut: usize, storage: &[f64]) -> f64 {
         let (intercept, slopes) = self.get(cut);
         let terms = slopes.iter().zip(storage);

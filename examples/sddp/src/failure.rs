@@ -3,7 +3,7 @@
 use comm_factory::BackendError;
 use comm_factory::api::CommError;
 
-/// Names the cause.
+/// The cause.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// There is no communicator.
@@ -12,7 +12,7 @@ pub(crate) enum Failure {
     /// A collective failed: another rank is gone, or the program is wrong.
     #[error("{0}")]
     Comm(#[from] CommError),
-    /// A rank could not do its part and told all others why.
+    /// A rank could not do its part and sent the reason to all others.
     #[error("rank {rank}: {reason}")]
     Rank { rank: u64, reason: String },
     /// Ranks that should agree to the bit do not.

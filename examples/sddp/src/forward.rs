@@ -9,7 +9,7 @@ use super::subproblem;
 use super::team::Team;
 use super::work::Work;
 
-/// Holds what all ranks know after the pass, in scenario order.
+/// What all ranks know after the pass, in scenario order.
 #[derive(Debug)]
 pub(crate) struct Forward {
     /// One cost per scenario.

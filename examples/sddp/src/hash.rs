@@ -3,7 +3,7 @@
 use comm_factory::api::CommData;
 use comm_factory::api::bytemuck;
 
-/// Takes up bytes.
+/// The hash of the bytes so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hash(u64);
 

@@ -14,10 +14,10 @@ use std::fmt;
 /// How far a variable may lie outside of its bounds, in units of the bound or 1.
 const FEASIBLE: f64 = 1e-9;
 
-/// Names a variable: first the columns of the program, then the activities of its rows.
+/// The number of a variable: first the columns of the program, then the activities of its rows.
 pub(crate) type Variable = usize;
 
-/// Says why there is no solution.
+/// Why there is no solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unsolved {
     /// No point keeps all bounds.
@@ -43,7 +43,7 @@ enum Place {
     Row(usize),
 }
 
-/// Holds a program and where the method stands: every basic variable as a combination of the others.
+/// A program and the state of the method: every basic variable as a combination of the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     cost: Vec<f64>,
@@ -80,7 +80,7 @@ impl Program {
         }
     }
 
-    /// Adds a row `lower <= a x <= upper` and gives the name of its activity.
+    /// Adds a row `lower <= a x <= upper` and returns the number of its activity.
     pub(crate) fn add_row(&mut self, row: &[(Variable, f64)], lower: f64, upper: f64) -> Variable {
         let width = self.apart.len();
         let start = self.table.len();
@@ -117,7 +117,7 @@ impl Program {
         let limit = 1000 + 100 * (self.basic.len() + self.apart.len());
         let (mut idle, mut fresh) = (0, false);
         for _ in 0..limit {
-            // After many steps that gained nothing, the smallest names go first (Bland): that cannot cycle.
+            // After many steps that gained nothing, the smallest numbers go first (Bland): that cannot cycle.
             let careful = idle > 40;
             let row = self.leaving(careful);
             let step = row.map(|row| (row, self.entering(row, careful)));
@@ -149,12 +149,12 @@ impl Program {
         }
     }
 
-    /// Gives the value of a column or of a row's activity.
+    /// Returns the value of a column or of a row's activity.
     pub(crate) fn value(&self, variable: Variable) -> f64 {
         self.value[variable]
     }
 
-    /// Gives what the least cost gains when the bound that holds a variable grows by 1: the dual of a row.
+    /// Returns what the least cost gains when the bound that holds a variable grows by 1: the dual of a row.
     pub(crate) fn dual(&self, variable: Variable) -> f64 {
         match self.place[variable] {
             Place::Column(column) => self.reduced[column],
@@ -162,13 +162,13 @@ impl Program {
         }
     }
 
-    /// Gives the cost.
+    /// Returns the cost.
     pub(crate) fn cost(&self) -> f64 {
         let terms = self.cost.iter().zip(&self.value);
         terms.map(|(cost, value)| cost * value).sum()
     }
 
-    /// Gives how far a variable lies below or above its bounds, in their units; 0 when that is within the tolerance.
+    /// Returns how far a variable lies below or above its bounds, in their units; 0 when that is within the tolerance.
     fn outside(&self, variable: Variable) -> f64 {
         let (value, lower, upper) = (
             self.value[variable],

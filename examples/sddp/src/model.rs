@@ -24,7 +24,7 @@ pub(crate) struct Header {
     pub(crate) spill_cost: f64,
 }
 
-/// Describes a hydro plant: water in hm3, energy in MW for a month.
+/// A hydro plant: water in hm3, energy in MW for a month.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[bytemuck(crate = "comm_factory::api::bytemuck")]
 #[repr(C)]
@@ -39,7 +39,7 @@ pub(crate) struct Plant {
     pub(crate) downstream: u64,
 }
 
-/// Describes a thermal plant.
+/// A thermal plant.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[bytemuck(crate = "comm_factory::api::bytemuck")]
 #[repr(C)]
@@ -48,7 +48,7 @@ pub(crate) struct Thermal {
     pub(crate) cost: f64,
 }
 
-/// Holds what rank 0 draws of a case.
+/// The part of a case that rank 0 draws.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) plants: Vec<Plant>,
@@ -56,7 +56,7 @@ pub(crate) struct Draft {
     pub(crate) demand: Vec<f64>,
 }
 
-/// Shows a case that lies in shared regions.
+/// A case that lies in shared regions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) header: Header,
@@ -125,7 +125,7 @@ impl Draft {
 }
 
 impl Case<'_> {
-    /// Gives what tells this case from all others; how long and on how many ranks it runs is no part of it.
+    /// Returns a fingerprint of the case. Iterations and ranks are no part of it.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hash = Hash::new();
         hash.data(&[self.header]);
@@ -148,14 +148,14 @@ impl Case<'_> {
         index(self.header.scenarios)
     }
 
-    /// Gives the inflows of an opening.
+    /// Returns the inflows of an opening.
     pub(crate) fn inflows(&self, stage: usize, opening: usize) -> &[f64] {
         let plants = self.plants.len();
         let start = (stage * self.openings() + opening) * plants;
         &self.tree[start..start + plants]
     }
 
-    /// Gives the opening that a scenario meets. The first stage is known: it has one.
+    /// Returns the opening that a scenario meets. The first stage is known: it has one opening.
     pub(crate) fn sample(&self, iteration: u64, scenario: u64, stage: usize) -> usize {
         if stage == 0 {
             return 0;
@@ -164,7 +164,7 @@ impl Case<'_> {
         index(noise.below(self.header.openings))
     }
 
-    /// Gives the storage at the start.
+    /// Returns the storage at the start.
     pub(crate) fn start(&self) -> Vec<f64> {
         self.plants.iter().map(|p| p.storage_start).collect()
     }

@@ -22,12 +22,12 @@ impl Noise {
         z ^ (z >> 31)
     }
 
-    /// Gives a number below `limit`, or 0.
+    /// Returns a number below `limit`, or 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    /// Gives a number from `low` up to `high`; 32 random bits, so that no rounding enters.
+    /// Returns a number from `low` up to `high`; 32 random bits, so that no rounding enters.
     pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         let unit = f64::from((self.next() >> 32) as u32) / f64::from(u32::MAX);
         low + (high - low) * unit

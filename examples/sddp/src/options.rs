@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The options of the command line.
 
 use std::path::PathBuf;
 
@@ -14,43 +14,43 @@ use super::model::Header;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "sddp")]
 pub(crate) struct Options {
-    /// Months to plan
+    /// Number of months to plan
     #[arg(long, default_value_t = 24, value_parser = range(2, 600))]
     stages: u64,
-    /// Hydro plants, four to a river
+    /// Number of hydro plants, four to a river
     #[arg(long, default_value_t = 4, value_parser = range(1, 200))]
     plants: u64,
-    /// Inflows that may come in each stage
+    /// Number of inflows that may come in each stage
     #[arg(long, default_value_t = 10, value_parser = range(1, 100_000))]
     openings: u64,
-    /// Paths through the stages per iteration; also the cuts per stage
+    /// Number of paths through the stages per iteration, and of new cuts per stage
     #[arg(long, default_value_t = 16, value_parser = range(1, 100_000))]
     scenarios: u64,
-    /// Iterations at most
+    /// Number of iterations at most
     #[arg(long, default_value_t = 30, value_parser = range(0, 1_000_000))]
     pub(crate) iterations: u64,
-    /// Ends when the lower bound gained less than this part of itself in five iterations
+    /// Stop when the lower bound gained less than this fraction of itself in five iterations
     #[arg(long, default_value_t = 1e-4, value_parser = fraction)]
     pub(crate) tolerance: f64,
-    /// Draws another case
+    /// Seed of the case: another number draws another case
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The part of the demand that may go unserved, in percent
+    /// Percentage of the demand that may go unserved
     #[arg(long, default_value_t = 100.0, allow_negative_numbers = true, value_parser = percent)]
     deficit_limit: f64,
     /// Threads per rank
     #[arg(long, default_value_t = 1, value_parser = range(1, 256))]
     threads: u64,
-    /// Writes the policy to FILE after every iteration
+    /// Write the policy to FILE after every iteration
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Goes on from the checkpoint
+    /// Continue from the checkpoint
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
-    /// Draws the bounds into FILE, as SVG
+    /// Draw the bounds into FILE, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
-    /// Lets the solver of a rank fail, to see what the others make of it
+    /// Make the solver of this rank fail, to see what the others do
     #[arg(long, value_name = "RANK", hide = true)]
     pub(crate) inject_error: Option<usize>,
 }
@@ -80,7 +80,7 @@ fn bounded(argument: &str, high: f64) -> Result<f64, String> {
 }
 
 impl Options {
-    /// Reads the options; on nonsense this ends the process with exit code 2 and what would be right.
+    /// Reads the options. If they make no sense, prints what would be right and ends the process with exit code 2.
     pub(crate) fn read() -> Self {
         let options = Self::parse();
         let inflows = options.stages * options.plants * options.openings;
@@ -98,7 +98,7 @@ impl Options {
         usize::try_from(self.threads).unwrap_or(1)
     }
 
-    /// Gives the numbers that the case is drawn from.
+    /// Returns the numbers from which the case is drawn.
     pub(crate) fn header(&self) -> Header {
         Header {
             seed: self.seed,

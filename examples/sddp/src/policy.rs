@@ -3,7 +3,7 @@
 use super::cuts::Cuts;
 use super::hash::Hash;
 
-/// Holds the result of all iterations so far; the same bits on every rank.
+/// The result of all iterations so far; the same bits on every rank.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
     /// By stage, what its storage is worth in the stages after it. The last has none.
@@ -32,15 +32,15 @@ impl Policy {
         self.lower.len()
     }
 
-    /// Tells whether the lower bound gained no more than `tolerance` of itself in the last iterations.
-    pub(crate) fn rests(&self, tolerance: f64) -> bool {
+    /// Returns whether the lower bound gained no more than `tolerance` of itself in the last iterations.
+    pub(crate) fn converged(&self, tolerance: f64) -> bool {
         let (Some(last), true) = (self.lower.last(), self.lower.len() > PATIENCE) else {
             return false;
         };
         last - self.lower[self.lower.len() - 1 - PATIENCE] <= tolerance * last.abs()
     }
 
-    /// Takes up the costs of the scenarios, added up in scenario order whoever computed them.
+    /// Adds the mean cost of the scenarios, summed in scenario order whichever rank computed them.
     pub(crate) fn add_upper(&mut self, costs: &[f64]) {
         let count: f64 = costs.iter().map(|_| 1.0).sum();
         let mean = costs.iter().sum::<f64>() / count;
@@ -50,14 +50,14 @@ impl Policy {
         self.spread.push(1.96 * deviation / count.sqrt());
     }
 
-    /// Gives all of it as numbers, bounds first.
+    /// Returns all of it as numbers, bounds first.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = f64> {
         let bounds = self.lower.iter().chain(&self.upper).chain(&self.spread);
         let cuts = self.cuts.iter().flat_map(Cuts::numbers);
         bounds.chain(cuts).copied()
     }
 
-    /// Gives a number to compare policies with.
+    /// Returns a hash to compare policies with.
     pub(crate) fn checksum(&self) -> u64 {
         let mut hash = Hash::new();
         for number in self.numbers() {

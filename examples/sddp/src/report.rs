@@ -1,4 +1,4 @@
-//! What rank 0 tells: the bounds as they come, then who spent how much time on what.
+//! What rank 0 prints: the bounds as they come, then where the time of each rank went.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,10 +16,10 @@ use super::team::Team;
 /// Prints on one rank and is silent on all others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report {
-    speaks: bool,
+    prints: bool,
 }
 
-/// Tells about one rank.
+/// Times and memory of one rank.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[bytemuck(crate = "comm_factory::api::bytemuck")]
 #[repr(C)]
@@ -27,22 +27,22 @@ pub(crate) struct Row {
     computing: f64,
     communicating: f64,
     waiting: f64,
-    /// In bytes; what ranks share is divided between them. 0 where the system does not tell.
+    /// In bytes; what ranks share is divided between them. 0 where the system does not say.
     memory: f64,
 }
 
 impl Report {
-    pub(crate) fn new(speaks: bool) -> Self {
-        Self { speaks }
+    pub(crate) fn new(prints: bool) -> Self {
+        Self { prints }
     }
 
-    fn say(self, text: &str) {
-        if self.speaks {
+    fn print(self, text: &str) {
+        if self.prints {
             println!("{text}");
         }
     }
 
-    /// Describes the case, and lists the iterations that a checkpoint brought.
+    /// Prints the case, and lists the iterations that a checkpoint brought.
     pub(crate) fn start(
         self,
         case: &Case<'_>,
@@ -51,7 +51,7 @@ impl Report {
         options: &Options,
         policy: &Policy,
     ) {
-        self.say(&format!(
+        self.print(&format!(
             "{} stages, {} hydro and {} thermal plants, {} openings, {} scenarios per iteration, seed {}",
             case.stages(),
             case.plants.len(),
@@ -60,23 +60,23 @@ impl Report {
             case.scenarios(),
             case.header.seed
         ));
-        self.say(&format!(
+        self.print(&format!(
             "{ranks} {} on {backend}, {} {} each; shared regions of {:.1} MB",
             plural("rank", ranks),
             options.threads(),
             plural("thread", options.threads()),
             mega(size_of_val(case.tree) + size_of_val(case.plants))
         ));
-        self.say("iteration       lower bound       upper bound   +- (95 %)        gap");
+        self.print("iteration       lower bound       upper bound   +- (95 %)        gap");
         for iteration in 0..policy.iterations() {
             self.iteration(policy, iteration);
         }
     }
 
-    /// Tells the bounds of an iteration.
+    /// Prints the bounds of an iteration.
     pub(crate) fn iteration(self, policy: &Policy, iteration: usize) {
         let (lower, upper) = (policy.lower[iteration], policy.upper[iteration]);
-        self.say(&format!(
+        self.print(&format!(
             "{:>9} {lower:>17.6} {upper:>17.6} {:>11.2} {:>8.2} %",
             iteration + 1,
             policy.spread[iteration],
@@ -95,12 +95,12 @@ impl Report {
         team.gather(&[row], &vec![1; team.comm.size()])
     }
 
-    /// Tells why the run ended, where the time went, and what the policy's checksum is.
+    /// Prints why the run ended, where the time went, and the checksum of the policy.
     pub(crate) fn end(self, policy: &Policy, options: &Options, rows: &[Row], time: Duration) {
-        let why = if policy.rests(options.tolerance) {
-            "the lower bound rests"
+        let why = if policy.converged(options.tolerance) {
+            "the lower bound converged"
         } else {
-            "as many as asked for"
+            "as many as --iterations allows"
         };
         let mut text = format!(
             "{} iterations, {why}; {:.2} s\n",
@@ -123,13 +123,13 @@ impl Report {
         let total: f64 = rows.iter().map(|row| row.memory).sum();
         let _ = writeln!(text, "memory of all ranks: {:.1} MB", total / 1e6);
         let _ = write!(text, "policy checksum {:016x}", policy.checksum());
-        self.say(&text);
+        self.print(&text);
     }
 
     /// Draws the bounds, if asked to.
     pub(crate) fn plot(self, policy: &Policy, options: &Options) -> Result<(), String> {
         match &options.plot {
-            Some(path) if self.speaks => plot::bounds(policy)
+            Some(path) if self.prints => plot::bounds(policy)
                 .and_then(|svg| Ok(fs::write(path, svg)?))
                 .map_err(|why| format!("the plot {} cannot be written: {why}", path.display())),
             _ => Ok(()),
@@ -137,7 +137,7 @@ impl Report {
     }
 }
 
-/// Gives the memory of this process, shared pages divided by those who share them, where the system tells.
+/// Returns the memory of this process, shared pages divided by those who share them, where the system says.
 fn memory() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;

@@ -10,7 +10,7 @@ use super::split::block;
 /// How many bytes of the case travel at a time: what a rank holds besides the one copy of its node.
 const PIECE: usize = 1 << 16;
 
-/// Holds the case in regions.
+/// The case in regions.
 #[derive(Debug)]
 pub(crate) struct Regions<C: SharedMemoryProvider> {
     header: Header,
@@ -69,7 +69,7 @@ impl<C: Communicator + SharedMemoryProvider> Regions<C> {
     }
 }
 
-/// Puts what rank 0 has into a region of every node, piece by piece, through the leader of the node.
+/// Copies what rank 0 has into a region of every node, piece by piece, through the leader of the node.
 fn share<C, T>(comm: &C, mine: Option<&[T]>, count: usize) -> Result<C::Region<T>, CommError>
 where
     C: Communicator + SharedMemoryProvider,

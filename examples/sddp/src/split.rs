@@ -6,21 +6,21 @@
 use std::ops::Range;
 use std::thread;
 
-/// Gives the part of `0..total` that belongs to `index` of `parts`. The first parts are one longer where it does not come out even.
+/// Returns the part of `0..total` that belongs to `index` of `parts`. Where the parts cannot be equal, the first are longer by one.
 pub(crate) fn block(total: usize, parts: usize, index: usize) -> Range<usize> {
     let (each, more) = (total / parts, total % parts);
     let start = index * each + index.min(more);
     start..start + each + usize::from(index < more)
 }
 
-/// Gives how much every part has of things that come `each` at a time.
+/// Returns the length of every part of `0..total`, times `each`.
 pub(crate) fn counts(total: usize, parts: usize, each: usize) -> Vec<usize> {
     (0..parts)
         .map(|index| block(total, parts, index).len() * each)
         .collect()
 }
 
-/// Runs `work` for all of `range` on some threads, and gives the results in order; the first error in that order wins.
+/// Runs `work` for all of `range` on some threads, and returns the results in order; the first error in that order wins.
 pub(crate) fn map<T: Send, E: Send>(
     range: Range<usize>,
     threads: usize,

@@ -1,4 +1,4 @@
-//! The dispatch of one stage: turbine now or keep the water, with what that is worth later given by cuts.
+//! The dispatch of one stage: turbine the water now, or keep it for what the cuts say it is worth later.
 //!
 //! ```text
 //! min   thermal cost + deficit cost + spill cost + future
@@ -16,7 +16,7 @@ use super::model::Case;
 /// How far the future cost may stay below a cut, in units of the cut's height or 1.
 const VIOLATED: f64 = 1e-9;
 
-/// Tells how a stage is run best.
+/// The best way to run a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Dispatch {
     /// This stage and what the cuts say of those after it.
@@ -29,7 +29,7 @@ pub(crate) struct Dispatch {
     pub(crate) water_value: Vec<f64>,
 }
 
-/// Numbers the columns of a stage.
+/// The numbers of the columns of a stage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Columns {
     first: Variable,
@@ -38,7 +38,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Numbers them from `first` on: one program may hold several stages.
+    /// Numbers the columns from `first` on: one program may hold several stages.
     pub(crate) fn of(case: &Case<'_>, first: Variable) -> Self {
         Self {
             first,
@@ -67,13 +67,13 @@ impl Columns {
         self.first + 3 * self.plants + self.thermals
     }
 
-    /// Comes last.
+    /// Returns the last column: the cost of the later stages.
     pub(crate) fn future(self) -> Variable {
         self.deficit() + 1
     }
 }
 
-/// Gives cost and bounds of the columns of a stage, without the future cost.
+/// Returns cost and bounds of the columns of a stage, without the future cost.
 pub(crate) fn columns(case: &Case<'_>, stage: usize) -> Vec<(f64, f64, f64)> {
     let header = &case.header;
     let plants = || case.plants.iter();
@@ -88,7 +88,7 @@ pub(crate) fn columns(case: &Case<'_>, stage: usize) -> Vec<(f64, f64, f64)> {
     columns
 }
 
-/// Gives the left side of a plant's water balance.
+/// Returns the left side of a plant's water balance.
 pub(crate) fn balance(case: &Case<'_>, names: Columns, plant: usize) -> Vec<(Variable, f64)> {
     let mut row = vec![
         (names.storage(plant), 1.0),
@@ -104,7 +104,7 @@ pub(crate) fn balance(case: &Case<'_>, names: Columns, plant: usize) -> Vec<(Var
     row
 }
 
-/// Gives the left side of the demand.
+/// Returns the left side of the demand.
 pub(crate) fn supply(case: &Case<'_>, names: Columns) -> Vec<(Variable, f64)> {
     let plants = case.plants.iter().enumerate();
     let mut row: Vec<_> = plants
@@ -165,7 +165,7 @@ pub(crate) fn solve(
     })
 }
 
-/// Finds the cut that the future cost lies farthest below, beyond the tolerance. One that was added is kept as well as it can be.
+/// Finds the cut that the future cost lies farthest below, beyond the tolerance. One that was added is not added again.
 fn most_violated(program: &Program, names: Columns, cuts: &Cuts, added: &[usize]) -> Option<usize> {
     let future = program.value(names.future());
     let storage: Vec<f64> = (0..names.plants)

@@ -1,4 +1,4 @@
-//! The ranks at work: collectives with the time they take, and errors that reach everybody.
+//! The ranks together: collectives with the time they take, and errors that reach everybody.
 
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,7 @@ impl<'a, C: Communicator> Team<'a, C> {
         Ok(all)
     }
 
-    /// Gives everybody the bytes that rank 0 has.
+    /// Sends the bytes of rank 0 to all ranks.
     pub(crate) fn share_bytes(&mut self, mut bytes: Vec<u8>) -> Result<Vec<u8>, CommError> {
         let start = Instant::now();
         let len = self.comm.broadcast_value(bytes.len() as u64, 0)?;

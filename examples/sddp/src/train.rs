@@ -1,4 +1,4 @@
-//! The iterations: forward, backward, bounds, checkpoint, until the lower bound rests.
+//! The iterations: forward, backward, bounds, checkpoint, until the lower bound converges.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use super::{backward, checkpoint, forward, subproblem};
 ///
 /// # Errors
 ///
-/// Gives the same cause on every rank.
+/// Returns the same cause on every rank.
 pub(crate) fn train<C: Communicator + SharedMemoryProvider>(
     comm: &C,
     backend: &str,
@@ -42,7 +42,7 @@ pub(crate) fn train<C: Communicator + SharedMemoryProvider>(
         iterate(&mut team, &work, &mut policy)?;
         report.iteration(&policy, policy.iterations() - 1);
         if let Some(path) = &options.checkpoint {
-            // Nobody is in an iteration that the checkpoint does not know of.
+            // No rank is in an iteration that the checkpoint does not hold.
             comm.barrier()?;
             team.together(|| match comm.rank() {
                 0 => checkpoint::write(path, &checkpoint::encode(&policy, &case)),
@@ -57,10 +57,10 @@ pub(crate) fn train<C: Communicator + SharedMemoryProvider>(
 }
 
 fn ended(policy: &Policy, options: &Options) -> bool {
-    policy.iterations() as u64 >= options.iterations || policy.rests(options.tolerance)
+    policy.iterations() as u64 >= options.iterations || policy.converged(options.tolerance)
 }
 
-/// Goes forward and backward once and moves both bounds.
+/// Runs one forward and one backward pass and adds both bounds.
 fn iterate<C: Communicator>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,
@@ -79,7 +79,7 @@ fn iterate<C: Communicator>(
     Ok(())
 }
 
-/// Takes the least of the lower bounds that the ranks found, which is that of each: they solved the same program.
+/// Checks that all ranks found the same lower bound, to the bit, and returns it: they solved the same program.
 fn agree<C: Communicator>(team: &mut Team<'_, C>, lower: f64) -> Result<f64, Failure> {
     let start = Instant::now();
     let mut bounds = [0.0; 2];
@@ -94,7 +94,7 @@ fn agree<C: Communicator>(team: &mut Team<'_, C>, lower: f64) -> Result<f64, Fai
     }
 }
 
-/// Reads the checkpoint on rank 0 and gives it to all.
+/// Reads the checkpoint on rank 0 and sends it to all ranks.
 fn resume<C: Communicator>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,

@@ -3,17 +3,17 @@
 use super::lp::Unsolved;
 use super::model::Case;
 
-/// Holds the case and how this run is to treat it.
+/// The case, and how this run treats it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work<'a> {
     pub(crate) case: Case<'a>,
     pub(crate) threads: usize,
-    /// A rank whose solver is to fail in the second iteration, to see what the others make of it.
+    /// A rank whose solver fails in the second iteration, so that tests see what the others do.
     pub(crate) inject_error: Option<usize>,
 }
 
 impl Work<'_> {
-    /// Says what could not be solved, and what to do.
+    /// Returns what could not be solved, and what to do about it.
     pub(crate) fn explain(
         &self,
         why: Unsolved,
@@ -36,7 +36,7 @@ impl Work<'_> {
         }
     }
 
-    /// Fails if this rank was told to.
+    /// Fails if this rank is the one whose solver fails.
     pub(crate) fn injected(&self, rank: usize, iteration: usize) -> Result<(), String> {
         if self.inject_error == Some(rank) && iteration == 1 {
             return Err("solver error injected by --inject-error in iteration 2".to_owned());

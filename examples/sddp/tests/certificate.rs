@@ -6,7 +6,7 @@ use super::sddp::lp::{Program, Unsolved, Variable};
 /// The left side of a row.
 type Left = Vec<(Variable, f64)>;
 
-/// Holds a program as it was written down.
+/// A program as it was written down.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Written {
     /// Cost, lower and upper bound.
@@ -16,7 +16,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Solves it and proves the solution; gives the cost.
+    /// Solves it, proves the solution, and returns the cost.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ fn between(value: f64, lower: f64, upper: f64) {
     assert!(kept, "{value} is not between {lower} and {upper}");
 }
 
-/// Gives the least that `price * x` can be for x between the bounds.
+/// Returns the least that `price * x` can be for x between the bounds.
 fn bound(price: f64, lower: f64, upper: f64) -> f64 {
     let at = if price > 0.0 { lower } else { upper };
     if at.is_finite() {

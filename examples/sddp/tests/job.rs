@@ -8,7 +8,7 @@ use comm_run::{Backend, Job, Line, OnFailure, Outcome};
 
 use super::ROLE;
 
-/// Names a place where the solver runs.
+/// A backend and a number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Local,
@@ -19,7 +19,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Gives the number of ranks.
+    /// Returns the number of ranks.
     pub(crate) fn ranks(self) -> usize {
         match self {
             Self::Local => 1,
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-/// Holds what a run left.
+/// The end of a run and what it printed.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
@@ -49,7 +49,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Gives the lines as one text.
+    /// Returns the lines as one text.
     pub(crate) fn text(&self) -> String {
         self.lines.join("\n")
     }
@@ -64,7 +64,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Prepares a run of this binary as `role`, with arguments separated by blanks. A rank that fails is left alone with the others: they
 /// must end by themselves.
 pub(crate) fn prepare(place: Place, role: &str, arguments: &str) -> Result<Job, String> {
-    let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
+    let own = std::env::current_exe()
+        .map_err(|why| format!("the path of this program is unknown: {why}"))?;
     let job = match place {
         Place::Local => Job::new(own, 1).env("COBRE_COMM_BACKEND", "local"),
         Place::Shm(ranks) => Job::new(own, ranks).backend(Backend::Shm),
@@ -80,7 +81,7 @@ pub(crate) fn prepare(place: Place, role: &str, arguments: &str) -> Result<Job, 
         .timeout(LIMIT))
 }
 
-/// Runs a job and keeps what it says.
+/// Runs a job and keeps what it prints.
 pub(crate) fn run(job: Job) -> Result<Ran, String> {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&lines);
@@ -97,7 +98,7 @@ pub(crate) fn run(job: Job) -> Result<Ran, String> {
     Ok(Ran { outcome, lines })
 }
 
-/// Runs the solver with these arguments and a checkpoint, and gives the file; fails if it does.
+/// Runs the solver with these arguments and a checkpoint, and returns the file. Fails if the solver fails.
 pub(crate) fn policy(place: Place, arguments: &str, file: &Path) -> Result<Vec<u8>, String> {
     let words = format!("{arguments} --checkpoint {}", file.display());
     let ran = run(prepare(place, RANK, &words)?)?;
@@ -112,7 +113,7 @@ pub(crate) fn policy(place: Place, arguments: &str, file: &Path) -> Result<Vec<u
     std::fs::read(file).map_err(|why| format!("{}: {why}", file.display()))
 }
 
-/// Makes a scratch folder that goes away.
+/// Creates a scratch folder that is removed when it is dropped.
 pub(crate) fn scratch() -> Result<(tempfile::TempDir, PathBuf), String> {
     let folder = tempfile::tempdir().map_err(|why| format!("no scratch folder: {why}"))?;
     let file = folder.path().join("policy");

@@ -12,6 +12,7 @@ mod equivalent;
 mod job;
 mod matrix;
 mod memory;
+mod plot;
 mod programs;
 mod reversed;
 
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-/// Makes this binary a rank; the value says of what.
+/// Turns this binary into a rank; the value is the kind of rank.
 const ROLE: &str = "SDDP_TEST_ROLE";
 
 fn main() -> ExitCode {
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     trials.extend(matrix::trials());
     trials.extend(bad_input::trials());
     trials.extend(memory::trials());
+    trials.extend(plot::trials());
     let mut arguments = Arguments::from_args();
     // Jobs bring processes of their own; side by side they would only wait for each other.
     arguments.test_threads.get_or_insert(1);

@@ -10,8 +10,8 @@ use libtest_mimic::Trial;
 use super::job::{Place, RANK, policy, prepare, run, scratch};
 use super::reversed;
 
-/// A case of two rivers, with a number of scenarios that 3 and 4 ranks cannot split evenly. It ends because the lower bound rests,
-/// so the iteration in which it does is part of the comparison.
+/// A case of two rivers, with a number of scenarios that 3 and 4 ranks cannot split evenly. It ends because the lower bound
+/// converges, so the iteration in which it does is part of the comparison.
 pub(crate) const CASE: &str =
     "--stages 9 --plants 5 --openings 5 --scenarios 10 --iterations 40 --tolerance 1e-3";
 
@@ -32,7 +32,7 @@ fn places() -> Vec<Place> {
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![
         Trial::test("matrix::written_down", || Ok(written_down()?)),
-        Trial::test("matrix::it_rests_before_the_limit", || Ok(rests()?)),
+        Trial::test("matrix::it_converges_before_the_limit", || Ok(converges()?)),
         Trial::test("matrix::a_reversed_fold_is_noticed", || Ok(noticed()?)),
     ];
     for place in places() {
@@ -46,7 +46,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Gives the policy of one process and one thread, solved once.
+/// Returns the policy of one process and one thread, solved once.
 fn reference() -> Result<&'static [u8], String> {
     static REFERENCE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
     let reference = REFERENCE.get_or_init(|| {
@@ -56,7 +56,7 @@ fn reference() -> Result<&'static [u8], String> {
     reference.as_deref().map_err(Clone::clone)
 }
 
-/// Compares a policy with the reference; says what differs.
+/// Compares a policy with the reference; returns what differs.
 fn same(what: &str, bytes: &[u8]) -> Result<(), String> {
     let reference = reference()?;
     if bytes == reference {
@@ -81,7 +81,7 @@ fn twice(place: Place, threads: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Stops after three iterations and goes on from the file, first in the same place, then in another that left off here.
+/// Stops after three iterations and goes on from the file, first in the same place, then in another.
 fn resumed(place: Place) -> Result<(), String> {
     let stopped = CASE.replace("--iterations 40", "--iterations 3");
     let resumed = format!("{CASE} --resume");
@@ -108,16 +108,16 @@ fn written_down() -> Result<(), String> {
 }
 
 /// The case must be able to show a wrong stopping iteration: it ends by itself, after some and before all iterations.
-fn rests() -> Result<(), String> {
+fn converges() -> Result<(), String> {
     let ran = run(prepare(Place::Local, RANK, CASE)?)?;
-    if ran.text().contains("the lower bound rests") {
+    if ran.text().contains("the lower bound converged") {
         Ok(())
     } else {
         Err(format!("it went on to the limit:\n{}", ran.text()))
     }
 }
 
-/// With blocks in reverse rank order the folds over the scenarios run backwards: the comparison must fail, or it has no teeth.
+/// With blocks in reverse rank order the folds over the scenarios run backwards: the comparison must fail, or it finds nothing.
 fn noticed() -> Result<(), String> {
     for (place, role) in [
         (Place::Shm(2), reversed::ALL),

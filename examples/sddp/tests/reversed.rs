@@ -1,4 +1,4 @@
-//! A communicator that folds the wrong way round, to see that the matrix notices.
+//! A mutant: a communicator that delivers blocks in reverse rank order, to see that the matrix notices.
 
 use std::process::ExitCode;
 

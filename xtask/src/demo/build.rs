@@ -7,13 +7,13 @@ use crate::mpi::Mpi;
 use crate::process::{self, cargo, workspace_root};
 use crate::report::Outcome;
 
-/// Names a build by the MPI library in it.
+/// A build, by the MPI library in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Build(pub(super) Option<Mpi>);
 
 impl Build {
     /// Builds the launcher and the solver.
-    pub(super) fn make(self) -> Result<(), String> {
+    pub(super) fn compile(self) -> Result<(), String> {
         let (mut build, features) = match self.0 {
             Some(mpi) => (mpi.cargo("build", "sddp"), "sddp/shm,sddp/tcp,sddp/mpi"),
             None => (cargo(&["build", "--package", "sddp"]), "sddp/shm,sddp/tcp"),
@@ -33,8 +33,9 @@ impl Build {
         if let Some(mpi) = self.0 {
             return Ok(workspace_root().join(mpi.target()).join("debug"));
         }
-        let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
-        let folder = own.parent().ok_or("a program lies in no folder")?;
+        let own = std::env::current_exe()
+            .map_err(|why| format!("the path of this program is unknown: {why}"))?;
+        let folder = own.parent().ok_or("this program lies in no folder")?;
         Ok(folder.to_path_buf())
     }
 }

@@ -9,7 +9,7 @@ const SMALLEST: f64 = 1e-9;
 const SLACK: f64 = 1e-9;
 
 impl Program {
-    /// Picks the row whose variable lies farthest outside of its bounds; `careful`: the one of the smallest name.
+    /// Picks the row whose variable lies farthest outside of its bounds; `careful`: the one with the smallest number.
     pub(super) fn leaving(&self, careful: bool) -> Option<usize> {
         let mut worst: Option<(usize, f64)> = None;
         for (row, &variable) in self.basic.iter().enumerate() {
@@ -26,7 +26,7 @@ impl Program {
         worst.map(|(row, _)| row)
     }
 
-    /// Picks the column that brings the variable of `row` back at the least cost, and tells whether that gains anything.
+    /// Picks the column that brings the variable of `row` back at the least cost, and returns whether that gains anything.
     pub(super) fn entering(&self, row: usize, careful: bool) -> Option<(usize, bool)> {
         let leaving = self.basic[row];
         let rises = self.value[leaving] < self.lower[leaving];
@@ -58,7 +58,7 @@ impl Program {
         best.map(|(column, _)| (column, gained))
     }
 
-    /// Gives the cost per unit that `column` asks for moving the leaving variable up, when it can.
+    /// Returns the cost per unit that `column` asks for moving the leaving variable up, when it can.
     fn ratio(&self, column: usize, factor: f64) -> Option<f64> {
         let variable = self.apart[column];
         if factor.abs() <= SMALLEST || self.is_fixed(variable) {
