@@ -29,6 +29,9 @@ pub(crate) fn bounds(policy: &Policy) -> Result<String, Box<dyn Error>> {
     let costs = range(policy.lower.iter().chain(&above).chain(&below));
     let decimals = if costs.end - costs.start < 10.0 { 3 } else { 0 };
 
+    // Many points would hide the lines.
+    let points = if policy.iterations() > 60 { 0 } else { 3 };
+
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
@@ -63,7 +66,8 @@ pub(crate) fn bounds(policy: &Policy) -> Result<String, Box<dyn Error>> {
         ("upper bound (mean of the scenarios)", &policy.upper, UPPER),
         ("lower bound", &policy.lower, LOWER),
     ] {
-        let line = LineSeries::new(numbered(costs), colour.filled().stroke_width(2)).point_size(3);
+        let line =
+            LineSeries::new(numbered(costs), colour.filled().stroke_width(2)).point_size(points);
         chart
             .draw_series(line)?
             .label(name)
@@ -72,6 +76,7 @@ pub(crate) fn bounds(policy: &Policy) -> Result<String, Box<dyn Error>> {
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
+        .margin(0)
         .legend_area_size(32)
         .background_style(WHITE)
         .label_font((FONT, 14).into_font().color(&TEXT))
@@ -98,6 +103,6 @@ fn range<'a>(costs: impl Iterator<Item = &'a f64>) -> Range<f64> {
     if low > high {
         return 0.0..1.0;
     }
-    let span = (high - low).max(1e-9 * high.abs()).max(1e-9);
+    let span = (high - low).max(1.0);
     low - 0.05 * span..high + 0.3 * span
 }
