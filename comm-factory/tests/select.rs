@@ -105,10 +105,20 @@ fn choose(text: &str, compiled: &[Name]) -> Result<Selection, BackendError> {
 #[case::alone_under_torchrun("RANK=0 WORLD_SIZE=1", ALL, Name::Local, None)]
 #[case::alone_in_an_indexed_job("JOB_COMPLETION_INDEX=0 WORLD_SIZE=1", ALL, Name::Local, None)]
 #[case::pmix("PMIX_RANK=0", ALL, Name::Mpi, Some("PMIX_RANK"))]
-#[case::flux("FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2", ALL, Name::Mpi, Some("FLUX_TASK_RANK"))]
+#[case::flux(
+    "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2",
+    ALL,
+    Name::Mpi,
+    Some("FLUX_TASK_RANK")
+)]
 #[case::pals("PALS_RANKID=1", ALL, Name::Mpi, Some("PALS_RANKID"))]
 #[case::mvapich("MV2_COMM_WORLD_RANK=0", ALL, Name::Mpi, Some("MV2_COMM_WORLD_RANK"))]
-#[case::reserved_step("SLURM_PROCID=0 SLURM_STEP_ID=4294967291 SLURM_NTASKS=4", ALL, Name::Local, None)]
+#[case::reserved_step(
+    "SLURM_PROCID=0 SLURM_STEP_ID=4294967291 SLURM_NTASKS=4",
+    ALL,
+    Name::Local,
+    None
+)]
 fn chooses(
     #[case] text: &str,
     #[case] compiled: &[Name],

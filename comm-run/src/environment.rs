@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
+use comm_kit::launcher;
+
 /// The variables of one process, by name.
 pub type Variables = BTreeMap<OsString, OsString>;
 
@@ -97,46 +99,32 @@ const FOREIGN_PREFIXES: &[&str] = &[
     "TORCHELASTIC_",
 ];
 
-/// As [`FOREIGN_PREFIXES`], where the prefix also holds what should reach the ranks: a SLURM
+/// As [`FOREIGN_PREFIXES`], beside the ranks and sizes that the kit's table of launchers names, where the prefix also holds what should reach the ranks: a SLURM
 /// allocation stays, the step's task does not; a timeout of ours stays, an identity does not.
 const FOREIGN_NAMES: &[&str] = &[
-    "ALPS_APP_PE",
     "COBRE_COMM_BACKEND",
     "COBRE_SHM_NAME",
-    "COBRE_SHM_RANK",
-    "COBRE_SHM_SIZE",
     "COBRE_TCP_COORDINATOR",
     "COBRE_TCP_LISTEN_FD",
     "COBRE_TCP_PORT",
-    "COBRE_TCP_RANK",
     "COBRE_TCP_SECRET",
     "COBRE_TCP_SECRET_FILE",
-    "COBRE_TCP_SIZE",
     "FLUX_TASK_LOCAL_ID",
-    "FLUX_TASK_RANK",
     "GROUP_RANK",
     "GROUP_WORLD_SIZE",
-    "JOB_COMPLETION_INDEX",
     "LOCAL_RANK",
     "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
-    "MPI_LOCALNRANKS",
-    "MPI_LOCALRANKID",
-    "RANK",
     "ROLE_NAME",
     "ROLE_RANK",
     "ROLE_WORLD_SIZE",
     "SLURM_GTIDS",
     "SLURM_LOCALID",
     "SLURM_NODEID",
-    "SLURM_PROCID",
     "SLURM_STEPID",
-    "SLURM_STEP_ID",
-    "SLURM_STEP_NUM_TASKS",
     "SLURM_STEP_TASKS_PER_NODE",
     "SLURM_TASK_PID",
-    "WORLD_SIZE",
 ];
 
 /// Returns the variables of the rank in `seat`: `inherited` without any launcher's identity, plus
@@ -219,8 +207,13 @@ pub(crate) fn is_foreign(name: &OsStr) -> bool {
         .any(|prefix| name.starts_with(prefix.as_bytes()))
         || FOREIGN_NAMES
             .iter()
+            .copied()
+            .chain(launcher::variables().filter(|&variable| variable != SLURM_ALLOCATION))
             .any(|foreign| name == foreign.as_bytes())
 }
+
+/// Belongs to the allocation as much as to a step; without the id of a step nobody takes it for one.
+const SLURM_ALLOCATION: &str = "SLURM_NTASKS";
 
 /// Returns 80 random bits in hexadecimal: short enough for the 31 characters macOS allows a
 /// segment's name.
