@@ -37,19 +37,11 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::barrier`].
-    ///
-    /// # Errors
-    ///
-    /// Those of the communicator.
     fn barrier(&self, comm: &C) -> Result<(), CommError> {
         comm.barrier()
     }
 
     /// Stands for [`Communicator::allgatherv_bytes`].
-    ///
-    /// # Errors
-    ///
-    /// Those of the communicator.
     fn allgatherv(
         &self,
         comm: &C,
@@ -62,10 +54,6 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::allreduce_bytes`].
-    ///
-    /// # Errors
-    ///
-    /// Those of the communicator.
     fn allreduce(
         &self,
         comm: &C,
@@ -78,10 +66,6 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::broadcast_bytes`].
-    ///
-    /// # Errors
-    ///
-    /// Those of the communicator.
     fn broadcast(
         &self,
         comm: &C,

@@ -98,6 +98,14 @@ fn kind_and_rank(
     }
 }
 
+/// Checks that a call failed in this way and named this rank; returns the message.
+#[track_caller]
+fn fails(what: &str, result: Result<(), CommError>, kind: FailureKind, rank: usize) -> String {
+    let (actual, named, message) = kind_and_rank(what, result);
+    assert_eq!((actual, named), (kind, Some(rank)), "{what}: {message}");
+    message
+}
+
 /// Checks that collectives work and no data of an earlier call shows.
 fn still_works<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     run.at(format_args!("checking that the communicator still works"));

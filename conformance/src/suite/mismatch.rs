@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
 
-use super::{kind_and_rank, spare, still_works, words};
+use super::{fails, spare, still_works, words};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C10, C11, C12, C13};
 use crate::run::Run;
@@ -157,22 +157,12 @@ fn all_are_told<S: Subject>(run: &Run, odd: Odd) -> Verdict {
         run.at(format_args!("{odd:?} on rank {who}"));
         let result = odd.call(&spare, run.rank == who);
         let what = format!("{odd:?} on rank {who}");
-        let (kind, rank, message) = kind_and_rank(&what, result);
         let lowest = who.max(1);
-        assert_eq!(
-            (kind, rank),
-            (FailureKind::Mismatch, Some(lowest)),
-            "{what}: {message}"
-        );
+        let message = fails(&what, result, FailureKind::Mismatch, lowest);
         let text = |rank: usize| odd.text(rank, run.size(), rank == who);
         words::mismatch(&text(0), (lowest, &text(lowest)), &message);
         run.at(format_args!("after {odd:?}"));
-        let (kind, rank, message) = kind_and_rank("later", spare.barrier());
-        assert_eq!(
-            (kind, rank),
-            (FailureKind::Mismatch, Some(lowest)),
-            "later: {message}"
-        );
+        fails("later", spare.barrier(), FailureKind::Mismatch, lowest);
     }
     still_works(run, &comm)
 }
@@ -192,8 +182,7 @@ fn a_refusal_wins<C: Communicator>(run: &Run, comm: &C) -> Verdict {
                 "{result:?}"
             );
         } else {
-            let (kind, rank, message) = kind_and_rank("a refusal among them", result);
-            assert_eq!((kind, rank), (FailureKind::Refused, Some(1)), "{message}");
+            fails("a refusal among them", result, FailureKind::Refused, 1);
         }
         still_works(run, comm)?;
     }
@@ -214,16 +203,15 @@ fn seen_at_the_timeout<S: Subject>(run: &Run) -> Verdict {
         1 => comm.allreduce(&[1], &mut [0], ReduceOp::Sum),
         _ => comm.barrier(),
     };
-    let (kind, rank, message) = kind_and_rank("at the timeout", result);
-    assert_eq!((kind, rank), (FailureKind::Mismatch, Some(1)), "{message}");
+    fails("at the timeout", result, FailureKind::Mismatch, 1);
     run.post("told", "")
 }
 
 fn is_the_answer_to_every_later_call<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) {
     let last = run.size() - 1;
     run.at(format_args!("calling different things"));
-    let first = kind_and_rank("first", Odd::Operation.call(comm, run.rank == last));
-    assert_eq!(first.0, FailureKind::Mismatch, "{}", first.2);
+    let first = Odd::Operation.call(comm, run.rank == last);
+    fails("first", first, FailureKind::Mismatch, last);
     let start = Instant::now();
     let (ones, displs) = (vec![1; run.size()], (0..run.size()).collect::<Vec<_>>());
     let mut recv = vec![0; run.size()];
@@ -236,8 +224,7 @@ fn is_the_answer_to_every_later_call<C: Communicator + SharedMemoryProvider>(run
             comm.allgatherv(&[1], &mut recv, &ones, &displs),
         ];
         for result in results {
-            let later = kind_and_rank("later", result);
-            assert_eq!((first.0, first.1), (later.0, later.1), "later: {}", later.2);
+            fails("later", result, FailureKind::Mismatch, last);
         }
     }
     assert!(

@@ -5,7 +5,7 @@ mod bytes;
 
 use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
 
-use super::{kind_and_rank, still_works, words};
+use super::{fails, kind_and_rank, still_works, words};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C2, C3, C4, C11};
 use crate::run::Run;
@@ -81,12 +81,7 @@ fn expect<C: Communicator>(run: &Run, comm: &C, wrong: Wrong, culprit: usize) {
 
 /// Checks what an innocent rank is told: who, and why.
 fn told(what: &str, result: Result<(), CommError>, culprit: usize, reason: &str) {
-    let (kind, rank, message) = kind_and_rank(what, result);
-    assert_eq!(
-        (kind, rank),
-        (FailureKind::Refused, Some(culprit)),
-        "{what}: {message}"
-    );
+    let message = fails(what, result, FailureKind::Refused, culprit);
     words::refused(reason, &message);
 }
 

@@ -8,7 +8,7 @@ use crate::model::Need;
 use crate::report::Leaving;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::kind_and_rank;
+use crate::suite::fails;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -51,12 +51,7 @@ fn abort_is_told<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for round in 0..3 {
         run.at(format_args!("a call after an abort, round {round}"));
         let result = comm.allreduce(&[1.0], &mut [0.0], ReduceOp::Sum);
-        let (kind, rank, message) = kind_and_rank("after an abort", result);
-        assert_eq!(
-            (kind, rank),
-            (FailureKind::Aborted, Some(aborts)),
-            "{message}"
-        );
+        let message = fails("after an abort", result, FailureKind::Aborted, aborts);
         assert_eq!(message, "it called abort(3)");
     }
     Ok(())

@@ -7,15 +7,13 @@ use std::thread;
 use comm_api::{Communicator, FailureKind};
 use comm_kit::interrupt;
 
+use super::survivors::{died, in_time};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C12, C13};
 use crate::clock::{self, Metronome};
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::kind_and_rank;
-use crate::suite::words;
-
-use super::survivors::died;
+use crate::suite::{fails, words};
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -72,8 +70,7 @@ fn ends_by_the_hook<S: Subject>(run: &Run, panics: bool) -> Verdict {
         FailureKind::Aborted
     };
     let check = |what: &str, result| {
-        let (got, rank, message) = kind_and_rank(what, result);
-        assert_eq!((got, rank), (kind, Some(victim)), "{what}: {message}");
+        let message = fails(what, result, kind, victim);
         if panics {
             words::lost("it panicked inside a call", &message);
         } else {
@@ -108,12 +105,7 @@ fn ends_by_the_hook<S: Subject>(run: &Run, panics: bool) -> Verdict {
         let told = clock::now();
         check("the call of another rank", result);
         let since = died(run, victim, "gone")?.max(entered);
-        let (took, bound) = (told.saturating_sub(since), S::MODEL.death_within());
-        let slack = metronome.slack();
-        assert!(
-            took <= bound + slack,
-            "told after {took:?}, bound {bound:?}, the machine added {slack:?}"
-        );
+        in_time(since, told, S::MODEL.death_within(), &metronome);
     }
     for round in 0..3 {
         run.at(format_args!("calling again, round {round}"));

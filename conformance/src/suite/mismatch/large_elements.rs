@@ -1,13 +1,13 @@
 //! Elements of 16 MiB and more: their sizes are compared exactly, whatever a fingerprint has room for.
 
-use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider};
+use comm_api::{Communicator, FailureKind, SharedMemoryProvider};
 
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C9, C10};
 use crate::model::Memory;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::{kind_and_rank, spare, still_works};
+use crate::suite::{fails, spare, still_works};
 
 /// An element of 16 MiB.
 type Half = [[u8; 4096]; 4096];
@@ -53,7 +53,12 @@ fn gathered<S: Subject>(run: &Run) -> Verdict {
     run.at(format_args!("gathering an element of {elem_size} bytes"));
     let displs = vec![0; run.size()];
     let result = spare.allgatherv_bytes(&send, &mut recv, &counts, &displs, elem_size);
-    mismatch("elements of another size", result, odd);
+    fails(
+        "elements of another size",
+        result,
+        FailureKind::Mismatch,
+        odd,
+    );
     still_works(run, &comm)
 }
 
@@ -67,12 +72,6 @@ fn regions<S: Subject>(run: &Run) -> Verdict {
     } else {
         comm.create_partitioned_region::<Whole>(1).map(drop)
     };
-    mismatch("parts", result, odd);
+    fails("parts", result, FailureKind::Mismatch, odd);
     Ok(())
-}
-
-fn mismatch(what: &str, result: Result<(), CommError>, odd: usize) {
-    let (kind, rank, message) = kind_and_rank(what, result);
-    let expected = (FailureKind::Mismatch, Some(odd));
-    assert_eq!((kind, rank), expected, "{what}: {message}");
 }
