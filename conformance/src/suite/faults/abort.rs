@@ -20,6 +20,12 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             abort_ends_the_process(run, &run.open::<S>()?, 0)
         })
         .deaths(),
+        // A launcher reads the low byte of a code only, and 0 as success.
+        Case::new("faults::abort_with_256_ends_with_one", &[C13], |run| {
+            abort_ends_the_process(run, &run.open::<S>()?, 256)
+        })
+        .at_least(2)
+        .deaths(),
         Case::new("faults::abort_is_told", &[C12, C13], |run| {
             abort_is_told(run, &run.open::<S>()?)
         })
@@ -32,7 +38,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
 /// All ranks abort with the same code, so that threads of one process may take part.
 fn abort_ends_the_process<C: Communicator>(run: &Run, comm: &C, code: i32) -> Verdict {
     comm.barrier()?;
-    run.leaving(Leaving::Code(if code == 0 { 1 } else { code }));
+    run.leaving(Leaving::Code(if code % 256 == 0 { 1 } else { code }));
     run.post("announced", "")?;
     // A process that ends early takes its other threads along: let them all announce it first.
     run.wait_all(run.others(), "announced")?;
