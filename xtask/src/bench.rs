@@ -58,7 +58,7 @@ Examples:
 Exit code: 0 when everything ran, 1 when one of ours failed, or a peer asked for by name is not there or measured
 nothing; with --strict also when a target was missed.";
 
-/// Says what to measure, against whom.
+/// Describes what to measure, against whom.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = NOTES)]
 #[expect(
@@ -256,7 +256,7 @@ fn measure(bench: &Bench, record: &mut Record) -> Result<(bool, usize), String> 
     Ok((good, missed))
 }
 
-/// Makes the tables of each backend.
+/// Returns the tables of each backend.
 fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
     let of = |backend: Backend| {
         let lines = |lines: &dyn Fn(&Results) -> Vec<Line>| -> Vec<Line> {
@@ -278,8 +278,10 @@ fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
             }
             Bench {
                 against: Some(_), ..
-            } => {
-                vec![table("ours and the other build", "other", with_peers())]
+            } => vec![table("ours and the other build", "other", with_peers())],
+            // What its calls take beside each other is the library's.
+            _ if backend.mpi().is_some() => {
+                vec![table("ours and the library below", "library", with_peers())]
             }
             _ => vec![
                 table("ours and the peers", "best peer", with_peers()),
@@ -312,39 +314,6 @@ fn print(tables: &[Table]) -> usize {
         }
     }
     missed.len()
-}
-
-#[cfg(test)]
-fn bench(arguments: &[&str]) -> Bench {
-    #[derive(clap::Parser)]
-    struct Arguments {
-        #[command(flatten)]
-        bench: Bench,
-    }
-    let arguments = [&["bench"], arguments].concat();
-    <Arguments as clap::Parser>::parse_from(arguments).bench
-}
-
-#[cfg(test)]
-fn figure(row: Row, median: f64) -> figure::Figure {
-    figure::Figure {
-        row,
-        calls: 1,
-        median,
-        p99: median,
-        span: (row.op == row::Op::Broadcast).then_some(median * 3.0),
-    }
-}
-
-#[cfg(test)]
-fn setting(backend: Backend, ranks: usize, crowded: bool) -> contender::Setting {
-    contender::Setting {
-        backend,
-        ranks,
-        crowded,
-        seconds: 0.2,
-        limit: 20,
-    }
 }
 
 #[cfg(test)]

@@ -117,8 +117,8 @@ mod tests {
     use Contender::Ours;
 
     use super::super::contender::Peer;
-    use super::super::figure;
     use super::super::row::{Op, Row};
+    use super::super::tests::figure;
     use super::*;
 
     const MPICH: Contender = Contender::Peer(Peer::Mpich);

@@ -16,7 +16,7 @@ type Program = [&'static str; 4];
 const TIMINGS: Program = ["--package", "comm-factory", "--example", "timings"];
 pub(super) const SOLVER: Program = ["--package", "comm-factory", "--example", "sddp"];
 
-/// Says where the measuring programs are.
+/// Names the places of the measuring programs.
 #[derive(Debug)]
 pub(super) struct Programs {
     ours: Checkout,

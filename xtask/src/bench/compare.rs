@@ -118,7 +118,7 @@ mod tests {
     use super::super::contender::Peer;
     use super::super::plan::Contest;
     use super::super::target::Verdict;
-    use super::super::{figure, setting};
+    use super::super::tests::{figure, setting};
     use super::*;
 
     const BARRIER: Row = Row::new(Op::Barrier, 0);

@@ -52,7 +52,7 @@ impl Peer {
     }
 }
 
-/// Says how a contender is to run.
+/// Describes how a contender is to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
     pub(super) backend: Backend,
@@ -181,7 +181,7 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::super::build::programs;
-    use super::super::setting;
+    use super::super::tests::setting;
     use super::*;
     use crate::process::shown;
 

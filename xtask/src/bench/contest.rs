@@ -157,8 +157,8 @@ impl Entrant {
 #[cfg(test)]
 mod tests {
     use super::super::contender::Peer;
-    use super::super::figure;
     use super::super::row::Op;
+    use super::super::tests::figure;
     use super::*;
 
     fn rows() -> Vec<Row> {

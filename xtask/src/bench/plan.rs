@@ -127,10 +127,11 @@ fn contest(
         [] => Row::usual(),
         named => named.to_vec(),
     };
-    let mut extra = if bench.sweep || bench.against.is_some() || !bench.row.is_empty() {
-        Vec::new()
-    } else {
+    let usual = !bench.sweep && bench.against.is_none() && bench.row.is_empty();
+    let mut extra = if usual && backend.mpi().is_none() {
         extra_rows(backend, cores, ranks, &compared)
+    } else {
+        Vec::new()
     };
     let mut left_out = Vec::new();
     let mut keep = |row: &Row| {
@@ -201,7 +202,7 @@ fn available(told: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::book::Book;
-    use super::super::{bench, figure};
+    use super::super::tests::{bench, figure};
     use super::*;
 
     fn planned(arguments: &[&str], free: usize) -> Contest {

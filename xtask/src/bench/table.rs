@@ -6,6 +6,7 @@ use comfy_table::CellAlignment;
 use comfy_table::presets::ASCII_MARKDOWN;
 
 use super::book::{Line, median};
+use super::target::Target;
 use crate::report::bold;
 
 /// Holds comparisons under a title; `other` is the heading above what ours is compared with.
@@ -40,6 +41,12 @@ fn cells(line: &Line) -> [String; 9] {
     let missing = || "-".to_owned();
     let ratios = || line.ratios.iter().copied();
     let spread = ratios().reduce(f64::min).zip(ratios().reduce(f64::max));
+    // 1.03 is not to be mistaken for 1.034.
+    let digits = if matches!(line.target, Target::Chance(_)) {
+        3
+    } else {
+        2
+    };
     let (other, time) = match &line.other {
         Some((other, time)) => (other.clone(), short(*time)),
         None => (missing(), missing()),
@@ -50,7 +57,7 @@ fn cells(line: &Line) -> [String; 9] {
         line.ours.map_or_else(missing, short),
         other,
         time,
-        median(line.ratios.clone()).map_or_else(missing, |ratio| format!("{ratio:.2}")),
+        median(line.ratios.clone()).map_or_else(missing, |ratio| format!("{ratio:.digits$}")),
         spread.map_or_else(missing, |(least, most)| format!("{least:.2}-{most:.2}")),
         line.target.to_string(),
         match line.verdict() {
@@ -71,7 +78,6 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::Target;
     use super::*;
 
     fn line(ours: Option<f64>, other: Option<(&str, f64)>, ratios: Vec<f64>) -> Line {
@@ -112,9 +118,11 @@ mod tests {
 
     #[test]
     fn few_rounds_show_the_ratio_and_no_verdict() {
-        let few = line(Some(1.0), Some(("mpich", 2.0)), vec![0.25, 0.75]);
-        let cells = cells(&few);
-        assert_eq!(cells[5..7], ["0.50", "0.25-0.75"]);
-        assert_eq!(cells[8], "2 rounds: no verdict");
+        let mut few = line(Some(1.0), Some(("mpich", 2.0)), vec![0.25, 0.75]);
+        let shown = cells(&few);
+        assert_eq!(shown[5..7], ["0.50", "0.25-0.75"]);
+        assert_eq!(shown[8], "2 rounds: no verdict");
+        few.target = Target::Chance(1.03);
+        assert_eq!(cells(&few)[5], "0.500");
     }
 }

@@ -21,7 +21,7 @@ pub(super) const SMALL: usize = 64 << 10;
 /// From here on a call over sockets is large.
 const LARGE_TCP: usize = 3_200_000;
 
-/// Says what a ratio should be.
+/// Limits a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Target {
     /// Nothing was promised.
@@ -67,7 +67,7 @@ pub(super) fn against_copies(
     meant.then_some(1.4)
 }
 
-/// Says what came of a row.
+/// Names what came of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,

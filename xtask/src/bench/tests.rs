@@ -1,8 +1,41 @@
-//! Tests of the command as a whole.
+//! Tests of the command as a whole, and what other tests share.
 
-use super::contender::{Contender, Peer};
+use clap::Parser;
+
+use super::contender::{Contender, Peer, Setting};
+use super::figure::Figure;
 use super::row::Op;
 use super::*;
+
+pub(super) fn bench(arguments: &[&str]) -> Bench {
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        bench: Bench,
+    }
+    let arguments = [&["bench"], arguments].concat();
+    Arguments::parse_from(arguments).bench
+}
+
+pub(super) fn figure(row: Row, median: f64) -> Figure {
+    Figure {
+        row,
+        calls: 1,
+        median,
+        p99: median,
+        span: (row.op == Op::Broadcast).then_some(median * 3.0),
+    }
+}
+
+pub(super) fn setting(backend: Backend, ranks: usize, crowded: bool) -> Setting {
+    Setting {
+        backend,
+        ranks,
+        crowded,
+        seconds: 0.2,
+        limit: 20,
+    }
+}
 
 #[test]
 fn missed_targets_are_counted_in_all_tables() {
