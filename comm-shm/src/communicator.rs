@@ -13,10 +13,10 @@ use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{self, Plan, SLOT, SPLIT_SLOT};
 use crate::mapped::Mapped;
+use crate::mapping::Mapping;
 use crate::owner::Owner;
 use crate::region::{self, Range, ShmRegion};
-use crate::segment::Mapping;
-use crate::startup::Segment;
+use crate::segment::Segment;
 use crate::step::Sequence;
 use crate::wait::Patience;
 

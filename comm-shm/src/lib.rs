@@ -69,6 +69,8 @@ mod liveness;
 #[cfg(not(loom))]
 mod mapped;
 #[cfg(not(loom))]
+mod mapping;
+#[cfg(not(loom))]
 mod name;
 #[cfg(not(loom))]
 mod owner;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::board::{Bell, Board, Control, Line, Note, Standing};
 use crate::cause::Cause;
 use crate::layout::{Header, Plan};
-use crate::segment::Mapping;
-use crate::startup::Segment;
+use crate::mapping::Mapping;
+use crate::segment::Segment;
 
 /// What the ranks of one sequence share, somewhere in the file of their segment.
 #[derive(Debug)]

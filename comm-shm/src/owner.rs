@@ -49,7 +49,7 @@ mod mark {
     use std::io;
     use std::sync::OnceLock;
 
-    use crate::segment::Mapping;
+    use crate::mapping::Mapping;
     use crate::sync::{AtomicU64, Ordering};
 
     static PAGE: OnceLock<Mapping> = OnceLock::new();

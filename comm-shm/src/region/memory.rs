@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use comm_api::CommData;
 
 use crate::mapped::Mapped;
-use crate::segment::Mapping;
+use crate::mapping::Mapping;
 use crate::step::{Stage, Turn};
 
 /// The elements of a region, and the part this rank owns.

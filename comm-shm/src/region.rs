@@ -11,8 +11,8 @@ use crate::call::{Call, Kind};
 use crate::cause::Reason;
 use crate::layout::Plan;
 use crate::mapped::Mapped;
+use crate::mapping::Mapping;
 use crate::owner::Owner;
-use crate::segment::Mapping;
 use crate::step::{Sequence, Turn};
 
 use memory::Memory;
