@@ -6,8 +6,6 @@
 
 use comm_api::FailureKind;
 
-use crate::board::{Board, Control};
-use crate::rule::{Rule, kept};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Why a rank is lost.
@@ -51,6 +49,22 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    pub(crate) fn lost(rank: usize, reason: Reason) -> Self {
+        Self {
+            kind: FailureKind::PeerLost,
+            rank,
+            code: reason.code(),
+        }
+    }
+
+    pub(crate) fn mismatch(rank: usize) -> Self {
+        Self {
+            kind: FailureKind::Mismatch,
+            rank,
+            code: 0,
+        }
+    }
+
     /// Packs the cause into a word that is not 0: kind, rank, code.
     fn word(self) -> u64 {
         let kind: u64 = match self.kind {
@@ -86,24 +100,14 @@ impl Cause {
         Self::from_word(word.load(Ordering::Acquire), size)
     }
 
-    /// Writes the cause unless there is one, and gives the one that stands then.
-    pub(crate) fn settle(self, word: &AtomicU64, size: usize) -> Self {
-        if !kept(Rule::FirstCause) {
-            word.store(self.word(), Ordering::Release);
-            return self;
-        }
+    /// Writes the cause unless there is one, and returns the one that stands then.
+    pub(crate) fn record(self, word: &AtomicU64, size: usize) -> Self {
         let found = word.compare_exchange(0, self.word(), Ordering::AcqRel, Ordering::Acquire);
         match found {
             Ok(_) => self,
             Err(earlier) => Self::from_word(earlier, size).unwrap_or(self),
         }
     }
-}
-
-/// Reads the cause of a sequence: its own, or the end of the whole job.
-pub(crate) fn standing<B: Board>(board: &B) -> Option<Cause> {
-    let Control { cause, .. } = board.control();
-    Cause::load(cause, board.size()).or_else(|| board.aborted())
 }
 
 #[cfg(all(test, not(loom)))]
@@ -119,8 +123,8 @@ mod tests {
             code: Reason::Ended.code(),
         };
         assert_eq!(Cause::load(&word, 4), None);
-        assert_eq!(lost(2).settle(&word, 4), lost(2));
-        assert_eq!(lost(1).settle(&word, 4), lost(2));
+        assert_eq!(lost(2).record(&word, 4), lost(2));
+        assert_eq!(lost(1).record(&word, 4), lost(2));
         assert_eq!(Cause::load(&word, 4), Some(lost(2)));
     }
 

@@ -8,9 +8,7 @@
 //!
 //! Which one it is, and the number of steps, follow from the arguments all ranks agree on.
 
-use crate::board::Line;
 use crate::slot::Keep;
-use crate::sync::Ordering;
 
 mod allgatherv;
 mod allreduce;
@@ -26,43 +24,26 @@ pub(crate) use broadcast::broadcast;
 /// else, the slots included, before anybody reads it.
 const STREAM: usize = 8 * 1024 * 1024;
 
-fn keep(bytes: usize) -> Keep {
-    if bytes >= STREAM {
+/// Returns how a result of `len` bytes is written.
+fn keep_for(len: usize) -> Keep {
+    if len >= STREAM {
         Keep::Streamed
     } else {
         Keep::Cached
     }
 }
 
-/// Cuts `len` bytes into pieces of at most `most`, a multiple of 64, as equal as cache lines allow.
-fn piece(len: usize, most: usize) -> usize {
-    let pieces = len.div_ceil(most).max(1);
-    len.div_ceil(pieces).next_multiple_of(64).min(most)
+/// Returns the bytes of a piece if `len` bytes are cut into pieces of at most `longest`, a multiple of
+/// 64, as equal as cache lines allow.
+fn piece_len(len: usize, longest: usize) -> usize {
+    let pieces = len.div_ceil(longest).max(1);
+    len.div_ceil(pieces).next_multiple_of(64).min(longest)
 }
 
-/// Gives the range of piece `k` of `len` bytes; empty behind the end.
+/// Returns the range of piece `k` of `len` bytes; empty behind the end.
 fn cut(len: usize, piece: usize, k: usize) -> std::ops::Range<usize> {
     let start = piece.saturating_mul(k).min(len);
     start..(start + piece).min(len)
-}
-
-/// Writes a small payload into a line.
-#[inline]
-fn put_inline(line: &Line, bytes: &[u8]) {
-    for (word, chunk) in line.inline.iter().zip(bytes.chunks(8)) {
-        let mut whole = [0; 8];
-        whole[..chunk.len()].copy_from_slice(chunk);
-        word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-    }
-}
-
-/// Reads a small payload from a line.
-#[inline]
-fn take_inline(line: &Line, bytes: &mut [u8]) {
-    for (word, chunk) in line.inline.iter().zip(bytes.chunks_mut(8)) {
-        let whole = word.load(Ordering::Relaxed).to_ne_bytes();
-        chunk.copy_from_slice(&whole[..chunk.len()]);
-    }
 }
 
 #[cfg(test)]
@@ -72,11 +53,11 @@ mod tests {
     #[test]
     fn pieces_cover_everything_once() {
         for len in [0, 1, 63, 64, 65, 1000, 65_536, 1_000_001] {
-            for most in [64, 128, 4096, 65_536] {
-                let piece = piece(len, most);
+            for longest in [64, 128, 4096, 65_536] {
+                let piece = piece_len(len, longest);
                 assert!(
-                    piece <= most && (piece > 0 || len == 0),
-                    "{len} {most} {piece}"
+                    piece <= longest && (piece > 0 || len == 0),
+                    "{len} {longest} {piece}"
                 );
                 let mut end = 0;
                 for k in 0..len.div_ceil(piece.max(1)) {
@@ -87,18 +68,6 @@ mod tests {
                 assert_eq!(end, len);
                 assert_eq!(cut(len, piece.max(1), 1 + len), len..len);
             }
-        }
-    }
-
-    #[test]
-    fn small_payloads_of_every_length() {
-        let line = Line::default();
-        let bytes: Vec<u8> = (1..=40).collect();
-        for len in 0..=bytes.len() {
-            put_inline(&line, &bytes[..len]);
-            let mut found = vec![0; len];
-            take_inline(&line, &mut found);
-            assert_eq!(found, bytes[..len]);
         }
     }
 }

@@ -6,19 +6,19 @@ use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
 
+use crate::board::Board;
 use crate::call::{Call, Kind};
 use crate::cause::Reason;
 use crate::collective;
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::layout::{self, Plan, SLOT, SPLIT_SLOT};
-use crate::mapped::Mapped;
+use crate::layout::{self, Layout, SLOT_BYTES, SPLIT_SLOT_BYTES};
 use crate::mapping::Mapping;
 use crate::owner::Owner;
 use crate::region::{self, Range, ShmRegion};
 use crate::segment::Segment;
 use crate::step::Sequence;
-use crate::wait::Patience;
+use crate::wait::WaitPolicy;
 
 /// Communicates with the other processes (or threads) of a job through shared memory.
 ///
@@ -49,7 +49,7 @@ use crate::wait::Patience;
 /// ```
 #[derive(Debug)]
 pub struct ShmBackend {
-    sequence: Sequence<Mapped>,
+    sequence: Sequence,
     owner: Owner,
     /// The memory of a split, given back by the last rank; a whole segment goes with its file.
     range: Option<Range>,
@@ -64,12 +64,12 @@ impl ShmBackend {
     /// within [`connect_timeout`](ShmConfig::connect_timeout). All ranks that came fail then, and
     /// nothing is left behind.
     pub fn attach(config: ShmConfig) -> Result<Self, InitError> {
-        Self::with_slots(config, SLOT)
+        Self::with_slots(config, SLOT_BYTES)
     }
 
-    /// Joins a job whose slots have `slot` bytes; with 0 it can make regions and nothing else.
-    pub(crate) fn with_slots(config: ShmConfig, slot: usize) -> Result<Self, InitError> {
-        let segment = Segment::open(&config, slot)?;
+    /// Joins a job whose slots have `slot_bytes` bytes; with 0 it can create regions and nothing else.
+    pub(crate) fn with_slots(config: ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
+        let segment = Segment::open(&config, slot_bytes)?;
         let owner = Owner::mark().map_err(|error| {
             InitError::failed(
                 &[],
@@ -85,10 +85,10 @@ impl ShmBackend {
         } = config;
         tracing::info!(rank, size, name, "attached");
         let map = Arc::clone(segment.map());
-        let plan = Plan::new(size, slot);
-        let board = Mapped::new(Arc::new(segment), map, layout::sequence(size), plan);
+        let layout = Layout::new(size, slot_bytes);
+        let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);
         Ok(Self {
-            sequence: Sequence::new(board, rank, Patience::new(size, timeout)),
+            sequence: Sequence::new(board, rank, WaitPolicy::new(size, timeout)),
             owner,
             range: None,
         })
@@ -220,13 +220,13 @@ impl SharedMemoryProvider for ShmBackend {
             .begin(Kind::SplitLocal, Call::plain(Kind::SplitLocal))?;
         turn.publish();
         turn.meet_before(true)?;
-        let plan = Plan::new(self.size(), SPLIT_SLOT);
-        let (range, map) = Range::agree(turn, plan.bytes(), plan.bytes(), |file, offset| {
-            Mapping::of(file, offset, plan.bytes())
+        let layout = Layout::new(self.size(), SPLIT_SLOT_BYTES);
+        let (range, map) = Range::agree(turn, layout.bytes(), layout.bytes(), |file, offset| {
+            Mapping::of(file, offset, layout.bytes())
         })?;
-        let board = Mapped::new(Arc::clone(self.segment()), Arc::new(map), 0, plan);
+        let board = Board::new(Arc::clone(self.segment()), Arc::new(map), 0, layout);
         Ok(Box::new(Self {
-            sequence: Sequence::new(board, self.rank(), self.sequence.patience()),
+            sequence: Sequence::new(board, self.rank(), self.sequence.policy()),
             owner: self.owner,
             range: Some(range),
         }))

@@ -38,21 +38,20 @@
     )
 )]
 
+#[cfg_attr(loom, path = "step/models/board.rs")]
 mod board;
 mod call;
 mod cause;
+mod layout;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod node;
 mod note;
 mod report;
-mod rule;
 mod step;
+#[cfg_attr(loom, path = "step/models/sync.rs")]
 mod sync;
 mod wait;
-
-#[cfg(all(test, loom))]
-mod models;
 
 #[cfg(not(loom))]
 mod collective;
@@ -63,11 +62,7 @@ mod error;
 #[cfg(not(loom))]
 mod identity;
 #[cfg(not(loom))]
-mod layout;
-#[cfg(not(loom))]
 mod liveness;
-#[cfg(not(loom))]
-mod mapped;
 #[cfg(not(loom))]
 mod mapping;
 #[cfg(not(loom))]

@@ -22,8 +22,7 @@ use std::ptr::NonNull;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::board::{Bell, Control, Line, Note, Standing};
-use crate::layout::{Header, Member, PAGE};
+use crate::layout::{Bell, Control, Header, Line, Member, Note, PAGE, Standing};
 use crate::sync::AtomicU64;
 
 /// Marks what other processes may write while it is borrowed.
@@ -70,7 +69,7 @@ enum Held {
 // which any number of threads may share; M4: whoever follows a raw pointer argues for itself.
 // Unmapping happens once, in the drop of the owner.
 unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`; `&Mapping` gives references to atomics and raw pointers, nothing else.
+// SAFETY: as for `Send`; `&Mapping` hands out references to atomics and raw pointers, nothing else.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -140,7 +139,7 @@ impl Mapping {
         })
     }
 
-    /// Gives the `T` at `offset`.
+    /// Returns the `T` at `offset`.
     ///
     /// # Panics
     ///
@@ -155,7 +154,7 @@ impl Mapping {
         unsafe { pointer.as_ref() }
     }
 
-    /// Gives the address of `len` bytes from `offset` on.
+    /// Returns the address of `len` bytes from `offset` on.
     ///
     /// # Panics
     ///

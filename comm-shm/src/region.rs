@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use comm_api::{CommData, CommError, SharedRegion};
 
+use crate::board::Board;
 use crate::call::{Call, Kind};
 use crate::cause::Reason;
-use crate::layout::Plan;
-use crate::mapped::Mapped;
+use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::owner::Owner;
 use crate::step::{Sequence, Turn};
@@ -27,7 +27,7 @@ pub(crate) use range::{Range, exchange};
 #[derive(Debug)]
 pub struct ShmRegion<T> {
     memory: Memory<T>,
-    sequence: Sequence<Mapped>,
+    sequence: Sequence,
     owner: Owner,
     range: Range,
 }
@@ -35,13 +35,13 @@ pub struct ShmRegion<T> {
 impl<T: CommData> ShmRegion<T> {
     /// Creates a region of which rank `r` owns `parts[r]` elements, on all ranks or none.
     pub(crate) fn create(
-        turn: Turn<'_, Mapped>,
-        sequence: &Sequence<Mapped>,
+        turn: Turn<'_>,
+        sequence: &Sequence,
         owner: Owner,
         parts: &[usize],
     ) -> Result<Self, CommError> {
         let (rank, size) = (sequence.rank(), sequence.size());
-        let plan = Plan::new(size, 0);
+        let layout = Layout::new(size, 0);
         let sum = |parts: &[usize]| {
             parts
                 .iter()
@@ -49,7 +49,7 @@ impl<T: CommData> ShmRegion<T> {
         };
         let bytes = sum(parts).and_then(|count| count.checked_mul(size_of::<T>()));
         let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(crate::layout::PAGE));
-        let whole = whole.and_then(|whole| whole.checked_add(plan.bytes()));
+        let whole = whole.and_then(|whole| whole.checked_add(layout.bytes()));
         // All ranks have the same parts, so all of them stop here or none.
         let (Some(count), Some(bytes), Some(whole)) = (
             sum(parts),
@@ -60,21 +60,21 @@ impl<T: CommData> ShmRegion<T> {
         };
 
         let (range, (head, data)) = Range::agree(turn, whole, bytes, |file, offset| {
-            let head = Mapping::of(file, offset, plan.bytes())?;
-            let start = offset + plan.payload() as u64;
+            let head = Mapping::of(file, offset, layout.bytes())?;
+            let start = offset + layout.payload() as u64;
             let data = (bytes > 0).then(|| Mapping::aligned(file, start, bytes, align_of::<T>()));
             Ok((head, data.transpose()?))
         })?;
         let first = parts[..rank].iter().sum();
-        let board = Mapped::new(
+        let board = Board::new(
             Arc::clone(sequence.board().segment()),
             Arc::new(head),
             0,
-            plan,
+            layout,
         );
         Ok(Self {
             memory: Memory::new(data, count, first..first + parts[rank]),
-            sequence: Sequence::new(board, rank, sequence.patience()),
+            sequence: Sequence::new(board, rank, sequence.policy()),
             owner,
             range,
         })

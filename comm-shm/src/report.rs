@@ -20,7 +20,7 @@ pub(crate) fn refused(operation: &'static str, rank: usize, reason: Option<Strin
     )
 }
 
-/// Puts a cause into words.
+/// Returns the error of a cause.
 pub(crate) fn failed(
     operation: &'static str,
     cause: Cause,
@@ -90,8 +90,8 @@ pub(crate) fn ranks(list: &[usize]) -> String {
     text
 }
 
-/// Says that a wait takes long, and for whom.
-pub(crate) fn slow(operation: &'static str, rank: usize, missing: &[usize], time: Duration) {
+/// Reports that a wait takes long, and for whom.
+pub(crate) fn long_wait(operation: &'static str, rank: usize, missing: &[usize], time: Duration) {
     tracing::warn!(
         operation,
         rank,
@@ -101,7 +101,7 @@ pub(crate) fn slow(operation: &'static str, rank: usize, missing: &[usize], time
     );
 }
 
-/// Says that a sequence failed.
+/// Reports that a sequence failed.
 pub(crate) fn failure(rank: usize, error: &CommError) {
     tracing::error!(rank, %error, "collective failed");
 }

@@ -89,6 +89,6 @@ impl Segment {
             rank,
             code: code.cast_unsigned(),
         };
-        cause.settle(&self.header().abort, self.size);
+        cause.record(&self.header().abort, self.size);
     }
 }

@@ -242,7 +242,7 @@ impl Start<'_> {
             let kind = FailureKind::Mismatch;
             let code = u32::try_from(size).unwrap_or(0);
             let verdict = &map.at::<Header>(0).verdict;
-            Cause { kind, rank, code }.settle(verdict, usize::MAX);
+            Cause { kind, rank, code }.record(verdict, usize::MAX);
         }
         InitError::invalid(
             &["COBRE_SHM_SIZE"],

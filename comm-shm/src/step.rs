@@ -17,28 +17,27 @@
 //! others find a rank that went past step `s` and whose line does not show `s`. That is proof: a
 //! line of `s` can be overwritten only after all have published `s + 1`.
 
-mod hold;
-mod turn;
+mod arrival;
+mod exit;
+#[cfg(all(test, loom))]
+mod models;
 
 use comm_api::CommError;
 
 use crate::board::Board;
 use crate::call::{Call, Kind};
-use crate::cause::{self, Cause, Reason};
-use crate::report;
-use crate::rule::{Rule, kept};
-use crate::sync::{Mutex, Ordering, TryLockError};
-use crate::wait::{self, Habit, Patience};
+use crate::layout::Line;
+use crate::sync::{Mutex, MutexGuard, Ordering, TryLockError};
+use crate::wait::{self, SpinTime, WaitPolicy};
 
-use hold::{Goal, Halt, Wait};
-pub(crate) use turn::{Stage, Turn};
+use arrival::{Goal, Wait};
 
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
-pub(crate) struct Sequence<B: Board> {
-    board: B,
+pub(crate) struct Sequence {
+    board: Board,
     rank: usize,
-    patience: Patience,
+    policy: WaitPolicy,
     progress: Mutex<Progress>,
 }
 
@@ -51,43 +50,46 @@ struct Progress {
     seen: u64,
     /// The first fatal error.
     failed: Option<CommError>,
-    habit: Habit,
+    spin_time: SpinTime,
 }
 
-impl<B: Board> Sequence<B> {
-    pub(crate) fn new(board: B, rank: usize, patience: Patience) -> Self {
+impl Sequence {
+    pub(crate) fn new(board: Board, rank: usize, policy: WaitPolicy) -> Self {
         Self {
             board,
             rank,
-            patience,
+            policy,
             progress: Mutex::new(Progress {
                 step: 0,
                 seen: 0,
                 failed: None,
-                habit: Habit::new(patience),
+                spin_time: SpinTime::new(policy),
             }),
         }
     }
 
-    pub(crate) fn board(&self) -> &B {
+    #[inline]
+    pub(crate) fn board(&self) -> &Board {
         &self.board
     }
 
+    #[inline]
     pub(crate) fn rank(&self) -> usize {
         self.rank
     }
 
+    #[inline]
     pub(crate) fn size(&self) -> usize {
         self.board.size()
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        self.patience
+    pub(crate) fn policy(&self) -> WaitPolicy {
+        self.policy
     }
 
     /// Begins a call: takes the next step, whose line and slot may be written from here on (I3).
     #[inline]
-    pub(crate) fn begin(&self, kind: Kind, call: Call) -> Result<Turn<'_, B>, CommError> {
+    pub(crate) fn begin(&self, kind: Kind, call: Call) -> Result<Turn<'_>, CommError> {
         let operation = kind.operation();
         let mut progress = match self.progress.try_lock() {
             Ok(progress) => progress,
@@ -97,92 +99,166 @@ impl<B: Board> Sequence<B> {
         if let Some(error) = &progress.failed {
             return Err(error.again(operation));
         }
-        if let Some(cause) = cause::standing(&self.board) {
+        if let Some(cause) = self.board.cause() {
             return Err(self.give_up(&mut progress, operation, Goal::Lines, cause));
         }
         let step = progress.step + 1;
-        if progress.seen < step - 1 && kept(Rule::Presence) {
-            let wait = Wait {
-                step: step - 1,
-                goal: Goal::Presence,
-                operation,
-                first: false,
-                midway: false,
-            };
-            if let Err(halt) = self.hold(0, wait, progress.habit) {
-                return Err(self.halted(&mut progress, wait, halt));
-            }
-            progress.seen = step - 1;
+        if progress.seen < step - 1 {
+            self.wait_for_presence(&mut progress, step - 1, operation)?;
         }
         progress.step = step;
-        Ok(Turn::new(self, progress, operation, call))
+        Ok(Turn {
+            sequence: self,
+            progress,
+            operation,
+            call,
+            first: true,
+            stage: Stage::Writing,
+        })
+    }
+}
+
+/// Where a rank is within a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its own line and slot may be written.
+    Writing,
+    /// They belong to the readers.
+    Published,
+    /// All lines and slots of the step may be read.
+    Met,
+}
+
+/// One rank's part in one call, from its first step to its last.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    sequence: &'a Sequence,
+    progress: MutexGuard<'a, Progress>,
+    operation: &'static str,
+    call: Call,
+    /// Whether this is the first step of the call, whose lines carry what was called.
+    first: bool,
+    stage: Stage,
+}
+
+impl<'a> Turn<'a> {
+    #[inline]
+    pub(crate) fn board(&self) -> &'a Board {
+        &self.sequence.board
     }
 
-    /// Takes one step by refusing it, without waiting for anybody.
-    pub(crate) fn refuse(&self, text: &str) {
-        let Ok(mut progress) = self.progress.try_lock() else {
-            // Inside another call: nothing was taken from the sequence.
-            return;
+    #[inline]
+    pub(crate) fn rank(&self) -> usize {
+        self.sequence.rank
+    }
+
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        self.sequence.size()
+    }
+
+    #[inline]
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Returns the current step.
+    #[inline]
+    pub(crate) fn step(&self) -> u64 {
+        self.progress.step
+    }
+
+    /// Returns this rank's line of the current step, to be written before
+    /// [`publish`](Self::publish).
+    #[inline]
+    pub(crate) fn own_line(&self) -> &'a Line {
+        self.line(self.sequence.rank)
+    }
+
+    /// Returns the line of `rank`, to be read after [`meet`](Self::meet).
+    #[inline]
+    pub(crate) fn line(&self, rank: usize) -> &'a Line {
+        self.sequence.board.line(rank, self.step())
+    }
+
+    /// Shows the others what was written for this step.
+    #[inline]
+    pub(crate) fn publish(&mut self) {
+        let line = self.own_line();
+        if self.first {
+            let words = self.call.words();
+            line.call[0].store(words[0], Ordering::Relaxed);
+            line.call[1].store(words[1], Ordering::Relaxed);
+        }
+        // Release: line, slot and region are written before (I1), reads of the last step done (I2).
+        line.step.store(self.step(), Ordering::Release);
+        self.stage = Stage::Published;
+        wait::ring(&self.sequence.board, self.sequence.rank);
+    }
+
+    /// Waits until all ranks have published the last step of a call; on the first one, until their
+    /// calls agree.
+    #[inline]
+    pub(crate) fn meet(&mut self) -> Result<(), CommError> {
+        self.meet_before(false)
+    }
+
+    /// Waits as [`meet`](Self::meet) does; if the call has `more` steps to come, a rank that died
+    /// is lost although it has published this one.
+    #[inline]
+    pub(crate) fn meet_before(&mut self, more: bool) -> Result<(), CommError> {
+        let sequence = self.sequence;
+        let wait = Wait {
+            step: self.step(),
+            goal: Goal::Lines,
+            operation: self.operation,
+            first: self.first,
+            more,
         };
-        if progress.failed.is_some() {
-            return;
-        }
-        progress.step += 1;
-        let step = progress.step;
-        crate::note::write(self.board.note(self.rank, step), step, text);
-        crate::note::blame(self.refusal(step), step, self.rank);
-        let standing = self.board.standing(self.rank);
-        // Release: whoever sees the refusal sees the note, who was first, and every line before.
-        standing.refused.store(step, Ordering::Release);
-        self.announce();
-    }
-
-    /// Leaves the sequence; the others fail when they wait for a step this rank did not take.
-    pub(crate) fn leave(&self, reason: Reason) {
-        let standing = self.board.standing(self.rank);
-        standing.left.store(reason.code().into(), Ordering::Release);
-        self.announce();
-    }
-
-    /// Ends the sequence for every rank, and gives the cause that stands.
-    pub(crate) fn fail(&self, cause: Cause) -> Cause {
-        let cause = cause.settle(&self.board.control().cause, self.size());
-        self.announce();
-        cause
-    }
-
-    pub(crate) fn announce(&self) {
-        self.board.control().events.fetch_add(1, Ordering::Release);
-        wait::ring_all(&self.board, self.rank);
-    }
-
-    /// Turns the end of a wait into an error; a fatal one is kept.
-    #[cold]
-    fn halted(&self, progress: &mut Progress, wait: Wait, halt: Halt) -> CommError {
-        match halt {
-            Halt::Refused(rank) => {
-                let first = crate::note::blamed(self.refusal(wait.step), wait.step, self.size());
-                let rank = first.unwrap_or(rank);
-                let reason = crate::note::read(self.board.note(rank, wait.step), wait.step);
-                report::refused(wait.operation, rank, reason)
+        let mut rank = 0;
+        let mut looks = sequence.policy.eager_looks;
+        while rank < sequence.size() {
+            if sequence.has_arrived(rank, wait) {
+                rank += 1;
+            } else if looks > 0 {
+                looks -= 1;
+                std::hint::spin_loop();
+            } else {
+                sequence.wait_for_lines(&mut self.progress, rank, wait)?;
+                break;
             }
-            Halt::Failed(cause) => self.give_up(progress, wait.operation, wait.goal, cause),
         }
+        if self.first {
+            let own = self.call.words();
+            let agree = (0..sequence.size()).all(|rank| self.line(rank).call_words() == own);
+            if !agree {
+                return Err(sequence.mismatched(&mut self.progress, wait));
+            }
+            self.first = false;
+        }
+        self.progress.seen = wait.step;
+        self.stage = Stage::Met;
+        Ok(())
     }
 
-    #[cold]
-    fn give_up(
-        &self,
-        progress: &mut Progress,
-        operation: &'static str,
-        goal: Goal,
-        cause: Cause,
-    ) -> CommError {
-        let step = progress.step;
-        let calls = self.calls(if goal == Goal::Lines { step } else { step + 1 });
-        let error = report::failed(operation, cause, self.patience.timeout, calls);
-        report::failure(self.rank, &error);
-        progress.failed = Some(error.clone());
-        error
+    /// Takes the next step of the same call; the last one was met, so it may be written (I3).
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        assert!(
+            self.stage == Stage::Met,
+            "I3: not all ranks were seen at this step"
+        );
+        self.progress.step += 1;
+        self.stage = Stage::Writing;
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.stage == Stage::Writing {
+            // Nothing was published: the step is not taken.
+            self.progress.step -= 1;
+        }
     }
 }

@@ -2,17 +2,16 @@
 
 use comm_api::CommError;
 
-use super::{cut, keep, piece, put_inline, take_inline};
-use crate::board::INLINE;
+use super::{cut, keep_for, piece_len};
 use crate::call::{Call, Kind};
-use crate::mapped::Mapped;
+use crate::layout::INLINE;
 use crate::slot::copy_slice;
 use crate::step::Sequence;
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
 #[inline]
 pub(crate) fn allgatherv(
-    sequence: &Sequence<Mapped>,
+    sequence: &Sequence,
     send: &[u8],
     recv: &mut [u8],
     counts: &[usize],
@@ -27,7 +26,7 @@ pub(crate) fn allgatherv(
     let longest = (0..counts.len()).map(length).max().unwrap_or(0);
 
     if longest <= INLINE {
-        put_inline(turn.own_line(), send);
+        turn.own_line().put(send);
         turn.publish();
         turn.meet()?;
         for other in 0..counts.len() {
@@ -35,14 +34,14 @@ pub(crate) fn allgatherv(
             if other == rank {
                 block.copy_from_slice(send);
             } else {
-                take_inline(turn.line(other), block);
+                turn.line(other).take(block);
             }
         }
         return Ok(());
     }
 
-    let keep = keep(recv.len());
-    let piece = piece(longest, turn.slot_bytes());
+    let keep = keep_for(recv.len());
+    let piece = piece_len(longest, turn.slot_bytes());
     let pieces = longest.div_ceil(piece);
     for k in 0..pieces {
         let own = cut(send.len(), piece, k);

@@ -2,10 +2,9 @@
 
 use comm_api::CommError;
 
-use super::{cut, keep, piece, put_inline, take_inline};
-use crate::board::INLINE;
+use super::{cut, keep_for, piece_len};
 use crate::call::{Call, Kind};
-use crate::mapped::Mapped;
+use crate::layout::INLINE;
 use crate::step::Sequence;
 
 /// The most bytes of one step: the second half of what the root writes waits in its cache.
@@ -13,7 +12,7 @@ const PIECE: usize = 256 * 1024;
 
 #[inline]
 pub(crate) fn broadcast(
-    sequence: &Sequence<Mapped>,
+    sequence: &Sequence,
     buf: &mut [u8],
     elem_size: usize,
     root: usize,
@@ -23,18 +22,18 @@ pub(crate) fn broadcast(
     let mut turn = sequence.begin(Kind::Broadcast, call)?;
     if buf.len() <= INLINE {
         if is_root {
-            put_inline(turn.own_line(), buf);
+            turn.own_line().put(buf);
         }
         turn.publish();
         turn.meet()?;
         if !is_root {
-            take_inline(turn.line(root), buf);
+            turn.line(root).take(buf);
         }
         return Ok(());
     }
 
-    let keep = keep(buf.len());
-    let piece = piece(buf.len(), PIECE.min(turn.slot_bytes()));
+    let keep = keep_for(buf.len());
+    let piece = piece_len(buf.len(), PIECE.min(turn.slot_bytes()));
     let pieces = buf.len().div_ceil(piece);
     for k in 0..pieces {
         let range = cut(buf.len(), piece, k);

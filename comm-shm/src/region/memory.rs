@@ -19,7 +19,6 @@ use std::ptr::NonNull;
 
 use comm_api::CommData;
 
-use crate::mapped::Mapped;
 use crate::mapping::Mapping;
 use crate::step::{Stage, Turn};
 
@@ -100,7 +99,7 @@ impl<T: CommData> Memory<T> {
     }
 
     /// Begins the phase after `ended`, as all ranks have met since it was closed (R1).
-    pub(super) fn open_after(&mut self, ended: Phase, met: &Turn<'_, Mapped>) {
+    pub(super) fn open_after(&mut self, ended: Phase, met: &Turn<'_>) {
         assert!(met.stage() == Stage::Met, "R1");
         self.phase = match ended {
             Phase::Write => Phase::Read,

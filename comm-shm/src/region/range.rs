@@ -7,7 +7,6 @@ use comm_api::CommError;
 
 use crate::board::Board;
 use crate::layout::PAGE;
-use crate::mapped::Mapped;
 use crate::room::{self, Short};
 use crate::step::Turn;
 use crate::sync::Ordering;
@@ -27,7 +26,7 @@ impl Range {
     ///
     /// `AllocationFailed`, for `asked` bytes, on all ranks or none.
     pub(crate) fn agree<M>(
-        mut turn: Turn<'_, Mapped>,
+        mut turn: Turn<'_>,
         bytes: usize,
         asked: usize,
         map: impl FnOnce(&File, u64) -> io::Result<M>,
@@ -99,7 +98,7 @@ impl Range {
     }
 
     /// Gives up the range; the last rank gives its memory back.
-    pub(crate) fn release(self, board: &Mapped) {
+    pub(crate) fn release(self, board: &Board) {
         let before = board.control().released.fetch_add(1, Ordering::AcqRel);
         if before as usize + 1 == board.size() {
             room::release(board.segment().file(), self.offset, self.bytes);
@@ -109,7 +108,7 @@ impl Range {
 
 /// Takes one step in which every rank tells a number; whether there are `more` to come in the call.
 pub(crate) fn exchange(
-    turn: &mut Turn<'_, Mapped>,
+    turn: &mut Turn<'_>,
     number: u64,
     more: bool,
 ) -> Result<Vec<u64>, CommError> {

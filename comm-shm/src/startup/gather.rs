@@ -61,7 +61,7 @@ impl Start<'_> {
             };
             if let Some((kind, rank, code)) = cause {
                 // Unless the others decided meanwhile, which the next round reads.
-                Cause { kind, rank, code }.settle(verdict, size);
+                Cause { kind, rank, code }.record(verdict, size);
             }
         }
     }
