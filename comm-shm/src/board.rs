@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::cause::Cause;
 use crate::layout::{Bell, Control, Layout, Line, Note, Standing};
 use crate::mapping::Mapping;
-use crate::segment::Segment;
+use crate::segment::{Range, Segment};
+use crate::sync::Ordering;
 
 /// Lines, bells, standings, notes, slots and one control block.
 #[derive(Debug)]
@@ -79,6 +80,14 @@ impl Board {
     #[inline]
     pub(crate) fn slot_bytes(&self) -> usize {
         self.layout.slot_bytes
+    }
+
+    /// Gives up the range in which this board lies; the last rank returns its memory.
+    pub(crate) fn release(&self, range: Range) {
+        let before = self.control().released.fetch_add(1, Ordering::AcqRel);
+        if before as usize + 1 == self.size() {
+            self.segment.release(range);
+        }
     }
 
     /// Checks whether the process of `rank` has ended; may open files, so for slow paths only.

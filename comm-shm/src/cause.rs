@@ -20,6 +20,15 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// Returns the reason of a handle that is being dropped.
+    pub(crate) fn of_drop() -> Self {
+        if std::thread::panicking() {
+            Self::Panicked
+        } else {
+            Self::Dropped
+        }
+    }
+
     pub(crate) fn code(self) -> u32 {
         match self {
             Self::Ended => 1,

@@ -7,16 +7,14 @@ use comm_api::{
 };
 
 use crate::board::Board;
-use crate::call::{Call, Kind};
 use crate::cause::Reason;
 use crate::collective;
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::layout::{self, Layout, SLOT_BYTES, SPLIT_SLOT_BYTES};
-use crate::mapping::Mapping;
+use crate::layout::{self, Layout, SLOT_BYTES};
 use crate::owner::Owner;
-use crate::region::{self, Range, ShmRegion};
-use crate::segment::Segment;
+use crate::region::{self, ShmRegion};
+use crate::segment::{Range, Segment};
 use crate::step::Sequence;
 use crate::wait::WaitPolicy;
 
@@ -188,14 +186,7 @@ impl SharedMemoryProvider for ShmBackend {
 
     fn create_shared_region<T: CommData>(&self, count: usize) -> Result<ShmRegion<T>, CommError> {
         self.owner.check()?;
-        let call = Call::shared_region(count, size_of::<T>());
-        let parts: Vec<usize> = (0..self.size())
-            .map(|rank| if rank == 0 { count } else { 0 })
-            .collect();
-        let mut turn = self.sequence.begin(Kind::SharedRegion, call)?;
-        turn.publish();
-        turn.meet_before(true)?;
-        ShmRegion::create(turn, &self.sequence, self.owner, &parts)
+        region::shared(&self.sequence, self.owner, count)
     }
 
     fn create_partitioned_region<T: CommData>(
@@ -203,28 +194,12 @@ impl SharedMemoryProvider for ShmBackend {
         local_count: usize,
     ) -> Result<ShmRegion<T>, CommError> {
         self.owner.check()?;
-        let call = Call::partitioned_region(size_of::<T>());
-        let mut turn = self.sequence.begin(Kind::PartitionedRegion, call)?;
-        let parts = region::exchange(&mut turn, local_count as u64, true)?;
-        let parts: Vec<usize> = parts
-            .into_iter()
-            .map(|part| usize::try_from(part).unwrap_or(usize::MAX))
-            .collect();
-        ShmRegion::create(turn, &self.sequence, self.owner, &parts)
+        region::partitioned(&self.sequence, self.owner, local_count)
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
         self.owner.check()?;
-        let mut turn = self
-            .sequence
-            .begin(Kind::SplitLocal, Call::plain(Kind::SplitLocal))?;
-        turn.publish();
-        turn.meet_before(true)?;
-        let layout = Layout::new(self.size(), SPLIT_SLOT_BYTES);
-        let (range, map) = Range::agree(turn, layout.bytes(), layout.bytes(), |file, offset| {
-            Mapping::of(file, offset, layout.bytes())
-        })?;
-        let board = Board::new(Arc::clone(self.segment()), Arc::new(map), 0, layout);
+        let (range, board) = region::split(&self.sequence)?;
         Ok(Box::new(Self {
             sequence: Sequence::new(board, self.rank(), self.sequence.policy()),
             owner: self.owner,
@@ -243,14 +218,9 @@ impl Drop for ShmBackend {
             // A forked child only unmaps.
             return;
         }
-        let panicking = std::thread::panicking();
-        self.sequence.leave(if panicking {
-            Reason::Panicked
-        } else {
-            Reason::Dropped
-        });
-        if let Some(range) = &self.range {
-            range.release(self.sequence.board());
+        self.sequence.leave(Reason::of_drop());
+        if let Some(range) = self.range {
+            self.sequence.board().release(range);
         }
         tracing::info!(rank = self.rank(), "detached");
     }

@@ -23,7 +23,7 @@ const TIMEOUT: &str = "COBRE_SHM_TIMEOUT_SECS";
 const CONNECT_TIMEOUT: &str = "COBRE_SHM_CONNECT_TIMEOUT_MS";
 const JOB_ID: &str = "COBRE_JOB_ID";
 
-/// Tells one rank where the segment of its job is found, and how long it waits for the others.
+/// Describes where one rank finds the segment of its job, and how long it waits for the others.
 ///
 /// ```
 /// use comm_shm::ShmConfig;
@@ -51,7 +51,7 @@ pub struct ShmConfig {
 }
 
 impl ShmConfig {
-    /// Makes a configuration with the default timeouts: 60 s in a collective, 30 s at start-up.
+    /// Creates a configuration with the default timeouts: 60 s in a collective, 30 s at start-up.
     pub fn new(name: impl Into<String>, rank: usize, size: usize) -> Self {
         Self {
             name: name.into(),

@@ -25,7 +25,7 @@
 //! | all are killed | nothing stays: the segment has no name once all ranks have come |
 //!
 //! A segment takes 1 MiB per rank, whatever travels through it. Ranks may outnumber processors: a
-//! rank that waits gives up its own.
+//! rank that waits yields its own.
 //!
 //! Architecture invariant: what is read from the segment is never a length or an address, and
 //! nothing in it is borrowed but atomics and, between two fences, the elements of regions.

@@ -6,7 +6,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// Of a word, what holds a rank: there are at most 1024. The rest holds a step.
 const RANK_BITS: u32 = 10;
 
-/// Enters `rank` as the first to refuse `step`, unless another was.
+/// Records `rank` as the first to refuse `step`, unless another was.
 ///
 /// Called before the refusal can be seen, so all who see one name the same rank.
 pub(crate) fn blame(word: &AtomicU64, step: u64, rank: usize) {
@@ -27,7 +27,7 @@ pub(crate) fn blamed(word: &AtomicU64, step: u64, size: usize) -> Option<usize> 
     (found >> RANK_BITS == step && rank < size).then_some(rank)
 }
 
-/// Writes why `step` was refused; the owner of the note alone does.
+/// Writes why `step` was refused; called by the owner of the note only.
 pub(crate) fn write(note: &Note, step: u64, text: &str) {
     note.step.store(0, Ordering::Relaxed);
     // A reader that sees any new word of the text sees the 0 above, or the new step below.

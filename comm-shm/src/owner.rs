@@ -20,7 +20,7 @@ impl Owner {
         Ok(Self { pid })
     }
 
-    /// Tells whether this is the process that was marked.
+    /// Checks whether this is the process that was marked.
     #[inline]
     #[must_use]
     pub fn is_here(self) -> bool {

@@ -1,4 +1,4 @@
-//! Which process a rank is: a pid alone may belong to somebody else by now.
+//! Which process a rank is: a pid by itself may belong to somebody else by now.
 
 /// A process, distinct from later ones of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

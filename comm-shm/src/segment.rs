@@ -1,6 +1,7 @@
 //! The file that the ranks of one job share.
 
 use std::fs::File;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use comm_api::FailureKind;
@@ -8,7 +9,7 @@ use comm_api::FailureKind;
 use crate::cause::Cause;
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::layout::{self, Header};
+use crate::layout::{self, Header, PAGE};
 use crate::liveness::{Alive, Peers};
 use crate::mapping::Mapping;
 use crate::room::{self, Short};
@@ -26,6 +27,13 @@ pub(crate) struct Segment {
     tail: Mutex<u64>,
     peers: Peers,
     _alive: Alive,
+}
+
+/// A range of the file, reserved until the last rank gives it up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Segment {
@@ -68,18 +76,33 @@ impl Segment {
         &self.peers
     }
 
-    /// Returns where the ranges begin.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
+    /// Reserves a range of `bytes` behind all others.
+    pub(crate) fn extend(&self, bytes: u64) -> Result<Range, Short> {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = *tail;
+        room::reserve(&self.file, offset, bytes)?;
+        *tail += bytes;
+        Ok(Range { offset, bytes })
     }
 
-    /// Reserves a range behind all others and returns its offset.
-    pub(crate) fn extend(&self, bytes: u64) -> Result<u64, Short> {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        room::reserve(&self.file, *tail, bytes)?;
-        let offset = *tail;
-        *tail += bytes;
-        Ok(offset)
+    /// Checks a range that another rank offered: it is believed only if the file agrees.
+    pub(crate) fn check(&self, range: Range) -> io::Result<()> {
+        let Range { offset, bytes } = range;
+        let behind = offset >= self.end && offset % PAGE as u64 == 0;
+        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= length);
+        if behind && inside {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!(
+                "{bytes} bytes at {offset} were not reserved"
+            )))
+        }
+    }
+
+    /// Returns the memory of a range to the system.
+    pub(crate) fn release(&self, range: Range) {
+        room::release(&self.file, range.offset, range.bytes);
     }
 
     /// Ends the job for every rank.

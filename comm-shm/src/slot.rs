@@ -2,17 +2,17 @@
 //!
 //! # Invariants
 //!
-//! - **S1** Between the beginning of a step and its publication, this rank alone touches its slot
+//! - **S1** Between the beginning of a step and its publication, only this rank touches its slot
 //!   of that step: the others read it after they saw it published (I1), and those that read what
 //!   was in it two steps ago have published since (I2, I3). A [`Turn`] in
 //!   [`Stage::Writing`] is the proof that this is such a time, and is borrowed mutably.
 //! - **S2** Between the meeting of a step and the next step, nobody writes any slot of that step
 //!   (I3: to do so it must see this rank publish the next one). A [`Turn`] in [`Stage::Met`] is
 //!   the proof that this is such a time.
-//! - **S3** A slot is as long as the board's layout says, `Mapping::range` checks that it is mapped,
+//! - **S3** A slot is as long as the board's layout states, `Mapping::range` checks that it is mapped,
 //!   and the functions here that what is copied lies within the slot.
 //! - **S4** A process that breaks the protocol can make what is read garbage, never its length.
-//! - **K1** What [`copy`] is given is valid for `len` bytes and does not overlap; its callers say so.
+//! - **K1** What [`copy`] is given is valid for `len` bytes and does not overlap; its callers check that.
 //! - **K2** Stores that go around the caches are fenced before [`copy`] returns: what follows may
 //!   publish them.
 #![expect(
@@ -37,7 +37,7 @@ impl Turn<'_> {
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         assert!(
             self.stage() == Stage::Writing,
-            "S1: the slot is not this rank's alone"
+            "S1: others may read the slot"
         );
         let to = self.within(self.rank(), at, bytes.len());
         // SAFETY: S1, nobody else touches the slot; S3, `within` checked the range; a borrowed
@@ -154,7 +154,7 @@ unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy_nonoverlapping(source, target, len - at) };
 }
 
-/// Never called: [`copy`] streams on `x86_64` alone.
+/// Never called: [`copy`] streams on `x86_64` only.
 ///
 /// # Safety
 ///
