@@ -4,107 +4,90 @@
 //! returns what it then reads. So all ranks name the same first cause, and a survivor that returns
 //! and exits is never blamed.
 
-use comm_api::FailureKind;
+use std::time::Duration;
 
+use comm_api::{CommError, FailureKind};
+use comm_kit::Call;
+use comm_kit::words::{self, Lost};
+
+use crate::config::TIMEOUT;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Why a rank is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// Its process ended.
-    Ended,
-    /// It dropped its handle.
-    Dropped,
-    /// It dropped its handle while unwinding.
-    Panicked,
-}
-
-impl Reason {
-    /// Returns the reason of a handle that is being dropped.
-    pub(crate) fn of_drop() -> Self {
-        if std::thread::panicking() {
-            Self::Panicked
-        } else {
-            Self::Dropped
-        }
-    }
-
-    pub(crate) fn code(self) -> u32 {
-        match self {
-            Self::Ended => 1,
-            Self::Dropped => 2,
-            Self::Panicked => 3,
-        }
-    }
-
-    pub(crate) fn from_code(code: u32) -> Self {
-        match code {
-            2 => Self::Dropped,
-            3 => Self::Panicked,
-            _ => Self::Ended,
-        }
-    }
-}
-
-/// Why a sequence failed.
+/// Why a sequence failed, and through which rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cause {
-    pub(crate) kind: FailureKind,
     /// The rank to blame.
     pub(crate) rank: usize,
-    /// The [`Reason`] of a loss, the code of an abort, or which of the first 32 ranks were
-    /// missing at a timeout.
-    pub(crate) code: u32,
+    pub(crate) fault: Fault,
+}
+
+/// What the rank to blame did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It was lost.
+    Lost(Lost),
+    /// It did not come; a bit for each of the first 32 ranks that did not.
+    Absent(u32),
+    /// It called something else; at start-up, with that many ranks.
+    Differs(u32),
+    /// It called `abort` with that code.
+    Aborted(i32),
+    /// It was interrupted while it waited.
+    Interrupted,
+    /// Nobody knows: no rank writes such a word.
+    Unknown,
 }
 
 impl Cause {
-    pub(crate) fn lost(rank: usize, reason: Reason) -> Self {
-        Self {
-            kind: FailureKind::PeerLost,
-            rank,
-            code: reason.code(),
-        }
+    pub(crate) const fn lost(rank: usize, lost: Lost) -> Self {
+        let fault = Fault::Lost(lost);
+        Self { rank, fault }
     }
 
-    pub(crate) fn mismatch(rank: usize) -> Self {
-        Self {
-            kind: FailureKind::Mismatch,
-            rank,
-            code: 0,
-        }
+    pub(crate) const fn mismatch(rank: usize) -> Self {
+        let fault = Fault::Differs(0);
+        Self { rank, fault }
     }
 
-    /// Packs the cause into a word that is not 0: kind, rank, code.
+    /// Packs the cause into a word that is not 0: fault, rank, detail.
     fn word(self) -> u64 {
-        let kind: u64 = match self.kind {
-            FailureKind::PeerLost => 1,
-            FailureKind::TimedOut => 2,
-            FailureKind::Mismatch => 3,
-            FailureKind::Aborted => 4,
-            _ => 5,
+        let (fault, detail): (u64, u32) = match self.fault {
+            Fault::Lost(lost) => (1, lost.code().into()),
+            Fault::Absent(missing) => (2, missing),
+            Fault::Differs(size) => (3, size),
+            Fault::Aborted(code) => (4, code.cast_unsigned()),
+            Fault::Interrupted => (5, 0),
+            Fault::Unknown => (6, 0),
         };
-        kind << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(self.code)
+        fault << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(detail)
     }
 
-    /// Unpacks a word; one that nobody writes is a failure too, of kind `Io`.
+    /// Unpacks a word, unless it is 0; one that nobody writes is a failure too.
+    #[inline]
     pub(crate) fn from_word(word: u64, size: usize) -> Option<Self> {
-        let kind = match word >> 56 {
-            0 if word == 0 => return None,
-            1 => FailureKind::PeerLost,
-            2 => FailureKind::TimedOut,
-            3 => FailureKind::Mismatch,
-            4 => FailureKind::Aborted,
-            _ => FailureKind::Io,
+        (word != 0).then(|| Self::unpack(word, size))
+    }
+
+    #[cold]
+    fn unpack(word: u64, size: usize) -> Self {
+        let detail = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
+        let fault = match word >> 56 {
+            1 => Fault::Lost(Lost::from_code(u8::try_from(detail).unwrap_or(0))),
+            2 => Fault::Absent(detail),
+            3 => Fault::Differs(detail),
+            4 => Fault::Aborted(detail.cast_signed()),
+            5 => Fault::Interrupted,
+            _ => Fault::Unknown,
         };
         let rank = usize::try_from(word >> 32 & 0xff_ffff).unwrap_or(0);
-        Some(Self {
-            kind,
+        Self {
             rank: rank.min(size.saturating_sub(1)),
-            code: u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0),
-        })
+            fault,
+        }
     }
 
     /// Reads a cause word.
+    #[inline]
     pub(crate) fn load(word: &AtomicU64, size: usize) -> Option<Self> {
         Self::from_word(word.load(Ordering::Acquire), size)
     }
@@ -117,6 +100,41 @@ impl Cause {
             Err(earlier) => Self::from_word(earlier, size).unwrap_or(self),
         }
     }
+
+    /// Returns the error of this cause; `calls` is what the ranks called in the step that failed.
+    pub(crate) fn error(
+        self,
+        operation: &'static str,
+        timeout: Option<Duration>,
+        calls: impl Iterator<Item = (usize, Call)>,
+    ) -> CommError {
+        let Self { rank, fault } = self;
+        let (kind, message) = match fault {
+            Fault::Lost(lost) => (FailureKind::PeerLost, words::lost(lost, None)),
+            Fault::Absent(set) => {
+                let mut missing: Vec<usize> = (0..32).filter(|rank| set >> rank & 1 == 1).collect();
+                if missing.is_empty() {
+                    missing.push(rank);
+                }
+                let message = words::absent(&words::ranks(&missing), timeout, TIMEOUT);
+                (FailureKind::TimedOut, message)
+            }
+            Fault::Differs(_) => {
+                let message = words::differing(calls).map_or_else(
+                    || "it passed arguments that do not agree with those of rank 0".to_owned(),
+                    |(_, message)| message,
+                );
+                (FailureKind::Mismatch, message)
+            }
+            Fault::Aborted(code) => (FailureKind::Aborted, words::aborted(code)),
+            Fault::Interrupted => (FailureKind::Aborted, words::interrupted()),
+            Fault::Unknown => {
+                let message = "the shared segment holds what no rank writes; restart the job";
+                (FailureKind::Io, message.to_owned())
+            }
+        };
+        CommError::failed(operation, kind, Some(rank), message)
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -124,13 +142,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_cause_stands() {
+    fn the_first_cause_stands() {
         let word = AtomicU64::new(0);
-        let lost = |rank| Cause {
-            kind: FailureKind::PeerLost,
-            rank,
-            code: Reason::Ended.code(),
-        };
+        let lost = |rank| Cause::lost(rank, Lost::Ended);
         assert_eq!(Cause::load(&word, 4), None);
         assert_eq!(lost(2).record(&word, 4), lost(2));
         assert_eq!(lost(1).record(&word, 4), lost(2));
@@ -138,19 +152,17 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_survives_the_word() {
-        for kind in [
-            FailureKind::PeerLost,
-            FailureKind::TimedOut,
-            FailureKind::Mismatch,
-            FailureKind::Aborted,
-            FailureKind::Io,
+    fn every_fault_survives_the_word() {
+        for fault in [
+            Fault::Lost(Lost::Ended),
+            Fault::Lost(Lost::PanickedInside),
+            Fault::Absent(u32::MAX),
+            Fault::Differs(7),
+            Fault::Aborted(-1),
+            Fault::Interrupted,
+            Fault::Unknown,
         ] {
-            let cause = Cause {
-                kind,
-                rank: 1023,
-                code: u32::MAX,
-            };
+            let cause = Cause { rank: 1023, fault };
             assert_eq!(Cause::from_word(cause.word(), 1024), Some(cause));
         }
     }

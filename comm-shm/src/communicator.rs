@@ -5,14 +5,13 @@ use std::sync::Arc;
 use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
+use comm_kit::exit_code;
 
 use crate::board::Board;
-use crate::cause::Reason;
 use crate::collective;
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{self, Layout, SLOT_BYTES};
-use crate::owner::Owner;
 use crate::region::{self, ShmRegion};
 use crate::segment::{Range, Segment};
 use crate::step::Sequence;
@@ -48,7 +47,6 @@ use crate::wait::WaitPolicy;
 #[derive(Debug)]
 pub struct ShmBackend {
     sequence: Sequence,
-    owner: Owner,
     /// The memory of a split, given back by the last rank; a whole segment goes with its file.
     range: Option<Range>,
 }
@@ -68,12 +66,6 @@ impl ShmBackend {
     /// Joins a job whose slots have `slot_bytes` bytes; with 0 it can create regions and nothing else.
     pub(crate) fn with_slots(config: ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
         let segment = Segment::open(&config, slot_bytes)?;
-        let owner = Owner::mark().map_err(|error| {
-            InitError::failed(
-                &[],
-                format!("cannot map the page that tells a forked child: {error}"),
-            )
-        })?;
         let ShmConfig {
             name,
             rank,
@@ -87,20 +79,8 @@ impl ShmBackend {
         let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);
         Ok(Self {
             sequence: Sequence::new(board, rank, WaitPolicy::new(size, timeout)),
-            owner,
             range: None,
         })
-    }
-
-    /// Refuses a call of this rank, in the eyes of the others too.
-    #[cold]
-    fn reject(&self, operation: &'static str, error: CommError) -> CommError {
-        self.refuse(operation, &error);
-        error
-    }
-
-    fn segment(&self) -> &Arc<Segment> {
-        self.sequence.board().segment()
     }
 }
 
@@ -117,15 +97,15 @@ impl Communicator for ShmBackend {
 
     #[inline]
     fn barrier(&self) -> Result<(), CommError> {
-        self.owner.check()?;
         collective::barrier(&self.sequence)
     }
 
     fn abort(&self, code: i32) -> ! {
-        let code = if code == 0 { 1 } else { code };
-        if self.owner.is_here() {
-            self.segment().abort(self.rank(), code);
-            self.sequence.announce();
+        let code = exit_code(code);
+        let gate = self.sequence.gate();
+        if gate.owner().is_here() {
+            self.sequence.board().segment().abort(self.rank(), code);
+            gate.transport().announce();
         }
         std::process::exit(code)
     }
@@ -139,10 +119,9 @@ impl Communicator for ShmBackend {
         displs: &[usize],
         elem_size: usize,
     ) -> Result<(), CommError> {
-        self.owner.check()?;
         let (rank, size) = (self.rank(), self.size());
-        check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)
-            .map_err(|error| self.reject("allgatherv", error))?;
+        let checked = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
+        self.sequence.gate().checked(checked)?;
         collective::allgatherv(&self.sequence, send, recv, counts, displs, elem_size)
     }
 
@@ -154,9 +133,8 @@ impl Communicator for ShmBackend {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        self.owner.check()?;
-        check::allreduce_bytes(send, recv, scalar, op)
-            .map_err(|error| self.reject("allreduce", error))?;
+        let checked = check::allreduce_bytes(send, recv, scalar, op);
+        self.sequence.gate().checked(checked)?;
         collective::allreduce(&self.sequence, send, recv, scalar, op)
     }
 
@@ -167,17 +145,13 @@ impl Communicator for ShmBackend {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
-        self.owner.check()?;
-        check::broadcast_bytes(self.size(), buf, elem_size, root)
-            .map_err(|error| self.reject("broadcast", error))?;
+        let checked = check::broadcast_bytes(self.size(), buf, elem_size, root);
+        self.sequence.gate().checked(checked)?;
         collective::broadcast(&self.sequence, buf, elem_size, root)
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
-        if self.owner.is_here() {
-            self.sequence
-                .refuse(&format!("{operation} was refused there: {error}"));
-        }
+    fn refuse(&self, _operation: &'static str, error: &CommError) {
+        self.sequence.gate().refuse(error);
     }
 }
 
@@ -185,24 +159,20 @@ impl SharedMemoryProvider for ShmBackend {
     type Region<T: CommData> = ShmRegion<T>;
 
     fn create_shared_region<T: CommData>(&self, count: usize) -> Result<ShmRegion<T>, CommError> {
-        self.owner.check()?;
-        region::shared(&self.sequence, self.owner, count)
+        region::shared(&self.sequence, count)
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ShmRegion<T>, CommError> {
-        self.owner.check()?;
-        region::partitioned(&self.sequence, self.owner, local_count)
+        region::partitioned(&self.sequence, local_count)
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        self.owner.check()?;
         let (range, board) = region::split(&self.sequence)?;
         Ok(Box::new(Self {
             sequence: Sequence::new(board, self.rank(), self.sequence.policy()),
-            owner: self.owner,
             range: Some(range),
         }))
     }
@@ -214,14 +184,12 @@ impl SharedMemoryProvider for ShmBackend {
 
 impl Drop for ShmBackend {
     fn drop(&mut self) {
-        if !self.owner.is_here() {
-            // A forked child only unmaps.
-            return;
+        let rank = self.rank();
+        if let Some(board) = self.sequence.leave() {
+            if let Some(range) = self.range {
+                board.release(range);
+            }
+            tracing::info!(rank, "detached");
         }
-        self.sequence.leave(Reason::of_drop());
-        if let Some(range) = self.range {
-            self.sequence.board().release(range);
-        }
-        tracing::info!(rank = self.rank(), "detached");
     }
 }

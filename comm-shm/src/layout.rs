@@ -13,6 +13,8 @@
 //! A segment takes at most 64 KiB + 1 MiB per rank, whatever travels through it: the slots of a
 //! rank leave 8 KiB of its mebibyte to its lines and notes.
 
+use comm_kit::words::LONGEST_REASON;
+
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
 
 /// The unit in which memory is mapped, or a multiple of it.
@@ -82,7 +84,7 @@ pub(crate) struct Control {
 pub(crate) struct Line {
     /// The step this line belongs to; stored last, with release.
     pub(crate) step: AtomicU64,
-    /// What was called, see [`Call`](crate::call::Call).
+    /// What was called, see [`Call`](comm_kit::Call).
     pub(crate) call: [AtomicU64; 2],
     /// A payload of up to [`INLINE`] bytes.
     pub(crate) inline: [AtomicU64; INLINE_WORDS],
@@ -136,7 +138,7 @@ pub(crate) struct Bell {
 pub(crate) struct Standing {
     /// The last step this rank refused.
     pub(crate) refused: AtomicU64,
-    /// Why this rank left, see [`Reason`](crate::cause::Reason); 0 as long as it has not.
+    /// Why this rank left, see [`Lost`](comm_kit::words::Lost); 0 as long as it has not.
     pub(crate) left: AtomicU64,
 }
 
@@ -153,7 +155,7 @@ pub(crate) struct Note {
 /// How many refusals in a row keep their reason, and who was first.
 pub(crate) const NOTES: usize = if cfg!(loom) { 2 } else { 16 };
 
-const NOTE_WORDS: usize = if cfg!(loom) { 1 } else { 31 };
+const NOTE_WORDS: usize = if cfg!(loom) { 1 } else { LONGEST_REASON / 8 };
 
 /// The bytes of the reason of a refusal that are kept.
 pub(crate) const NOTE_BYTES: usize = 8 * NOTE_WORDS;

@@ -18,9 +18,10 @@
 //! | what happens | what the other ranks get |
 //! |---|---|
 //! | a rank dies, by whatever | `PeerLost` with its rank, within 100 ms of their next wait |
-//! | it drops its communicator or panics | the same, at once |
+//! | it drops its communicator, or panics inside a call or outside | the same, at once |
 //! | it stays away | `TimedOut` with its rank, after [`timeout`](ShmConfig::timeout) |
 //! | it calls something else | `Mismatch`, with what each called |
+//! | it is interrupted while it waits | `Aborted` with its rank, at once |
 //! | its arguments are refused | `Refused` with its rank and reason; the communicator goes on |
 //! | all are killed | nothing stays: the segment has no name once all ranks have come |
 //!
@@ -40,14 +41,12 @@
 
 #[cfg_attr(loom, path = "step/models/board.rs")]
 mod board;
-mod call;
 mod cause;
 mod layout;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod node;
 mod note;
-mod report;
 mod step;
 #[cfg_attr(loom, path = "step/models/sync.rs")]
 mod sync;
@@ -67,8 +66,6 @@ mod liveness;
 mod mapping;
 #[cfg(not(loom))]
 mod name;
-#[cfg(not(loom))]
-mod owner;
 #[cfg(not(loom))]
 mod process;
 #[cfg(not(loom))]

@@ -23,7 +23,6 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::layout::{Bell, Control, Header, Line, Member, Note, PAGE, Standing};
-use crate::sync::AtomicU64;
 
 /// Marks what other processes may write while it is borrowed.
 ///
@@ -32,8 +31,6 @@ use crate::sync::AtomicU64;
 /// The type consists of atomics and padding, and every bit pattern of them is a value.
 pub(crate) unsafe trait Shared {}
 
-// SAFETY: M3, an atomic integer.
-unsafe impl Shared for AtomicU64 {}
 // SAFETY: M3, atomics of 32 and 64 bits and padding.
 unsafe impl Shared for Header {}
 // SAFETY: M3, atomics of 32 and 64 bits and padding.
@@ -49,7 +46,7 @@ unsafe impl Shared for Standing {}
 // SAFETY: M3, atomics of 64 bits.
 unsafe impl Shared for Note {}
 
-/// A range of a file, or a page of this process, in its address space.
+/// A range of a file in the address space of this process.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -116,26 +113,6 @@ impl Mapping {
             base,
             len,
             _held: held,
-        })
-    }
-
-    /// Maps a zeroed page of this process; a forked child finds it zeroed.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn wiped_on_fork() -> io::Result<Self> {
-        let map = MmapRaw::from(MmapOptions::new().len(PAGE).map_anon()?);
-        let base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: M1, the page was mapped just above; the advice changes nothing in this process.
-        unsafe {
-            rustix::mm::madvise(
-                base.as_ptr().cast(),
-                PAGE,
-                rustix::mm::Advice::LinuxWipeOnFork,
-            )
-        }?;
-        Ok(Self {
-            base,
-            len: PAGE,
-            _held: Held::Map(map),
         })
     }
 

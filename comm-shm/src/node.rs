@@ -10,7 +10,7 @@ use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::region::ShmRegion;
 
-pub use crate::owner::Owner;
+pub use comm_kit::Owner;
 
 /// Creates regions for the ranks of a node, and takes part in no collective.
 ///

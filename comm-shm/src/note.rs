@@ -1,5 +1,7 @@
 //! Refusals: who was first, and why, in words that cross from one process to another.
 
+use comm_kit::words;
+
 use crate::layout::{NOTE_BYTES, Note};
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -57,8 +59,7 @@ pub(crate) fn read(note: &Note, step: u64) -> Option<String> {
     }
     let end = bytes.iter().position(|&byte| byte == 0);
     bytes.truncate(end.unwrap_or(NOTE_BYTES));
-    let text = String::from_utf8_lossy(&bytes);
-    Some(text.chars().filter(|c| !c.is_control()).collect())
+    Some(words::printable(&bytes, NOTE_BYTES))
 }
 
 #[cfg(all(test, not(loom)))]

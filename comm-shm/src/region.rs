@@ -4,10 +4,8 @@ mod create;
 mod memory;
 
 use comm_api::{CommData, CommError, SharedRegion};
+use comm_kit::Call;
 
-use crate::call::{Call, Kind};
-use crate::cause::Reason;
-use crate::owner::Owner;
 use crate::segment::Range;
 use crate::step::Sequence;
 
@@ -24,7 +22,6 @@ use memory::Memory;
 pub struct ShmRegion<T> {
     memory: Memory<T>,
     sequence: Sequence,
-    owner: Owner,
     range: Range,
 }
 
@@ -38,9 +35,10 @@ impl<T: CommData> SharedRegion<T> for ShmRegion<T> {
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        self.owner.check()?;
+        // Before the phase ends: a forked child leaves the handle as it was.
+        self.sequence.gate().owner().check()?;
         let ended = self.memory.close();
-        let mut turn = self.sequence.begin(Kind::Fence, Call::plain(Kind::Fence))?;
+        let mut turn = self.sequence.begin(Call::fence())?;
         turn.publish();
         turn.meet()?;
         self.memory.open_after(ended, &turn);
@@ -50,9 +48,8 @@ impl<T: CommData> SharedRegion<T> for ShmRegion<T> {
 
 impl<T> Drop for ShmRegion<T> {
     fn drop(&mut self) {
-        if self.owner.is_here() {
-            self.sequence.leave(Reason::of_drop());
-            self.sequence.board().release(self.range);
+        if let Some(board) = self.sequence.leave() {
+            board.release(self.range);
         }
     }
 }

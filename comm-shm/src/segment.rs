@@ -4,9 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use comm_api::FailureKind;
-
-use crate::cause::Cause;
+use crate::cause::{Cause, Fault};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{self, Header, PAGE};
@@ -107,11 +105,7 @@ impl Segment {
 
     /// Ends the job for every rank.
     pub(crate) fn abort(&self, rank: usize, code: i32) {
-        let cause = Cause {
-            kind: FailureKind::Aborted,
-            rank,
-            code: code.cast_unsigned(),
-        };
-        cause.record(&self.header().abort, self.size);
+        let fault = Fault::Aborted(code);
+        Cause { rank, fault }.record(&self.header().abort, self.size);
     }
 }

@@ -13,9 +13,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use comm_api::FailureKind;
+use comm_kit::clock::Clock;
 
-use crate::cause::Cause;
+use crate::cause::{Cause, Fault};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::identity::Identity;
@@ -44,11 +44,13 @@ pub(crate) struct Started {
 
 /// Starts the job together with its other ranks; its segment has `bytes` bytes.
 pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitError> {
+    let mut clock = Clock::start();
     let mut start = Start {
         config,
         bytes,
         path: name::path(&config.name),
-        deadline: Instant::now() + config.connect_timeout,
+        deadline: clock.now() + config.connect_timeout,
+        clock,
         own: Process::current(),
         pause: Duration::from_micros(20),
     };
@@ -81,6 +83,7 @@ struct Start<'a> {
     /// The bytes of the segment.
     bytes: usize,
     path: PathBuf,
+    clock: Clock,
     deadline: Instant,
     own: Process,
     /// How long the next [`rest`](Self::rest) takes.
@@ -223,8 +226,9 @@ impl Start<'_> {
 
     /// Removes all names of a start whose rank 0 has died, once the kernel has taken its lock away.
     fn sweep(&self, file: &File) {
-        let until = Instant::now() + SWEEP;
-        while name::is_linked(file) && Instant::now() < until {
+        let mut clock = Clock::start();
+        let until = clock.now() + SWEEP;
+        while name::is_linked(file) && clock.now() < until {
             let ended = Identity::read(file).is_some_and(|it| creator_ended(it.creator, file));
             // With the lock in hand nobody else removes the name, nor puts another file under it.
             if ended && name::lock(file).is_ok() && name::is_linked(file) {
@@ -239,10 +243,9 @@ impl Start<'_> {
     fn wrong_size(&self, file: &File, identity: &Identity) -> InitError {
         let ShmConfig { rank, size, .. } = *self.config;
         if let Ok(map) = Mapping::of(file, 0, MEMBERS) {
-            let kind = FailureKind::Mismatch;
-            let code = u32::try_from(size).unwrap_or(0);
+            let fault = Fault::Differs(u32::try_from(size).unwrap_or(0));
             let verdict = &map.at::<Header>(0).verdict;
-            Cause { kind, rank, code }.record(verdict, usize::MAX);
+            Cause { rank, fault }.record(verdict, usize::MAX);
         }
         InitError::invalid(
             &["COBRE_SHM_SIZE"],
@@ -256,8 +259,10 @@ impl Start<'_> {
 
     /// Sleeps a little, longer each time; returns false once the time is up.
     fn rest(&mut self) -> bool {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        std::thread::sleep(self.pause.min(left));
+        let left = self.deadline.saturating_duration_since(self.clock.now());
+        let time = self.pause.min(left);
+        std::thread::sleep(time);
+        self.clock.waited(time);
         self.pause = (self.pause * 2).min(Duration::from_millis(1));
         !left.is_zero()
     }

@@ -23,11 +23,11 @@ mod exit;
 mod models;
 
 use comm_api::CommError;
+use comm_kit::{Call, Gate, Pass};
 
 use crate::board::Board;
-use crate::call::{Call, Kind};
 use crate::layout::Line;
-use crate::sync::{Mutex, MutexGuard, Ordering, TryLockError};
+use crate::sync::Ordering;
 use crate::wait::{self, SpinTime, WaitPolicy};
 
 use arrival::{Goal, Wait};
@@ -35,83 +35,85 @@ use arrival::{Goal, Wait};
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
 pub(crate) struct Sequence {
+    gate: Gate<Place>,
+}
+
+/// The place of one rank at a board: whatever reaches the other ranks goes through it.
+#[derive(Debug)]
+pub(crate) struct Place {
     board: Board,
     rank: usize,
     policy: WaitPolicy,
-    progress: Mutex<Progress>,
 }
 
-/// How far a rank is; its lock is held during a call, and only tried.
+/// How far a rank is; what one call at a time changes.
 #[derive(Debug)]
-struct Progress {
+pub(crate) struct Progress {
     /// The last step this rank published or refused.
     step: u64,
     /// Every rank was seen at this step or later.
     seen: u64,
-    /// The first fatal error.
-    failed: Option<CommError>,
     spin_time: SpinTime,
 }
 
 impl Sequence {
     pub(crate) fn new(board: Board, rank: usize, policy: WaitPolicy) -> Self {
-        Self {
+        let place = Place {
             board,
             rank,
             policy,
-            progress: Mutex::new(Progress {
-                step: 0,
-                seen: 0,
-                failed: None,
-                spin_time: SpinTime::new(policy),
-            }),
+        };
+        let progress = Progress {
+            step: 0,
+            seen: 0,
+            spin_time: SpinTime::new(policy),
+        };
+        Self {
+            gate: Gate::new(rank, place, progress),
         }
+    }
+
+    /// Returns what lets calls in, and keeps the first cause.
+    #[inline]
+    pub(crate) fn gate(&self) -> &Gate<Place> {
+        &self.gate
     }
 
     #[inline]
     pub(crate) fn board(&self) -> &Board {
-        &self.board
+        &self.gate.transport().board
     }
 
     #[inline]
     pub(crate) fn rank(&self) -> usize {
-        self.rank
+        self.gate.rank()
     }
 
     #[inline]
     pub(crate) fn size(&self) -> usize {
-        self.board.size()
+        self.board().size()
     }
 
     pub(crate) fn policy(&self) -> WaitPolicy {
-        self.policy
+        self.gate.transport().policy
     }
 
     /// Begins a call: takes the next step, whose line and slot may be written from here on (I3).
     #[inline]
-    pub(crate) fn begin(&self, kind: Kind, call: Call) -> Result<Turn<'_>, CommError> {
-        let operation = kind.operation();
-        let mut progress = match self.progress.try_lock() {
-            Ok(progress) => progress,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                return Err(comm_kit::words::busy(operation, self.rank));
-            }
-        };
-        if let Some(error) = &progress.failed {
-            return Err(error.again(operation));
+    pub(crate) fn begin(&self, call: Call) -> Result<Turn<'_>, CommError> {
+        let operation = call.operation();
+        let mut pass = self.gate.enter(operation)?;
+        let step = pass.step + 1;
+        if let Some(cause) = self.board().cause() {
+            let error = pass.transport().error(cause, operation, step);
+            return Err(pass.fail(error));
         }
-        if let Some(cause) = self.board.cause() {
-            return Err(self.give_up(&mut progress, operation, Goal::Lines, cause));
+        if pass.seen < step - 1 {
+            arrival::wait_for_presence(&mut pass, step - 1, operation)?;
         }
-        let step = progress.step + 1;
-        if progress.seen < step - 1 {
-            self.wait_for_presence(&mut progress, step - 1, operation)?;
-        }
-        progress.step = step;
+        pass.step = step;
         Ok(Turn {
-            sequence: self,
-            progress,
+            pass,
             operation,
             call,
             first: true,
@@ -134,8 +136,7 @@ pub(crate) enum Stage {
 /// One rank's part in one call, from its first step to its last.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    sequence: &'a Sequence,
-    progress: MutexGuard<'a, Progress>,
+    pass: Pass<'a, Place>,
     operation: &'static str,
     call: Call,
     /// Whether this is the first step of the call, whose lines carry what was called.
@@ -146,17 +147,17 @@ pub(crate) struct Turn<'a> {
 impl<'a> Turn<'a> {
     #[inline]
     pub(crate) fn board(&self) -> &'a Board {
-        &self.sequence.board
+        &self.pass.transport().board
     }
 
     #[inline]
     pub(crate) fn rank(&self) -> usize {
-        self.sequence.rank
+        self.pass.rank()
     }
 
     #[inline]
     pub(crate) fn size(&self) -> usize {
-        self.sequence.size()
+        self.board().size()
     }
 
     #[inline]
@@ -167,20 +168,20 @@ impl<'a> Turn<'a> {
     /// Returns the current step.
     #[inline]
     pub(crate) fn step(&self) -> u64 {
-        self.progress.step
+        self.pass.step
     }
 
     /// Returns this rank's line of the current step, to be written before
     /// [`publish`](Self::publish).
     #[inline]
     pub(crate) fn own_line(&self) -> &'a Line {
-        self.line(self.sequence.rank)
+        self.line(self.rank())
     }
 
     /// Returns the line of `rank`, to be read after [`meet`](Self::meet).
     #[inline]
     pub(crate) fn line(&self, rank: usize) -> &'a Line {
-        self.sequence.board.line(rank, self.step())
+        self.board().line(rank, self.step())
     }
 
     /// Shows the others what was written for this step.
@@ -195,7 +196,7 @@ impl<'a> Turn<'a> {
         // Release: line, slot and region are written before (I1), reads of the last step done (I2).
         line.step.store(self.step(), Ordering::Release);
         self.stage = Stage::Published;
-        wait::ring(&self.sequence.board, self.sequence.rank);
+        wait::ring(self.board(), self.rank());
     }
 
     /// Waits until all ranks have published the last step of a call; on the first one, until their
@@ -209,7 +210,7 @@ impl<'a> Turn<'a> {
     /// is lost although it has published this one.
     #[inline]
     pub(crate) fn meet_before(&mut self, more: bool) -> Result<(), CommError> {
-        let sequence = self.sequence;
+        let place = self.pass.transport();
         let wait = Wait {
             step: self.step(),
             goal: Goal::Lines,
@@ -218,27 +219,27 @@ impl<'a> Turn<'a> {
             more,
         };
         let mut rank = 0;
-        let mut looks = sequence.policy.eager_looks;
-        while rank < sequence.size() {
-            if sequence.has_arrived(rank, wait) {
+        let mut looks = place.policy.eager_looks;
+        while rank < self.size() {
+            if place.has_arrived(rank, wait) {
                 rank += 1;
             } else if looks > 0 {
                 looks -= 1;
                 std::hint::spin_loop();
             } else {
-                sequence.wait_for_lines(&mut self.progress, rank, wait)?;
+                self.wait_for_lines(rank, wait)?;
                 break;
             }
         }
         if self.first {
             let own = self.call.words();
-            let agree = (0..sequence.size()).all(|rank| self.line(rank).call_words() == own);
+            let agree = (0..self.size()).all(|rank| self.line(rank).call_words() == own);
             if !agree {
-                return Err(sequence.mismatched(&mut self.progress, wait));
+                return Err(self.mismatched());
             }
             self.first = false;
         }
-        self.progress.seen = wait.step;
+        self.pass.seen = wait.step;
         self.stage = Stage::Met;
         Ok(())
     }
@@ -250,7 +251,7 @@ impl<'a> Turn<'a> {
             self.stage == Stage::Met,
             "I3: not all ranks were seen at this step"
         );
-        self.progress.step += 1;
+        self.pass.step += 1;
         self.stage = Stage::Writing;
     }
 }
@@ -260,7 +261,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.stage == Stage::Writing {
             // Nothing was published: the step is not taken.
-            self.progress.step -= 1;
+            self.pass.step -= 1;
         }
     }
 }

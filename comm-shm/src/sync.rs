@@ -1,4 +1,4 @@
-//! What the protocol is made of: atomics, fences, a lock and a word to sleep on.
+//! What the protocol is made of: atomics, fences and a word to sleep on.
 //!
 //! Whatever ranks share goes through this layer. Models replace the whole file by one of their own,
 //! in which every interleaving is explored and single rules can be broken; nothing else in the
@@ -7,12 +7,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-pub(crate) use std::sync::{
-    Mutex, MutexGuard, TryLockError,
-    atomic::{AtomicU32, AtomicU64, Ordering},
-};
-
-pub(crate) use std::sync::atomic::fence;
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Looks whether there is still reason to sleep, after the sleeper wrote its bell.
 ///

@@ -8,6 +8,9 @@
 
 use std::time::{Duration, Instant};
 
+use comm_kit::clock::{self, Clock};
+use comm_kit::words::SLOW;
+
 use crate::board::Board;
 use crate::sync::{self, Ordering, POLLING};
 
@@ -19,9 +22,6 @@ const LONGEST_SPIN: Duration = Duration::from_micros(60);
 
 /// How long it spins when that has not.
 const SHORTEST_SPIN: Duration = Duration::from_micros(1);
-
-/// After how long, and how often from then on, a rank that waits reports it.
-const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// How many times a spinning rank looks before it looks at the clock.
 const BURST: u32 = 64;
@@ -87,6 +87,7 @@ pub(crate) enum Pause {
 pub(crate) struct Backoff {
     policy: WaitPolicy,
     spin_time: SpinTime,
+    clock: Clock,
     since: Instant,
     elapsed: Duration,
     reported: Duration,
@@ -94,10 +95,12 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(policy: WaitPolicy, spin_time: SpinTime) -> Self {
+        let mut clock = Clock::start();
         Self {
             policy,
             spin_time,
-            since: Instant::now(),
+            since: clock.now(),
+            clock,
             elapsed: Duration::ZERO,
             reported: Duration::ZERO,
         }
@@ -105,13 +108,18 @@ impl Backoff {
 
     /// Looks at the clock and returns how to wait on.
     pub(crate) fn pause(&mut self) -> Pause {
-        self.elapsed = self.since.elapsed();
+        self.elapsed = self.clock.now() - self.since;
         let SpinTime(spin) = self.spin_time;
         match self.elapsed {
             elapsed if elapsed < spin => Pause::Spin,
             elapsed if elapsed < spin + self.policy.yield_time => Pause::Yield,
             _ => Pause::Sleep,
         }
+    }
+
+    /// Looks at the clock after a sleep that was to take `time`.
+    pub(crate) fn slept(&mut self, time: Duration) {
+        self.elapsed = self.clock.waited(time) - self.since;
     }
 
     /// Checks whether the timeout has passed.
@@ -121,9 +129,9 @@ impl Backoff {
             .is_some_and(|timeout| self.elapsed >= timeout)
     }
 
-    /// Returns how long this wait has taken, once every ten seconds.
+    /// Returns how long this wait has taken, whenever that is to be reported.
     pub(crate) fn report_due(&mut self) -> Option<Duration> {
-        let due = self.elapsed >= self.reported + LONG_WAIT;
+        let due = self.elapsed >= self.reported + SLOW;
         due.then(|| {
             self.reported = self.elapsed;
             self.elapsed
@@ -139,6 +147,7 @@ impl Backoff {
         } else {
             LONGEST_SLEEP
         };
+        let time = clock::sleep_limit(Some(time));
         self.policy.timeout.map_or(time, |timeout| {
             let left = timeout.saturating_sub(self.elapsed);
             time.min(left.max(shortest))

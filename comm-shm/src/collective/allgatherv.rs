@@ -1,9 +1,9 @@
 //! Allgatherv: every rank writes its piece, then copies those of all others.
 
 use comm_api::CommError;
+use comm_kit::Call;
 
 use super::{cut, keep_for, piece_len};
-use crate::call::{Call, Kind};
 use crate::layout::INLINE;
 use crate::slot::copy_slice;
 use crate::step::Sequence;
@@ -20,7 +20,7 @@ pub(crate) fn allgatherv(
 ) -> Result<(), CommError> {
     let rank = sequence.rank();
     let call = Call::allgatherv(counts, elem_size);
-    let mut turn = sequence.begin(Kind::Allgatherv, call)?;
+    let mut turn = sequence.begin(call)?;
     let length = |rank: usize| counts[rank].saturating_mul(elem_size);
     let start = |rank: usize| displs[rank].saturating_mul(elem_size);
     let longest = (0..counts.len()).map(length).max().unwrap_or(0);

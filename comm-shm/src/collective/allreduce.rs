@@ -4,10 +4,9 @@
 //! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`.
 
 use comm_api::{CommError, ReduceOp, ScalarKind};
-use comm_kit::fold_into;
+use comm_kit::{Call, fold_into};
 
 use super::{cut, keep_for};
-use crate::call::{Call, Kind};
 use crate::layout::INLINE;
 use crate::slot::Keep;
 use crate::step::{Sequence, Turn};
@@ -26,7 +25,7 @@ pub(crate) fn allreduce(
     op: ReduceOp,
 ) -> Result<(), CommError> {
     let call = Call::allreduce(send.len(), scalar, op);
-    let mut turn = sequence.begin(Kind::Allreduce, call)?;
+    let mut turn = sequence.begin(call)?;
     let fold = Fold { send, scalar, op };
     if send.len() <= INLINE {
         fold.inline(&mut turn, recv)

@@ -1,13 +1,13 @@
 //! Barrier: a step without a payload.
 
 use comm_api::CommError;
+use comm_kit::Call;
 
-use crate::call::{Call, Kind};
 use crate::step::Sequence;
 
 #[inline]
 pub(crate) fn barrier(sequence: &Sequence) -> Result<(), CommError> {
-    let mut turn = sequence.begin(Kind::Barrier, Call::plain(Kind::Barrier))?;
+    let mut turn = sequence.begin(Call::barrier())?;
     turn.publish();
     turn.meet()
 }

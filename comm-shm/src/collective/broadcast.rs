@@ -1,9 +1,9 @@
 //! Broadcast: the root writes piece `k + 1` while the others read piece `k`.
 
 use comm_api::CommError;
+use comm_kit::Call;
 
 use super::{cut, keep_for, piece_len};
-use crate::call::{Call, Kind};
 use crate::layout::INLINE;
 use crate::step::Sequence;
 
@@ -19,7 +19,7 @@ pub(crate) fn broadcast(
 ) -> Result<(), CommError> {
     let is_root = sequence.rank() == root;
     let call = Call::broadcast(buf.len(), elem_size, root);
-    let mut turn = sequence.begin(Kind::Broadcast, call)?;
+    let mut turn = sequence.begin(call)?;
     if buf.len() <= INLINE {
         if is_root {
             turn.own_line().put(buf);

@@ -2,7 +2,7 @@
 //!
 //! | step | a rank contributes | so that |
 //! |---|---|---|
-//! | 1 | its call, and the length of its part if it has one | all know all parts |
+//! | 1 | its call, the exact size of an element and the length of its part | all agree, and know all parts |
 //! | 2 | rank 0 only: a range of the file, or how much memory there is | all map the same range |
 //! | 3 | whether it could map the range | all return it or none |
 //!
@@ -13,13 +13,12 @@ use std::io;
 use std::sync::Arc;
 
 use comm_api::{CommData, CommError};
+use comm_kit::Call;
 
 use super::{Memory, ShmRegion};
 use crate::board::Board;
-use crate::call::{Call, Kind};
 use crate::layout::{Layout, PAGE, SPLIT_SLOT_BYTES};
 use crate::mapping::Mapping;
-use crate::owner::Owner;
 use crate::room::Short;
 use crate::segment::Range;
 use crate::step::{Sequence, Turn};
@@ -28,36 +27,40 @@ use crate::sync::Ordering;
 /// Creates a region of `count` elements that rank 0 owns.
 pub(crate) fn shared<T: CommData>(
     sequence: &Sequence,
-    owner: Owner,
     count: usize,
 ) -> Result<ShmRegion<T>, CommError> {
     let call = Call::shared_region(count, size_of::<T>());
-    let mut turn = sequence.begin(Kind::SharedRegion, call)?;
-    turn.publish();
-    turn.meet_before(true)?;
+    let mut turn = sequence.begin(call)?;
+    let asked = exchange(&mut turn, [size_of::<T>() as u64, count as u64], true)?;
+    if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
+        return Err(turn.differs(rank));
+    }
     let mut parts = vec![0; sequence.size()];
     parts[0] = count;
-    region(turn, sequence, owner, &parts)
+    region(turn, sequence, &parts)
 }
 
 /// Creates a region of which this rank owns `local_count` elements.
 pub(crate) fn partitioned<T: CommData>(
     sequence: &Sequence,
-    owner: Owner,
     local_count: usize,
 ) -> Result<ShmRegion<T>, CommError> {
     let call = Call::partitioned_region(size_of::<T>());
-    let mut turn = sequence.begin(Kind::PartitionedRegion, call)?;
-    let parts: Vec<usize> = exchange(&mut turn, local_count as u64, true)?
+    let mut turn = sequence.begin(call)?;
+    let asked = exchange(&mut turn, [size_of::<T>() as u64, local_count as u64], true)?;
+    if let Some(rank) = asked.iter().position(|[size, _]| *size != asked[0][0]) {
+        return Err(turn.differs(rank));
+    }
+    let parts: Vec<usize> = asked
         .into_iter()
-        .map(|part| usize::try_from(part).unwrap_or(usize::MAX))
+        .map(|[_, part]| usize::try_from(part).unwrap_or(usize::MAX))
         .collect();
-    region(turn, sequence, owner, &parts)
+    region(turn, sequence, &parts)
 }
 
 /// Creates the board of a split.
 pub(crate) fn split(sequence: &Sequence) -> Result<(Range, Board), CommError> {
-    let mut turn = sequence.begin(Kind::SplitLocal, Call::plain(Kind::SplitLocal))?;
+    let mut turn = sequence.begin(Call::split_local())?;
     turn.publish();
     turn.meet_before(true)?;
     let layout = Layout::new(sequence.size(), SPLIT_SLOT_BYTES);
@@ -73,7 +76,6 @@ pub(crate) fn split(sequence: &Sequence) -> Result<(Range, Board), CommError> {
 fn region<T: CommData>(
     turn: Turn<'_>,
     sequence: &Sequence,
-    owner: Owner,
     parts: &[usize],
 ) -> Result<ShmRegion<T>, CommError> {
     let (rank, size) = (sequence.rank(), sequence.size());
@@ -107,7 +109,6 @@ fn region<T: CommData>(
     Ok(ShmRegion {
         memory: Memory::new(elements, count, first..first + parts[rank]),
         sequence: Sequence::new(board, rank, sequence.policy()),
-        owner,
         range,
     })
 }
@@ -151,8 +152,8 @@ fn map_range<M>(
     let mapped = segment
         .check(range)
         .and_then(|()| map(segment.file(), offset));
-    let failures = exchange(&mut turn, mapped.is_err().into(), false)?;
-    let failed = failures.iter().position(|&failed| failed != 0);
+    let failures = exchange(&mut turn, [mapped.is_err().into()], false)?;
+    let failed = failures.iter().position(|failed| *failed != [0]);
     match (mapped, failed) {
         (Ok(map), None) => Ok((range, map)),
         (mapped, failed) => {
@@ -174,13 +175,22 @@ fn map_range<M>(
     }
 }
 
-/// Takes one step in which every rank contributes a number; the call has `more` steps to come.
-fn exchange(turn: &mut Turn<'_>, number: u64, more: bool) -> Result<Vec<u64>, CommError> {
-    turn.own_line().inline[0].store(number, Ordering::Relaxed);
+/// Takes one step in which every rank contributes numbers; the call has `more` steps to come.
+fn exchange<const N: usize>(
+    turn: &mut Turn<'_>,
+    numbers: [u64; N],
+    more: bool,
+) -> Result<Vec<[u64; N]>, CommError> {
+    for (word, number) in turn.own_line().inline.iter().zip(numbers) {
+        word.store(number, Ordering::Relaxed);
+    }
     turn.publish();
     turn.meet_before(more)?;
-    let numbers = (0..turn.size()).map(|rank| turn.line(rank).inline[0].load(Ordering::Relaxed));
-    Ok(numbers.collect())
+    let of = |rank| {
+        let words = &turn.line(rank).inline;
+        std::array::from_fn(|i| words[i].load(Ordering::Relaxed))
+    };
+    Ok((0..turn.size()).map(of).collect())
 }
 
 /// Refuses what no address space holds.

@@ -2,17 +2,16 @@
 
 use std::fs::File;
 
-use comm_api::FailureKind;
+use comm_kit::words::{self, Lost};
 
 use super::Start;
-use crate::cause::{Cause, Reason};
+use crate::cause::{Cause, Fault};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{GO, Header, MEMBERS, Member};
 use crate::liveness::Peers;
 use crate::mapping::Mapping;
 use crate::process::Process;
-use crate::report;
 use crate::sync::Ordering;
 
 /// A rank has mapped the segment.
@@ -52,16 +51,19 @@ impl Start<'_> {
                 return Err(self.stopped(cause, &missing));
             }
             let cause = if let Some(dead) = self.dead(map, known.as_ref()) {
-                Some((FailureKind::PeerLost, dead, Reason::Ended.code()))
+                Some(Cause::lost(dead, Lost::Ended))
             } else if self.rest() {
                 None
             } else {
                 let late = missing.first().or(behind(KNOWS_ALL).first()).copied();
-                Some((FailureKind::TimedOut, late.unwrap_or(0), 0))
+                Some(Cause {
+                    rank: late.unwrap_or(0),
+                    fault: Fault::Absent(0),
+                })
             };
-            if let Some((kind, rank, code)) = cause {
+            if let Some(cause) = cause {
                 // Unless the others decided meanwhile, which the next round reads.
-                Cause { kind, rank, code }.record(verdict, size);
+                cause.record(verdict, size);
             }
         }
     }
@@ -103,23 +105,23 @@ impl Start<'_> {
             name,
             ..
         } = self.config;
-        let Cause { kind, rank, code } = cause;
-        match kind {
-            FailureKind::Mismatch => InitError::invalid(
+        let Cause { rank, fault } = cause;
+        match fault {
+            Fault::Differs(other) => InitError::invalid(
                 &["COBRE_SHM_SIZE"],
                 format!(
-                    "COBRE_SHM_SIZE is {size} on rank {own} and {code} on rank {rank}; give all \
+                    "COBRE_SHM_SIZE is {size} on rank {own} and {other} on rank {rank}; give all \
                      ranks the same"
                 ),
             ),
-            FailureKind::TimedOut => {
+            Fault::Absent(_) => {
                 let missing = if missing.is_empty() { &[rank] } else { missing };
                 InitError::failed(
                     &[],
                     format!(
                         "{} of {size} did not attach to segment {name:?} in time (rank {own} waited \
                      for up to {:?}); see what they printed, or raise COBRE_SHM_CONNECT_TIMEOUT_MS",
-                        report::ranks(missing),
+                        words::ranks(missing),
                         self.config.connect_timeout
                     ),
                 )

@@ -3,12 +3,12 @@
 //! The order of looking is: lines (a complete step succeeds, whatever happened after it), refusals,
 //! cause, departures, deaths.
 
-use comm_api::{CommError, FailureKind};
+use comm_api::CommError;
+use comm_kit::words::{self, Lost};
+use comm_kit::{Pass, interrupt};
 
-use super::{Progress, Sequence};
-use crate::call::Call;
-use crate::cause::{Cause, Reason};
-use crate::report;
+use super::{Place, Turn};
+use crate::cause::{Cause, Fault};
 use crate::sync::Ordering;
 use crate::wait::{self, Backoff, Pause, SpinTime};
 
@@ -40,7 +40,46 @@ pub(super) struct Wait {
     pub(super) more: bool,
 }
 
-impl Sequence {
+/// Waits until all ranks are at `step` or later (I3).
+#[cold]
+pub(super) fn wait_for_presence(
+    pass: &mut Pass<'_, Place>,
+    step: u64,
+    operation: &'static str,
+) -> Result<(), CommError> {
+    let wait = Wait {
+        step,
+        goal: Goal::Presence,
+        operation,
+        first: false,
+        more: false,
+    };
+    let place = pass.transport();
+    match place.wait_for_all(0, wait, pass.spin_time) {
+        Ok(_) => {
+            pass.seen = step;
+            Ok(())
+        }
+        Err(halt) => Err(pass.fail(place.halted(wait, halt, step + 1))),
+    }
+}
+
+impl Turn<'_> {
+    /// Waits for the lines of all ranks from `rank` on, and learns for how long to spin.
+    #[cold]
+    pub(super) fn wait_for_lines(&mut self, rank: usize, wait: Wait) -> Result<(), CommError> {
+        let place = self.pass.transport();
+        match place.wait_for_all(rank, wait, self.pass.spin_time) {
+            Ok(last) => {
+                self.pass.spin_time.learn(place.policy, last);
+                Ok(())
+            }
+            Err(halt) => Err(self.pass.fail(place.halted(wait, halt, wait.step))),
+        }
+    }
+}
+
+impl Place {
     /// Checks whether `rank` is where the wait needs it.
     #[inline]
     pub(super) fn has_arrived(&self, rank: usize, wait: Wait) -> bool {
@@ -67,46 +106,7 @@ impl Sequence {
     }
 
     fn missing(&self, wait: Wait) -> impl Iterator<Item = usize> {
-        (0..self.size()).filter(move |&rank| !self.has_arrived(rank, wait))
-    }
-
-    /// Waits until all ranks are at `step` or later (I3).
-    #[cold]
-    pub(super) fn wait_for_presence(
-        &self,
-        progress: &mut Progress,
-        step: u64,
-        operation: &'static str,
-    ) -> Result<(), CommError> {
-        let wait = Wait {
-            step,
-            goal: Goal::Presence,
-            operation,
-            first: false,
-            more: false,
-        };
-        if let Err(halt) = self.wait_for_all(0, wait, progress.spin_time) {
-            return Err(self.halted(progress, wait, halt));
-        }
-        progress.seen = step;
-        Ok(())
-    }
-
-    /// Waits for the lines of all ranks from `rank` on, and learns for how long to spin.
-    #[cold]
-    pub(super) fn wait_for_lines(
-        &self,
-        progress: &mut Progress,
-        rank: usize,
-        wait: Wait,
-    ) -> Result<(), CommError> {
-        match self.wait_for_all(rank, wait, progress.spin_time) {
-            Ok(last) => {
-                progress.spin_time.learn(self.policy, last);
-                Ok(())
-            }
-            Err(halt) => Err(self.halted(progress, wait, halt)),
-        }
+        (0..self.board.size()).filter(move |&rank| !self.has_arrived(rank, wait))
     }
 
     /// Waits for all ranks from `rank` on, by every means there is; returns which was the last.
@@ -124,7 +124,7 @@ impl Sequence {
         loop {
             while self.has_arrived(rank, wait) {
                 rank += 1;
-                if rank == self.size() {
+                if rank == self.board.size() {
                     return Ok(last);
                 }
             }
@@ -142,12 +142,18 @@ impl Sequence {
                         let calm = control.events.load(Ordering::Relaxed) == count;
                         calm && !self.has_arrived(rank, wait)
                     };
-                    wait::sleep(&self.board, self.rank, rank, backoff.sleep_time(), stay);
+                    let time = backoff.sleep_time();
+                    wait::sleep(&self.board, self.rank, rank, time, stay);
+                    backoff.slept(time);
                     self.look(wait)?;
                     self.look_for_the_dead(wait)?;
-                    if let Some(time) = backoff.report_due() {
+                    if interrupt::requested() {
+                        self.interrupt(wait)?;
+                    }
+                    if let Some(waited) = backoff.report_due() {
                         let missing: Vec<usize> = self.missing(wait).collect();
-                        report::long_wait(wait.operation, self.rank, &missing, time);
+                        let missing = words::ranks(&missing);
+                        words::log_waiting(wait.operation, self.rank, &missing, waited);
                     }
                     if backoff.expired() {
                         self.expire(wait)?;
@@ -160,7 +166,7 @@ impl Sequence {
     /// Looks for refusals, the cause, and ranks that left.
     fn look(&self, wait: Wait) -> Result<(), Halt> {
         if wait.goal == Goal::Lines {
-            let mut others = (0..self.size()).filter(|&rank| rank != self.rank);
+            let mut others = (0..self.board.size()).filter(|&rank| rank != self.rank);
             let refused = others.find(|&rank| {
                 // In this order: a rank seen past the step has published its line or never will.
                 self.latest(rank) >= wait.step && !self.has_arrived(rank, wait)
@@ -172,10 +178,11 @@ impl Sequence {
         if let Some(cause) = self.board.cause() {
             return self.unless_complete(wait, cause);
         }
-        let left = (0..self.size()).find_map(|rank| {
+        let left = (0..self.board.size()).find_map(|rank| {
             let code = self.board.standing(rank).left.load(Ordering::Acquire);
             let lost = code != 0 && !self.has_arrived(rank, wait);
-            lost.then(|| Cause::lost(rank, Reason::from_code(u32::try_from(code).unwrap_or(0))))
+            let how = Lost::from_code(u8::try_from(code).unwrap_or(0));
+            lost.then(|| Cause::lost(rank, how))
         });
         match left {
             Some(cause) => self.unless_complete(wait, self.fail(cause)),
@@ -187,7 +194,7 @@ impl Sequence {
     /// is past a step that is not complete, so whoever died in it cannot have contributed the rest.
     fn look_for_the_dead(&self, wait: Wait) -> Result<(), Halt> {
         let needed = |&rank: &usize| wait.more || !self.has_arrived(rank, wait);
-        let mut ranks = (0..self.size()).filter(needed);
+        let mut ranks = (0..self.board.size()).filter(needed);
         let Some(rank) = ranks.find(|&rank| self.board.is_dead(rank)) else {
             return Ok(());
         };
@@ -196,7 +203,7 @@ impl Sequence {
         if !needed(&rank) {
             return Ok(());
         }
-        self.unless_complete(wait, self.fail(Cause::lost(rank, Reason::Ended)))
+        self.unless_complete(wait, self.fail(Cause::lost(rank, Lost::Ended)))
     }
 
     /// Fails because of ranks that are alive and do not come.
@@ -205,18 +212,23 @@ impl Sequence {
         let Some(&rank) = missing.first() else {
             return Ok(());
         };
-        let code = missing
+        let set = missing
             .iter()
             .filter(|&&rank| rank < 32)
             .fold(0, |set, &rank| set | 1 << rank);
-        let timed_out = Cause {
-            kind: FailureKind::TimedOut,
-            rank,
-            code,
-        };
+        let fault = Fault::Absent(set);
         let visible = wait.first.then(|| self.disagreement(wait.step)).flatten();
-        let cause = visible.map_or(timed_out, Cause::mismatch);
+        let cause = visible.map_or(Cause { rank, fault }, Cause::mismatch);
         self.unless_complete(wait, self.fail(cause))
+    }
+
+    /// Ends the sequence because this rank was asked to stop waiting.
+    fn interrupt(&self, wait: Wait) -> Result<(), Halt> {
+        if self.missing(wait).next().is_none() {
+            return Ok(());
+        }
+        let (rank, fault) = (self.rank, Fault::Interrupted);
+        self.unless_complete(wait, self.fail(Cause { rank, fault }))
     }
 
     /// Lets a step that is complete succeed, whatever happened after it.
@@ -226,21 +238,5 @@ impl Sequence {
         } else {
             Err(Halt::Failed(cause))
         }
-    }
-
-    /// Returns the lowest rank whose call differs from that of the lowest rank that came.
-    pub(super) fn disagreement(&self, step: u64) -> Option<usize> {
-        let mut calls = self.calls(step);
-        let (_, first) = calls.next()?;
-        calls.find(|&(_, call)| call != first).map(|(rank, _)| rank)
-    }
-
-    /// Returns what the ranks that came to `step` called.
-    pub(super) fn calls(&self, step: u64) -> impl Iterator<Item = (usize, Call)> {
-        (0..self.size()).filter_map(move |rank| {
-            let line = self.board.line(rank, step);
-            let came = line.step.load(Ordering::Acquire) == step;
-            came.then(|| (rank, Call::found(line.call_words())))
-        })
     }
 }

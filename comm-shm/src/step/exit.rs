@@ -1,27 +1,25 @@
 //! The ways out of a step other than its completion: a refusal, a departure, a failure.
 
 use comm_api::CommError;
+use comm_kit::words::{self, Lost};
+use comm_kit::{Call, Transport};
 
-use super::arrival::{Goal, Halt, Wait};
-use super::{Progress, Sequence};
-use crate::cause::{Cause, Reason};
+use super::arrival::{Halt, Wait};
+use super::{Place, Progress, Sequence, Turn};
+use crate::board::Board;
+use crate::cause::Cause;
 use crate::layout::note_index;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{note, report, wait};
+use crate::{note, wait};
 
-impl Sequence {
+impl Transport for Place {
+    type State = Progress;
+
     /// Takes one step by refusing it, without waiting for anybody.
-    pub(crate) fn refuse(&self, text: &str) {
-        let Ok(mut progress) = self.progress.try_lock() else {
-            // Inside another call: nothing was taken from the sequence.
-            return;
-        };
-        if progress.failed.is_some() {
-            return;
-        }
+    fn refuse(&self, progress: &mut Progress, reason: &str) {
         progress.step += 1;
         let step = progress.step;
-        note::write(self.board.note(self.rank, step), step, text);
+        note::write(self.board.note(self.rank, step), step, reason);
         note::blame(self.refusal(step), step, self.rank);
         let standing = self.board.standing(self.rank);
         // Release: whoever sees the refusal sees the note, who was first, and every line before.
@@ -29,16 +27,34 @@ impl Sequence {
         self.announce();
     }
 
+    fn panicked(&self, _: &mut Progress) {
+        self.leave(Lost::PanickedInside);
+    }
+}
+
+impl Sequence {
+    /// Leaves the sequence and returns its board, unless this is a forked child.
+    pub(crate) fn leave(&mut self) -> Option<&Board> {
+        let (place, _) = self.gate.leave()?;
+        place.leave(Lost::by_drop());
+        Some(&place.board)
+    }
+}
+
+impl Place {
     /// Leaves the sequence; the others fail when they wait for a step this rank did not take.
-    pub(crate) fn leave(&self, reason: Reason) {
-        let standing = self.board.standing(self.rank);
-        standing.left.store(reason.code().into(), Ordering::Release);
-        self.announce();
+    pub(super) fn leave(&self, lost: Lost) {
+        let left = &self.board.standing(self.rank).left;
+        // The first reason stands; nobody else writes this word.
+        if left.load(Ordering::Relaxed) == 0 {
+            left.store(lost.code().into(), Ordering::Release);
+            self.announce();
+        }
     }
 
     /// Ends the sequence for every rank, and returns the cause that stands.
-    pub(crate) fn fail(&self, cause: Cause) -> Cause {
-        let cause = cause.record(&self.board.control().cause, self.size());
+    pub(super) fn fail(&self, cause: Cause) -> Cause {
+        let cause = cause.record(&self.board.control().cause, self.board.size());
         self.announce();
         cause
     }
@@ -54,42 +70,56 @@ impl Sequence {
         &self.board.control().refusals[note_index(step)]
     }
 
-    /// Turns the end of a wait into an error; a fatal one is kept.
+    /// Returns the error of a wait that was halted in a call that is at `step`.
     #[cold]
-    pub(super) fn halted(&self, progress: &mut Progress, wait: Wait, halt: Halt) -> CommError {
+    pub(super) fn halted(&self, wait: Wait, halt: Halt, step: u64) -> CommError {
         match halt {
             Halt::Refused(rank) => {
-                let first = note::blamed(self.refusal(wait.step), wait.step, self.size());
+                let word = self.refusal(wait.step);
+                let first = note::blamed(word, wait.step, self.board.size());
                 let rank = first.unwrap_or(rank);
                 let reason = note::read(self.board.note(rank, wait.step), wait.step);
-                report::refused(wait.operation, rank, reason)
+                words::refused(wait.operation, rank, reason.as_deref())
             }
-            Halt::Failed(cause) => self.give_up(progress, wait.operation, wait.goal, cause),
+            Halt::Failed(cause) => self.error(cause, wait.operation, step),
         }
     }
 
-    /// Fails the sequence because all lines are there and differ; every rank decides this alike.
+    /// Returns the error of a sequence that failed, in a call that is at `step`.
     #[cold]
-    pub(super) fn mismatched(&self, progress: &mut Progress, wait: Wait) -> CommError {
-        let rank = self.disagreement(wait.step).unwrap_or(0);
-        let cause = self.fail(Cause::mismatch(rank));
-        self.give_up(progress, wait.operation, wait.goal, cause)
+    pub(super) fn error(&self, cause: Cause, operation: &'static str, step: u64) -> CommError {
+        cause.error(operation, self.policy.timeout, self.calls(step))
     }
 
-    /// Keeps the error of `cause`, which every later call returns, and returns it.
+    /// Returns what the ranks that came to `step` called.
+    pub(super) fn calls(&self, step: u64) -> impl Iterator<Item = (usize, Call)> {
+        (0..self.board.size()).filter_map(move |rank| {
+            let line = self.board.line(rank, step);
+            let came = line.step.load(Ordering::Acquire) == step;
+            came.then(|| (rank, Call::from_words(line.call_words())))
+        })
+    }
+
+    /// Returns the lowest rank whose call differs from that of the lowest rank that came.
+    pub(super) fn disagreement(&self, step: u64) -> Option<usize> {
+        words::differing(self.calls(step)).map(|(rank, _)| rank)
+    }
+}
+
+impl Turn<'_> {
+    /// Fails the sequence because all lines are there and differ; every rank decides this alike.
     #[cold]
-    pub(super) fn give_up(
-        &self,
-        progress: &mut Progress,
-        operation: &'static str,
-        goal: Goal,
-        cause: Cause,
-    ) -> CommError {
-        let step = progress.step;
-        let calls = self.calls(if goal == Goal::Lines { step } else { step + 1 });
-        let error = report::failed(operation, cause, self.policy.timeout, calls);
-        report::failure(self.rank, &error);
-        progress.failed = Some(error.clone());
-        error
+    pub(super) fn mismatched(&mut self) -> CommError {
+        let rank = self.pass.transport().disagreement(self.step());
+        self.differs(rank.unwrap_or(0))
+    }
+
+    /// Fails the sequence because the arguments of `rank` differ; every rank decides this alike.
+    #[cold]
+    pub(crate) fn differs(&mut self, rank: usize) -> CommError {
+        let place = self.pass.transport();
+        let cause = place.fail(Cause::mismatch(rank));
+        let error = place.error(cause, self.operation, self.step());
+        self.pass.fail(error)
     }
 }

@@ -14,11 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm_api::{CommError, FailureKind};
+use comm_kit::Call;
+use comm_kit::words::Lost;
 use loom::cell::UnsafeCell;
 
 use crate::board::Board;
-use crate::call::{Call, Kind};
-use crate::cause::{Cause, Reason};
+use crate::cause::Cause;
 use crate::sync::{Rule, break_rule, broken};
 use crate::wait::WaitPolicy;
 
@@ -63,7 +64,7 @@ fn two(body: impl Fn(&Sequence) + Send + Sync + Copy + 'static) {
 }
 
 fn barrier(rank: &Sequence) -> Result<(), CommError> {
-    let mut turn = rank.begin(Kind::Barrier, Call::plain(Kind::Barrier))?;
+    let mut turn = rank.begin(Call::barrier())?;
     turn.publish();
     turn.meet()
 }
@@ -86,10 +87,10 @@ impl Slots {
     /// One call that carries `value` and checks what the other rank carried.
     fn exchange(&self, rank: &Sequence, value: u64) -> Result<(), CommError> {
         if broken(Rule::Presence) {
-            let mut progress = rank.progress.try_lock().unwrap();
+            let mut progress = rank.gate.enter("barrier").unwrap();
             progress.seen = progress.step;
         }
-        let mut turn = rank.begin(Kind::Barrier, Call::plain(Kind::Barrier))?;
+        let mut turn = rank.begin(Call::barrier())?;
         let parity = usize::from(turn.step() % 2 == 1);
         // SAFETY: loom checks it.
         self.0[rank.rank()][parity].with_mut(|slot| unsafe { *slot = value });
@@ -148,7 +149,7 @@ fn a_refusal_protects_the_slots_before_it() {
         two_with_slots(|rank, slots| {
             slots.exchange(rank, 1).unwrap();
             if rank.rank() == 0 {
-                rank.refuse("no");
+                rank.gate.refuse(&CommError::InvalidCommunicator);
             } else {
                 let refused = slots.exchange(rank, 2).unwrap_err();
                 assert_eq!(blame(&refused), (FailureKind::Refused, Some(0)));
@@ -163,8 +164,9 @@ fn the_first_cause_stands() {
     explore(3, &[Rule::FirstCause], || {
         let board = Board::new(2);
         let fail = |board: Board, rank: usize| {
-            let cause = Cause::lost(1 - rank, Reason::Ended);
-            Sequence::new(board, rank, POLICY).fail(cause)
+            let sequence = Sequence::new(board, rank, POLICY);
+            let cause = Cause::lost(1 - rank, Lost::Ended);
+            sequence.gate.transport().fail(cause)
         };
         let other = board.clone();
         let thread = loom::thread::spawn(move || fail(other, 1));
@@ -184,7 +186,7 @@ fn a_departure_wakes() {
     explore(3, &rules, || {
         two(|rank| {
             if rank.rank() == 0 {
-                rank.leave(Reason::Dropped);
+                rank.gate.transport().leave(Lost::Dropped);
             } else {
                 let lost = barrier(rank).unwrap_err();
                 assert_eq!(blame(&lost), (FailureKind::PeerLost, Some(0)));

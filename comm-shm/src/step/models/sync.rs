@@ -2,13 +2,12 @@
 
 use std::ops::Deref;
 use std::sync::PoisonError;
+use std::thread::panicking;
 use std::time::Duration;
 
-pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU32, Ordering, fence},
-};
-pub(crate) use std::sync::TryLockError;
+use loom::sync::{Condvar, Mutex};
+
+pub(crate) use loom::sync::atomic::{Ordering, fence};
 
 /// A rule of the protocol that a model can break, to show that it would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,47 +47,71 @@ pub(crate) fn look_before_sleep(look: impl FnOnce() -> bool) -> bool {
 }
 
 pub(crate) fn look_for_sleepers(look: impl FnOnce() -> bool) -> bool {
-    if !broken(Rule::FenceBeforeRing) {
+    if !broken(Rule::FenceBeforeRing) && !panicking() {
         fence(Ordering::SeqCst);
     }
     look()
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct AtomicU64(loom::sync::atomic::AtomicU64);
+/// Wraps loom's atomics. A model that fails unwinds outside of loom, where an access would abort:
+/// there is nothing any more, and nobody to see it.
+macro_rules! atomics {
+    ($($name:ident of $int:ident),+) => {$(
+        #[derive(Debug, Default)]
+        pub(crate) struct $name(loom::sync::atomic::$name);
 
-impl AtomicU64 {
-    pub(crate) fn load(&self, ordering: Ordering) -> u64 {
-        self.0.load(ordering)
-    }
+        impl $name {
+            pub(crate) fn load(&self, ordering: Ordering) -> $int {
+                if panicking() {
+                    return 0;
+                }
+                self.0.load(ordering)
+            }
 
-    pub(crate) fn store(&self, value: u64, ordering: Ordering) {
-        let ordering = if broken(Rule::Release) {
-            Ordering::Relaxed
-        } else {
-            ordering
-        };
-        self.0.store(value, ordering);
-    }
+            pub(crate) fn store(&self, value: $int, ordering: Ordering) {
+                if panicking() {
+                    return;
+                }
+                let relaxed = broken(Rule::Release);
+                self.0.store(value, if relaxed { Ordering::Relaxed } else { ordering });
+            }
 
-    pub(crate) fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        if !broken(Rule::FirstCause) {
-            return self.0.compare_exchange(current, new, success, failure);
+            pub(crate) fn fetch_add(&self, value: $int, ordering: Ordering) -> $int {
+                if panicking() {
+                    return 0;
+                }
+                self.0.fetch_add(value, ordering)
+            }
+
+            pub(crate) fn fetch_sub(&self, value: $int, ordering: Ordering) -> $int {
+                if panicking() {
+                    return 0;
+                }
+                self.0.fetch_sub(value, ordering)
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
+                if !broken(Rule::FirstCause) {
+                    return self.0.compare_exchange(current, new, success, failure);
+                }
+                let found = self.0.load(failure);
+                if found != current {
+                    return Err(found);
+                }
+                self.0.store(new, Ordering::Release);
+                Ok(found)
+            }
         }
-        let found = self.0.load(failure);
-        if found != current {
-            return Err(found);
-        }
-        self.0.store(new, Ordering::Release);
-        Ok(found)
-    }
+    )+};
 }
+
+atomics!(AtomicU32 of u32, AtomicU64 of u64);
 
 pub(crate) const POLLING: bool = false;
 
@@ -98,7 +121,7 @@ pub(crate) const POLLING: bool = false;
 pub(crate) struct Futex {
     word: AtomicU32,
     lock: Mutex<()>,
-    woken: loom::sync::Condvar,
+    woken: Condvar,
 }
 
 impl Deref for Futex {
