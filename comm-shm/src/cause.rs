@@ -18,12 +18,12 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Cause {
     /// The rank to blame.
     pub(crate) rank: usize,
-    pub(crate) fault: Fault,
+    pub(crate) failure: Failure,
 }
 
 /// What the rank to blame did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum Failure {
     /// It was lost.
     Lost(Lost),
     /// It did not come; a bit for each of the first 32 ranks that did not.
@@ -40,26 +40,26 @@ pub(crate) enum Fault {
 
 impl Cause {
     pub(crate) const fn lost(rank: usize, lost: Lost) -> Self {
-        let fault = Fault::Lost(lost);
-        Self { rank, fault }
+        let failure = Failure::Lost(lost);
+        Self { rank, failure }
     }
 
     pub(crate) const fn mismatch(rank: usize) -> Self {
-        let fault = Fault::Differs(0);
-        Self { rank, fault }
+        let failure = Failure::Differs(0);
+        Self { rank, failure }
     }
 
-    /// Packs the cause into a word that is not 0: fault, rank, detail.
+    /// Packs the cause into a word that is not 0: failure, rank, detail.
     fn word(self) -> u64 {
-        let (fault, detail): (u64, u32) = match self.fault {
-            Fault::Lost(lost) => (1, lost.code().into()),
-            Fault::Absent(missing) => (2, missing),
-            Fault::Differs(size) => (3, size),
-            Fault::Aborted(code) => (4, code.cast_unsigned()),
-            Fault::Interrupted => (5, 0),
-            Fault::Unknown => (6, 0),
+        let (failure, detail): (u64, u32) = match self.failure {
+            Failure::Lost(lost) => (1, lost.code().into()),
+            Failure::Absent(missing) => (2, missing),
+            Failure::Differs(size) => (3, size),
+            Failure::Aborted(code) => (4, code.cast_unsigned()),
+            Failure::Interrupted => (5, 0),
+            Failure::Unknown => (6, 0),
         };
-        fault << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(detail)
+        failure << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(detail)
     }
 
     /// Unpacks a word, unless it is 0; one that nobody writes is a failure too.
@@ -71,18 +71,18 @@ impl Cause {
     #[cold]
     fn unpack(word: u64, size: usize) -> Self {
         let detail = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
-        let fault = match word >> 56 {
-            1 => Fault::Lost(Lost::from_code(u8::try_from(detail).unwrap_or(0))),
-            2 => Fault::Absent(detail),
-            3 => Fault::Differs(detail),
-            4 => Fault::Aborted(detail.cast_signed()),
-            5 => Fault::Interrupted,
-            _ => Fault::Unknown,
+        let failure = match word >> 56 {
+            1 => Failure::Lost(Lost::from_code(u8::try_from(detail).unwrap_or(0))),
+            2 => Failure::Absent(detail),
+            3 => Failure::Differs(detail),
+            4 => Failure::Aborted(detail.cast_signed()),
+            5 => Failure::Interrupted,
+            _ => Failure::Unknown,
         };
         let rank = usize::try_from(word >> 32 & 0xff_ffff).unwrap_or(0);
         Self {
             rank: rank.min(size.saturating_sub(1)),
-            fault,
+            failure,
         }
     }
 
@@ -108,10 +108,10 @@ impl Cause {
         timeout: Option<Duration>,
         calls: impl Iterator<Item = (usize, Call)>,
     ) -> CommError {
-        let Self { rank, fault } = self;
-        let (kind, message) = match fault {
-            Fault::Lost(lost) => (FailureKind::PeerLost, words::lost(lost, None)),
-            Fault::Absent(set) => {
+        let Self { rank, failure } = self;
+        let (kind, message) = match failure {
+            Failure::Lost(lost) => (FailureKind::PeerLost, words::lost(lost, None)),
+            Failure::Absent(set) => {
                 let mut missing: Vec<usize> = (0..32).filter(|rank| set >> rank & 1 == 1).collect();
                 if missing.is_empty() {
                     missing.push(rank);
@@ -119,16 +119,16 @@ impl Cause {
                 let message = words::absent(&words::ranks(&missing), timeout, TIMEOUT);
                 (FailureKind::TimedOut, message)
             }
-            Fault::Differs(_) => {
+            Failure::Differs(_) => {
                 let message = words::differing(calls).map_or_else(
                     || "it passed arguments that do not agree with those of rank 0".to_owned(),
                     |(_, message)| message,
                 );
                 (FailureKind::Mismatch, message)
             }
-            Fault::Aborted(code) => (FailureKind::Aborted, words::aborted(code)),
-            Fault::Interrupted => (FailureKind::Aborted, words::interrupted()),
-            Fault::Unknown => {
+            Failure::Aborted(code) => (FailureKind::Aborted, words::aborted(code)),
+            Failure::Interrupted => (FailureKind::Aborted, words::interrupted()),
+            Failure::Unknown => {
                 let message = "the shared segment holds what no rank writes; restart the job";
                 (FailureKind::Io, message.to_owned())
             }
@@ -152,17 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_survives_the_word() {
-        for fault in [
-            Fault::Lost(Lost::Ended),
-            Fault::Lost(Lost::PanickedInside),
-            Fault::Absent(u32::MAX),
-            Fault::Differs(7),
-            Fault::Aborted(-1),
-            Fault::Interrupted,
-            Fault::Unknown,
+    fn every_failure_survives_the_word() {
+        for failure in [
+            Failure::Lost(Lost::Ended),
+            Failure::Lost(Lost::PanickedInside),
+            Failure::Absent(u32::MAX),
+            Failure::Differs(7),
+            Failure::Aborted(-1),
+            Failure::Interrupted,
+            Failure::Unknown,
         ] {
-            let cause = Cause { rank: 1023, fault };
+            let cause = Cause {
+                rank: 1023,
+                failure,
+            };
             assert_eq!(Cause::from_word(cause.word(), 1024), Some(cause));
         }
     }

@@ -1,5 +1,5 @@
 //! What a backend that communicates some other way uses of this one: memory shared by the ranks
-//! of a node, and the mark by which a process knows that it is not a forked child.
+//! of a node.
 //!
 //! Not part of the documented interface: it may change with any version.
 
@@ -9,8 +9,6 @@ use crate::communicator::ShmBackend;
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::region::ShmRegion;
-
-pub use comm_kit::Owner;
 
 /// Creates regions for the ranks of a node, and takes part in no collective.
 ///

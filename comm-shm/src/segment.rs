@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cause::{Cause, Fault};
+use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{self, Header, PAGE};
@@ -105,7 +105,7 @@ impl Segment {
 
     /// Ends the job for every rank.
     pub(crate) fn abort(&self, rank: usize, code: i32) {
-        let fault = Fault::Aborted(code);
-        Cause { rank, fault }.record(&self.header().abort, self.size);
+        let failure = Failure::Aborted(code);
+        Cause { rank, failure }.record(&self.header().abort, self.size);
     }
 }

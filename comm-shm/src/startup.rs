@@ -2,7 +2,7 @@
 //!
 //! Rank 0 creates the segment without a name, fills in its header, locks it and only then links it
 //! under the job's name: a segment that can be seen is complete. Only the holder of a file's lock
-//! removes its name. The others open it, check it and claim their place; once all have come, rank
+//! removes its name. The others open it, check it and claim their seat; once all have come, rank
 //! 0 removes the name and lets all go, so that nothing is left behind whatever happens later. If rank 0
 //! dies before that, those who wait for it take over its lock and remove the name.
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use comm_kit::clock::Clock;
 
-use crate::cause::{Cause, Fault};
+use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::identity::Identity;
@@ -144,7 +144,7 @@ impl Start<'_> {
         Ok(())
     }
 
-    /// Opens the segment that rank 0 creates, and claims this rank's place in it.
+    /// Opens the segment that rank 0 creates, and claims this rank's seat in it.
     fn join(&mut self) -> Result<(File, Mapping, Alive), InitError> {
         let ShmConfig {
             name, size, rank, ..
@@ -190,7 +190,7 @@ impl Start<'_> {
         }
     }
 
-    /// Takes this rank's place, unless another process has it.
+    /// Takes this rank's seat, unless another process has it.
     fn claim(&self, map: &Mapping) -> Result<Alive, InitError> {
         let ShmConfig { name, rank, .. } = self.config;
         let member = member(map, *rank);
@@ -243,9 +243,9 @@ impl Start<'_> {
     fn wrong_size(&self, file: &File, identity: &Identity) -> InitError {
         let ShmConfig { rank, size, .. } = *self.config;
         if let Ok(map) = Mapping::of(file, 0, MEMBERS) {
-            let fault = Fault::Differs(u32::try_from(size).unwrap_or(0));
+            let failure = Failure::Differs(u32::try_from(size).unwrap_or(0));
             let verdict = &map.at::<Header>(0).verdict;
-            Cause { rank, fault }.record(verdict, usize::MAX);
+            Cause { rank, failure }.record(verdict, usize::MAX);
         }
         InitError::invalid(
             &["COBRE_SHM_SIZE"],

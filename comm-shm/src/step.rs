@@ -35,12 +35,12 @@ use arrival::{Goal, Wait};
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    gate: Gate<Place>,
+    gate: Gate<ShmTransport>,
 }
 
-/// The place of one rank at a board: whatever reaches the other ranks goes through it.
+/// What one rank needs to reach the others: whatever they see of it goes through the board.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ShmTransport {
     board: Board,
     rank: usize,
     policy: WaitPolicy,
@@ -58,7 +58,7 @@ pub(crate) struct Progress {
 
 impl Sequence {
     pub(crate) fn new(board: Board, rank: usize, policy: WaitPolicy) -> Self {
-        let place = Place {
+        let transport = ShmTransport {
             board,
             rank,
             policy,
@@ -69,13 +69,13 @@ impl Sequence {
             spin_time: SpinTime::new(policy),
         };
         Self {
-            gate: Gate::new(rank, place, progress),
+            gate: Gate::new(rank, transport, progress),
         }
     }
 
     /// Returns what lets calls in, and keeps the first cause.
     #[inline]
-    pub(crate) fn gate(&self) -> &Gate<Place> {
+    pub(crate) fn gate(&self) -> &Gate<ShmTransport> {
         &self.gate
     }
 
@@ -136,7 +136,7 @@ pub(crate) enum Stage {
 /// One rank's part in one call, from its first step to its last.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    pass: Pass<'a, Place>,
+    pass: Pass<'a, ShmTransport>,
     operation: &'static str,
     call: Call,
     /// Whether this is the first step of the call, whose lines carry what was called.
@@ -210,7 +210,7 @@ impl<'a> Turn<'a> {
     /// is lost although it has published this one.
     #[inline]
     pub(crate) fn meet_before(&mut self, more: bool) -> Result<(), CommError> {
-        let place = self.pass.transport();
+        let transport = self.pass.transport();
         let wait = Wait {
             step: self.step(),
             goal: Goal::Lines,
@@ -219,9 +219,9 @@ impl<'a> Turn<'a> {
             more,
         };
         let mut rank = 0;
-        let mut looks = place.policy.eager_looks;
+        let mut looks = transport.policy.eager_looks;
         while rank < self.size() {
-            if place.has_arrived(rank, wait) {
+            if transport.has_arrived(rank, wait) {
                 rank += 1;
             } else if looks > 0 {
                 looks -= 1;

@@ -5,7 +5,7 @@ use std::fs::File;
 use comm_kit::words::{self, Lost};
 
 use super::Start;
-use crate::cause::{Cause, Fault};
+use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{GO, Header, MEMBERS, Member};
@@ -58,7 +58,7 @@ impl Start<'_> {
                 let late = missing.first().or(behind(KNOWS_ALL).first()).copied();
                 Some(Cause {
                     rank: late.unwrap_or(0),
-                    fault: Fault::Absent(0),
+                    failure: Failure::Absent(0),
                 })
             };
             if let Some(cause) = cause {
@@ -105,16 +105,16 @@ impl Start<'_> {
             name,
             ..
         } = self.config;
-        let Cause { rank, fault } = cause;
-        match fault {
-            Fault::Differs(other) => InitError::invalid(
+        let Cause { rank, failure } = cause;
+        match failure {
+            Failure::Differs(other) => InitError::invalid(
                 &["COBRE_SHM_SIZE"],
                 format!(
                     "COBRE_SHM_SIZE is {size} on rank {own} and {other} on rank {rank}; give all \
                      ranks the same"
                 ),
             ),
-            Fault::Absent(_) => {
+            Failure::Absent(_) => {
                 let missing = if missing.is_empty() { &[rank] } else { missing };
                 InitError::failed(
                     &[],

@@ -7,8 +7,8 @@ use comm_api::CommError;
 use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
 
-use super::{Place, Turn};
-use crate::cause::{Cause, Fault};
+use super::{ShmTransport, Turn};
+use crate::cause::{Cause, Failure};
 use crate::sync::Ordering;
 use crate::wait::{self, Backoff, Pause, SpinTime};
 
@@ -43,7 +43,7 @@ pub(super) struct Wait {
 /// Waits until all ranks are at `step` or later (I3).
 #[cold]
 pub(super) fn wait_for_presence(
-    pass: &mut Pass<'_, Place>,
+    pass: &mut Pass<'_, ShmTransport>,
     step: u64,
     operation: &'static str,
 ) -> Result<(), CommError> {
@@ -54,13 +54,13 @@ pub(super) fn wait_for_presence(
         first: false,
         more: false,
     };
-    let place = pass.transport();
-    match place.wait_for_all(0, wait, pass.spin_time) {
+    let transport = pass.transport();
+    match transport.wait_for_all(0, wait, pass.spin_time) {
         Ok(_) => {
             pass.seen = step;
             Ok(())
         }
-        Err(halt) => Err(pass.fail(place.halted(wait, halt, step + 1))),
+        Err(halt) => Err(pass.fail(transport.halted(wait, halt, step + 1))),
     }
 }
 
@@ -68,18 +68,18 @@ impl Turn<'_> {
     /// Waits for the lines of all ranks from `rank` on, and learns for how long to spin.
     #[cold]
     pub(super) fn wait_for_lines(&mut self, rank: usize, wait: Wait) -> Result<(), CommError> {
-        let place = self.pass.transport();
-        match place.wait_for_all(rank, wait, self.pass.spin_time) {
+        let transport = self.pass.transport();
+        match transport.wait_for_all(rank, wait, self.pass.spin_time) {
             Ok(last) => {
-                self.pass.spin_time.learn(place.policy, last);
+                self.pass.spin_time.learn(transport.policy, last);
                 Ok(())
             }
-            Err(halt) => Err(self.pass.fail(place.halted(wait, halt, wait.step))),
+            Err(halt) => Err(self.pass.fail(transport.halted(wait, halt, wait.step))),
         }
     }
 }
 
-impl Place {
+impl ShmTransport {
     /// Checks whether `rank` is where the wait needs it.
     #[inline]
     pub(super) fn has_arrived(&self, rank: usize, wait: Wait) -> bool {
@@ -216,9 +216,9 @@ impl Place {
             .iter()
             .filter(|&&rank| rank < 32)
             .fold(0, |set, &rank| set | 1 << rank);
-        let fault = Fault::Absent(set);
+        let failure = Failure::Absent(set);
         let visible = wait.first.then(|| self.disagreement(wait.step)).flatten();
-        let cause = visible.map_or(Cause { rank, fault }, Cause::mismatch);
+        let cause = visible.map_or(Cause { rank, failure }, Cause::mismatch);
         self.unless_complete(wait, self.fail(cause))
     }
 
@@ -227,8 +227,8 @@ impl Place {
         if self.missing(wait).next().is_none() {
             return Ok(());
         }
-        let (rank, fault) = (self.rank, Fault::Interrupted);
-        self.unless_complete(wait, self.fail(Cause { rank, fault }))
+        let (rank, failure) = (self.rank, Failure::Interrupted);
+        self.unless_complete(wait, self.fail(Cause { rank, failure }))
     }
 
     /// Lets a step that is complete succeed, whatever happened after it.

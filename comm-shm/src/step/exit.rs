@@ -5,14 +5,14 @@ use comm_kit::words::{self, Lost};
 use comm_kit::{Call, Transport};
 
 use super::arrival::{Halt, Wait};
-use super::{Place, Progress, Sequence, Turn};
+use super::{Progress, Sequence, ShmTransport, Turn};
 use crate::board::Board;
 use crate::cause::Cause;
 use crate::layout::note_index;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{note, wait};
 
-impl Transport for Place {
+impl Transport for ShmTransport {
     type State = Progress;
 
     /// Takes one step by refusing it, without waiting for anybody.
@@ -35,13 +35,13 @@ impl Transport for Place {
 impl Sequence {
     /// Leaves the sequence and returns its board, unless this is a forked child.
     pub(crate) fn leave(&mut self) -> Option<&Board> {
-        let (place, _) = self.gate.leave()?;
-        place.leave(Lost::by_drop());
-        Some(&place.board)
+        let (transport, _) = self.gate.leave()?;
+        transport.leave(Lost::by_drop());
+        Some(&transport.board)
     }
 }
 
-impl Place {
+impl ShmTransport {
     /// Leaves the sequence; the others fail when they wait for a step this rank did not take.
     pub(super) fn leave(&self, lost: Lost) {
         let left = &self.board.standing(self.rank).left;
@@ -117,9 +117,9 @@ impl Turn<'_> {
     /// Fails the sequence because the arguments of `rank` differ; every rank decides this alike.
     #[cold]
     pub(crate) fn differs(&mut self, rank: usize) -> CommError {
-        let place = self.pass.transport();
-        let cause = place.fail(Cause::mismatch(rank));
-        let error = place.error(cause, self.operation, self.step());
+        let transport = self.pass.transport();
+        let cause = transport.fail(Cause::mismatch(rank));
+        let error = transport.error(cause, self.operation, self.step());
         self.pass.fail(error)
     }
 }
