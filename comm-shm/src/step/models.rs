@@ -1,6 +1,7 @@
 //! Models: every interleaving of two ranks, up to a bound on preemptions, of the code that ships.
 //!
-//! Each model holds with all rules, and fails without the rule it is about. A lost wake-up shows
+//! Each model holds with all rules, and fails when a rule it is about is broken: in the layer
+//! `sync`, in the board of the models, or in what a rank believes it has seen. A lost wake-up shows
 //! as a deadlock, since a model's sleepers never wake by themselves; a slot that is read while it
 //! is written shows as an access that conflicts.
 //!
@@ -10,20 +11,29 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use comm_api::{CommError, FailureKind};
+use comm_kit::Call;
+use comm_kit::words::Lost;
 use loom::cell::UnsafeCell;
 
-use crate::board::HeapBoard;
-use crate::call::{Call, Kind};
+use crate::board::Board;
 use crate::cause::Cause;
-use crate::rule::{Rule, take_away};
-use crate::step::Sequence;
-use crate::wait::Patience;
+use crate::sync::{Rule, break_rule, broken};
+use crate::wait::WaitPolicy;
 
-type Rank = Sequence<Arc<HeapBoard>>;
+use super::Sequence;
 
-/// Explores `model`: it holds with all rules and fails without each of `rules`.
+/// Sleeps at once and for ever.
+const POLICY: WaitPolicy = WaitPolicy {
+    eager_looks: 0,
+    longest_spin: Duration::ZERO,
+    yield_time: Duration::ZERO,
+    timeout: None,
+};
+
+/// Explores `model`: it holds with all rules and fails when any of `rules` is broken.
 fn explore(preemptions: usize, rules: &[Rule], model: impl Fn() + Sync + Send + Copy + 'static) {
     // Rules belong to the whole process, so models run one by one.
     static ONE: Mutex<()> = Mutex::new(());
@@ -34,27 +44,27 @@ fn explore(preemptions: usize, rules: &[Rule], model: impl Fn() + Sync + Send + 
         builder.max_branches = 10_000;
         builder.check(model);
     };
-    take_away(None);
+    break_rule(None);
     check();
     for &rule in rules {
-        take_away(Some(rule));
+        break_rule(Some(rule));
         let outcome = catch_unwind(AssertUnwindSafe(check));
-        take_away(None);
+        break_rule(None);
         assert!(outcome.is_err(), "nothing was noticed without {rule:?}");
     }
 }
 
 /// Runs two ranks on one board.
-fn two(body: impl Fn(&Rank) + Send + Sync + Copy + 'static) {
-    let board = Arc::new(HeapBoard::new(2));
-    let other = Arc::clone(&board);
-    let thread = loom::thread::spawn(move || body(&Sequence::new(other, 1, Patience::model())));
-    body(&Sequence::new(board, 0, Patience::model()));
+fn two(body: impl Fn(&Sequence) + Send + Sync + Copy + 'static) {
+    let board = Board::new(2);
+    let other = board.clone();
+    let thread = loom::thread::spawn(move || body(&Sequence::new(other, 1, POLICY)));
+    body(&Sequence::new(board, 0, POLICY));
     thread.join().unwrap();
 }
 
-fn barrier(rank: &Rank) -> Result<(), CommError> {
-    let mut turn = rank.begin(Kind::Barrier, Call::plain(Kind::Barrier))?;
+fn barrier(rank: &Sequence) -> Result<(), CommError> {
+    let mut turn = rank.begin(Call::barrier())?;
     turn.publish();
     turn.meet()
 }
@@ -75,8 +85,12 @@ impl Slots {
     }
 
     /// One call that carries `value` and checks what the other rank carried.
-    fn exchange(&self, rank: &Rank, value: u64) -> Result<(), CommError> {
-        let mut turn = rank.begin(Kind::Barrier, Call::plain(Kind::Barrier))?;
+    fn exchange(&self, rank: &Sequence, value: u64) -> Result<(), CommError> {
+        if broken(Rule::Presence) {
+            let mut progress = rank.gate.enter("barrier").unwrap();
+            progress.seen = progress.step;
+        }
+        let mut turn = rank.begin(Call::barrier())?;
         let parity = usize::from(turn.step() % 2 == 1);
         // SAFETY: loom checks it.
         self.0[rank.rank()][parity].with_mut(|slot| unsafe { *slot = value });
@@ -89,14 +103,14 @@ impl Slots {
     }
 }
 
-fn two_with_slots(body: impl Fn(&Rank, &Slots) + Send + Sync + Copy + 'static) {
+fn two_with_slots(body: impl Fn(&Sequence, &Slots) + Send + Sync + Copy + 'static) {
     let slots = Slots::new();
-    let board = Arc::new(HeapBoard::new(2));
-    let (other_slots, other) = (Arc::clone(&slots), Arc::clone(&board));
+    let board = Board::new(2);
+    let (other_slots, other) = (Arc::clone(&slots), board.clone());
     let thread = loom::thread::spawn(move || {
-        body(&Sequence::new(other, 1, Patience::model()), &other_slots);
+        body(&Sequence::new(other, 1, POLICY), &other_slots);
     });
-    body(&Sequence::new(board, 0, Patience::model()), &slots);
+    body(&Sequence::new(board, 0, POLICY), &slots);
     thread.join().unwrap();
 }
 
@@ -135,7 +149,7 @@ fn a_refusal_protects_the_slots_before_it() {
         two_with_slots(|rank, slots| {
             slots.exchange(rank, 1).unwrap();
             if rank.rank() == 0 {
-                rank.refuse("no");
+                rank.gate.refuse(&CommError::InvalidCommunicator);
             } else {
                 let refused = slots.exchange(rank, 2).unwrap_err();
                 assert_eq!(blame(&refused), (FailureKind::Refused, Some(0)));
@@ -148,16 +162,13 @@ fn a_refusal_protects_the_slots_before_it() {
 #[test]
 fn the_first_cause_stands() {
     explore(3, &[Rule::FirstCause], || {
-        let board = Arc::new(HeapBoard::new(2));
-        let fail = |board: Arc<HeapBoard>, rank: usize| {
-            let cause = Cause {
-                kind: FailureKind::PeerLost,
-                rank: 1 - rank,
-                code: 1,
-            };
-            Sequence::new(board, rank, Patience::model()).fail(cause)
+        let board = Board::new(2);
+        let fail = |board: Board, rank: usize| {
+            let sequence = Sequence::new(board, rank, POLICY);
+            let cause = Cause::lost(1 - rank, Lost::Ended);
+            sequence.gate.transport().fail(cause)
         };
-        let other = Arc::clone(&board);
+        let other = board.clone();
         let thread = loom::thread::spawn(move || fail(other, 1));
         let mine = fail(board, 0);
         assert_eq!(mine, thread.join().unwrap());
@@ -167,10 +178,15 @@ fn the_first_cause_stands() {
 /// A sleeper hears of a rank that leaves instead of coming.
 #[test]
 fn a_departure_wakes() {
-    explore(3, &[], || {
+    let rules = [
+        Rule::FenceBeforeLook,
+        Rule::FenceBeforeRing,
+        Rule::LookAgain,
+    ];
+    explore(3, &rules, || {
         two(|rank| {
             if rank.rank() == 0 {
-                rank.leave(crate::cause::Reason::Dropped);
+                rank.gate.transport().leave(Lost::Dropped);
             } else {
                 let lost = barrier(rank).unwrap_err();
                 assert_eq!(blame(&lost), (FailureKind::PeerLost, Some(0)));
@@ -183,7 +199,7 @@ fn a_departure_wakes() {
 #[test]
 fn a_fence_separates_phases() {
     #[expect(unsafe_code, reason = "loom checks every access")]
-    fn phases(rank: &Rank, table: &Slots) {
+    fn phases(rank: &Sequence, table: &Slots) {
         let cell = &table.0[0][0];
         for round in 1..=2 {
             if rank.rank() == 0 {
