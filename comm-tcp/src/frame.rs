@@ -15,7 +15,7 @@ use comm_api::{ReduceOp, ScalarKind};
 use crate::call::{Call, Collective};
 
 /// The length of a header.
-pub(crate) const HEADER: usize = 56;
+pub const HEADER: usize = 56;
 
 /// The version of headers and handshakes; ranks of one job agree on it.
 pub(crate) const VERSION: u8 = 1;

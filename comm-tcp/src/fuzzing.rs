@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind, IoSlice};
 
 use crate::call::Call;
-use crate::collective::read_entry;
+use crate::collective::Incoming;
 use crate::frame::{HEADER, Header, Kind};
 use crate::handshake::{
     CHALLENGE, Client, HELLO, Hello, Keys, NONCE, REPLY, SESSION, Server, Status,
@@ -52,11 +52,18 @@ pub fn any_bytes(bytes: &[u8]) {
         piece,
         pause: false,
     };
-    let mut land = [0; 24];
+    let mut payload = [0; 24];
     let mut link = Link::new(stream, 1);
     // Every look reads a byte or pauses; an entry or an end comes first.
     let looks = 4 * bytes.len() + 8;
-    read_entry(&mut link, (3, Call::broadcast(24, 8, 1)), &mut land, looks);
+    let at = (3, Call::broadcast(24, 8, 1));
+    let mut incoming = Incoming::new();
+    for _ in 0..looks {
+        let advanced = incoming.advance(&mut link, Kind::Enter, at, &mut payload[..]);
+        if advanced.is_err() || incoming.entry().is_some() {
+            return;
+        }
+    }
 }
 
 fn frames(bytes: &[u8]) {

@@ -19,7 +19,7 @@
 //! | `config`, `variables`, `secret` | what a user sets |
 //! | `handshake`, `frame`, `notice`, `call` | what travels, as pure functions of bytes |
 //! | `rendezvous`, `listen`, `inherited`, `host` | how the ranks find each other |
-//! | `link`, `links`, `message`, `socket` | moving bytes without waiting |
+//! | `link`, `socket` | moving bytes without waiting |
 //! | `engine`, `patience` | the one loop that waits |
 //! | `collective` | the calls |
 //! | `watch` | how all learn the first cause of a failure |
@@ -44,14 +44,14 @@ mod handshake;
 mod host;
 mod inherited;
 mod link;
-mod links;
 mod listen;
-mod message;
 mod notice;
 mod patience;
 mod rendezvous;
 mod secret;
 mod socket;
+#[doc(hidden)]
+pub mod traffic;
 mod variables;
 mod watch;
 

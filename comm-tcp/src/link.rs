@@ -7,7 +7,9 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::frame::{HEADER, Header, Kind};
+use rustix::event::{PollFd, PollFlags};
+
+use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
 
 /// How much is read ahead.
 const INBOX: usize = 16 << 10;
@@ -65,7 +67,32 @@ impl<S: Stream> Link<S> {
         Ok(header)
     }
 
-    /// Discards frames of calls before `sequence`; tells whether there were any.
+    /// Takes the next small frame, header and body, once all of it has come.
+    pub(crate) fn frame(&mut self) -> Result<Option<(Header, Vec<u8>)>, Broken> {
+        let Some(header) = self.peek()? else {
+            return Ok(None);
+        };
+        if header.length > MOST_TEXT {
+            return Err(Broken {
+                peer: self.peer,
+                reason: format!(
+                    "it sent {:?} of {} bytes where a short frame is due",
+                    header.kind, header.length
+                ),
+            });
+        }
+        let length = usize::try_from(header.length).unwrap_or(0);
+        self.ahead(HEADER + length)?;
+        let whole = self.inbox[self.start..self.end].get(..HEADER + length);
+        let Some((_, body)) = whole.and_then(|whole| whole.split_at_checked(HEADER)) else {
+            return Ok(None);
+        };
+        let body = body.to_vec();
+        self.start += HEADER + length;
+        Ok(Some((header, body)))
+    }
+
+    /// Discards frames of calls before `sequence`; returns whether there were any.
     pub(crate) fn discard_before(&mut self, sequence: u64) -> Result<bool, Broken> {
         let mut any = false;
         while let Some(header) = self.peek()? {
@@ -80,7 +107,7 @@ impl<S: Stream> Link<S> {
         Ok(any)
     }
 
-    /// Gives the next header and leaves it where it is.
+    /// Returns the next header and leaves it where it is.
     fn peek(&mut self) -> Result<Option<Header>, Broken> {
         while self.discarding > 0 {
             match self.skip(self.discarding)? {
@@ -153,7 +180,7 @@ impl<S: Stream> Link<S> {
         self.backlog.extend_from_slice(bytes);
     }
 
-    /// Gives how many bytes wait to go out.
+    /// Returns how many bytes wait to go out.
     pub(crate) fn kept(&self) -> usize {
         self.backlog.len()
     }
@@ -181,6 +208,16 @@ impl<S: Stream> Link<S> {
             peer: self.peer,
             reason,
         }
+    }
+}
+
+impl<S: AsFd> Link<S> {
+    /// Returns what to poll for, if this rank wants to read from or write to the link.
+    pub(crate) fn interest(&self, read: bool, write: bool) -> Option<PollFd<'_>> {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, read);
+        flags.set(PollFlags::OUT, write);
+        (!flags.is_empty()).then(|| PollFd::new(self, flags))
     }
 }
 

@@ -88,11 +88,7 @@ impl Notice {
                 sequence,
                 peer,
                 reason,
-            } => {
-                let mut body = number(*peer).to_vec();
-                body.extend_from_slice(cut(reason).as_bytes());
-                frame(Kind::Broken, *sequence, &body)
-            }
+            } => frame(Kind::Broken, *sequence, &pack(*peer, reason)),
             Self::Goodbye { sequence } => frame(Kind::Goodbye, *sequence, &[]),
             Self::Ping => frame(Kind::Ping, 0, &[]),
             Self::Pong => frame(Kind::Pong, 0, &[]),
@@ -168,6 +164,20 @@ pub(crate) fn cut(text: &str) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+/// Packs a rank and a text into the body of a frame.
+pub(crate) fn pack(rank: usize, text: &str) -> Vec<u8> {
+    let mut body = number(rank).to_vec();
+    body.extend_from_slice(cut(text).as_bytes());
+    body
+}
+
+/// Reads what [`pack`] packed, out of any bytes.
+pub(crate) fn unpack(body: &[u8]) -> (usize, String) {
+    let (head, rest) = body.split_at(body.len().min(4));
+    let rank = head.first_chunk().and_then(|bytes| rank(*bytes));
+    (rank.unwrap_or(0), text(rest))
 }
 
 fn with_call(kind: Kind, sequence: u64, call: Call) -> Vec<u8> {

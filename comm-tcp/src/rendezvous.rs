@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use crate::frame::{Header, Kind, MOST_TEXT};
+use crate::engine::Links;
+use crate::frame::{Header, Kind};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
 use crate::link::{Broken, Link};
-use crate::links::Links;
 use crate::notice::frame;
 use crate::socket::poll_for;
 use crate::watch::{Signals, Watcher};
@@ -117,19 +117,9 @@ fn say(link: &mut Link, kind: Kind, body: &[u8]) -> Result<(), Broken> {
 
 /// Waits for a small frame of the start-up.
 fn hear(link: &mut Link, deadline: Instant) -> Result<(Header, Vec<u8>), Broken> {
-    let mut header = None;
     loop {
-        if header.is_none() {
-            header = link.header()?;
-        }
-        if let Some(header) = header {
-            if header.length > MOST_TEXT {
-                return Err(unexpected(link.peer()));
-            }
-            let length = usize::try_from(header.length).unwrap_or(0);
-            if let Some(body) = link.take(length)? {
-                return Ok((header, body));
-            }
+        if let Some(frame) = link.frame()? {
+            return Ok(frame);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -50,11 +50,11 @@ fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
 struct Idler(Outlook);
 
 impl Task for Idler {
-    fn advance(&mut self, _: &mut Links) -> Result<Step, Broken> {
-        Ok(Step::Stuck)
+    fn advance(&mut self, _: &mut Links) -> Result<Progress, Broken> {
+        Ok(Progress::Stuck)
     }
 
-    fn wants(&self, _: &mut Vec<Want>) {}
+    fn interest<'l>(&self, _: &'l Links, _: &mut Vec<PollFd<'l>>) {}
 
     fn outlook(&self) -> Outlook {
         self.0
@@ -69,13 +69,17 @@ impl Task for Idler {
 struct Hearing<'a>(&'a UnixStream);
 
 impl Task for Hearing<'_> {
-    fn advance(&mut self, _: &mut Links) -> Result<Step, Broken> {
+    fn advance(&mut self, _: &mut Links) -> Result<Progress, Broken> {
         // The other end of the watch has nothing left that this rank has not read.
         let unread = rustix::io::ioctl_fionread(self.0).unwrap();
-        Ok(if unread == 0 { Step::Done } else { Step::Stuck })
+        Ok(if unread == 0 {
+            Progress::Done
+        } else {
+            Progress::Stuck
+        })
     }
 
-    fn wants(&self, _: &mut Vec<Want>) {}
+    fn interest<'l>(&self, _: &'l Links, _: &mut Vec<PollFd<'l>>) {}
 
     fn outlook(&self) -> Outlook {
         Outlook::Entering

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use comm_api::FailureKind;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::frame::Header;
 use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
 use crate::socket::poll_for;
@@ -29,44 +28,41 @@ pub(crate) struct Watcher {
     link: Link,
     rank: usize,
     /// How messages name rank 0.
-    hub: String,
+    name_of_rank_0: String,
     cause: Option<(Cause, u64)>,
-    hub_left: Option<u64>,
+    rank_0_left: Option<u64>,
     lost: Option<String>,
     /// Rank 0 has not answered the last ping.
     unanswered: bool,
-    header: Option<Header>,
 }
 
 impl Watcher {
-    pub(crate) fn new(link: Link, rank: usize, hub: String) -> Self {
+    pub(crate) fn new(link: Link, rank: usize, name_of_rank_0: String) -> Self {
         Self {
             link,
             rank,
-            hub,
+            name_of_rank_0,
             cause: None,
-            hub_left: None,
+            rank_0_left: None,
             lost: None,
             unanswered: false,
-            header: None,
         }
     }
 
     /// Tells rank 0. If that fails rank 0 is gone, which the next look finds.
     pub(crate) fn tell(&mut self, notice: &Notice) {
-        self.link.keep(&notice.encode());
-        let _ = self.link.write(&[]);
+        super::tell(&mut self.link, notice);
     }
 
     /// Reads what has come.
     pub(crate) fn look(&mut self) {
         while self.lost.is_none() {
-            match self.next() {
+            match super::next(&mut self.link) {
                 Ok(Some(Notice::Cause { cause, answered })) => {
                     self.cause.get_or_insert((cause, answered));
                 }
                 Ok(Some(Notice::Pong)) => self.unanswered = false,
-                Ok(Some(Notice::Goodbye { sequence })) => self.hub_left = Some(sequence),
+                Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
                 Err(broken) => self.lost = Some(broken.reason),
@@ -74,26 +70,7 @@ impl Watcher {
         }
     }
 
-    fn next(&mut self) -> Result<Option<Notice>, Broken> {
-        let header = match self.header.take() {
-            Some(header) => header,
-            None => match self.link.header()? {
-                Some(header) => header,
-                None => return Ok(None),
-            },
-        };
-        let length = usize::try_from(header.length).unwrap_or(usize::MAX);
-        let Some(body) = self.link.take(length)? else {
-            self.header = Some(header);
-            return Ok(None);
-        };
-        Notice::decode(&header, &body).map(Some).ok_or(Broken {
-            peer: 0,
-            reason: "it sent what does not belong on a watch link".to_owned(),
-        })
-    }
-
-    /// Gives the cause for which `sequence` cannot be completed any more, as far as is known.
+    /// Returns the cause for which `sequence` cannot be completed any more, as far as is known.
     pub(crate) fn verdict(&self, sequence: u64, outlook: Outlook) -> Option<Cause> {
         if let Some((cause, answered)) = &self.cause {
             // Rank 0 had seen all enter before it lost a rank: the answer is on its way.
@@ -102,14 +79,14 @@ impl Watcher {
                 && sequence < *answered;
             return (!answer_comes).then(|| cause.clone());
         }
-        match (self.hub_left, &self.lost) {
+        match (self.rank_0_left, &self.lost) {
             (Some(left), _) if sequence < left => None,
             (Some(_), _) => Some(Cause::new(
                 FailureKind::PeerLost,
                 Some(0),
                 format!(
                     "{} dropped its communicator before it contributed",
-                    self.hub
+                    self.name_of_rank_0
                 ),
             )),
             (None, Some(reason)) => Some(Cause::new(
@@ -118,16 +95,16 @@ impl Watcher {
                 format!(
                     "{} is gone without a goodbye: {reason}; look at what it printed last, then \
                      restart the job",
-                    self.hub
+                    self.name_of_rank_0
                 ),
             )),
             (None, None) => None,
         }
     }
 
-    /// Gives how messages name rank 0.
-    pub(crate) fn hub(&self) -> &str {
-        &self.hub
+    /// Returns how messages name rank 0.
+    pub(crate) fn name_of_rank_0(&self) -> &str {
+        &self.name_of_rank_0
     }
 
     /// Asks rank 0 whether it is there.
@@ -136,19 +113,19 @@ impl Watcher {
         self.tell(&Notice::Ping);
     }
 
-    /// Tells whether rank 0 owes an answer: it cannot say who is late, being late itself.
+    /// Returns whether rank 0 owes an answer: it cannot say who is late, being late itself.
     pub(crate) fn is_unanswered(&self) -> bool {
         // Who has left in good order owes nothing.
-        self.unanswered && self.hub_left.is_none()
+        self.unanswered && self.rank_0_left.is_none()
     }
 
-    /// Tells whether the other end can still say something.
+    /// Returns whether the other end can still say something.
     pub(crate) fn is_open(&self) -> bool {
         self.lost.is_none()
     }
 
     /// Reports a broken link and waits, for a bounded time, for what rank 0 makes of it.
-    pub(crate) fn judge(&mut self, broken: &Broken, sequence: u64) -> Cause {
+    pub(crate) fn explain(&mut self, broken: &Broken, sequence: u64) -> Cause {
         self.tell(&Notice::Broken {
             sequence,
             peer: broken.peer,

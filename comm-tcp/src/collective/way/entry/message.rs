@@ -1,9 +1,73 @@
-//! Reading the one frame of a call from one link.
+//! The frames of one call on one link: the one that goes out, and the one that comes in.
+
+use std::io::IoSlice;
 
 use crate::call::Call;
-use crate::frame::{Header, Kind};
+use crate::frame::{HEADER, Header, Kind};
 use crate::link::{Broken, Link, Stream};
-use crate::notice::text;
+use crate::notice::unpack;
+
+/// Sends a header and what belongs to it, in as many pieces as the link takes.
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    head: [u8; HEADER],
+    body: &'a [u8],
+    sent: usize,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn new(header: &Header, body: &'a [u8]) -> Self {
+        debug_assert_eq!(header.length, body.len() as u64);
+        Self {
+            head: header.encode(),
+            body,
+            sent: 0,
+        }
+    }
+
+    /// Creates a header after which a stream follows that is not part of the message.
+    pub(crate) fn stream(header: &Header) -> Self {
+        Self {
+            head: header.encode(),
+            body: &[],
+            sent: 0,
+        }
+    }
+
+    /// Sends what fits; returns how much that was.
+    pub(crate) fn send<S: Stream>(&mut self, link: &mut Link<S>) -> Result<usize, Broken> {
+        let (head, body) = self.rest();
+        let count = link.write(&[IoSlice::new(head), IoSlice::new(body)])?;
+        self.sent += count;
+        Ok(count)
+    }
+
+    pub(crate) fn is_begun(&self) -> bool {
+        self.sent > 0
+    }
+
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent == HEADER + self.body.len()
+    }
+
+    /// Leaves the rest to the link: it goes out in the next call.
+    pub(crate) fn leave<S: Stream>(&mut self, link: &mut Link<S>) {
+        let (head, body) = self.rest();
+        link.keep(head);
+        link.keep(body);
+        self.give_up();
+    }
+
+    /// Counts as sent: the other end is gone.
+    pub(crate) fn give_up(&mut self) {
+        self.sent = HEADER + self.body.len();
+    }
+
+    fn rest(&self) -> (&[u8], &'a [u8]) {
+        let head = self.sent.min(HEADER);
+        (&self.head[head..], &self.body[self.sent - head..])
+    }
+}
 
 /// What another rank has to say about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +82,32 @@ pub(crate) enum Entry {
     Mismatch { rank: usize, message: String },
 }
 
-/// Takes the bytes of a payload.
-pub(crate) trait Land {
+/// Where the bytes of a payload go.
+pub(crate) trait Sink {
     fn len(&self) -> usize;
-    /// Gives where byte `at` of the payload goes, and as many after it as lie together.
+
+    /// Returns where byte `at` of the payload goes, and as many after it as lie together.
     fn room(&mut self, at: usize) -> &mut [u8];
+
+    /// Takes note that all bytes before `end` have come, from `peer`.
+    fn came(&mut self, end: usize, peer: usize) -> Result<(), Broken> {
+        let _ = (end, peer);
+        Ok(())
+    }
 }
 
-impl Land for [u8] {
+/// No payload.
+impl Sink for () {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn room(&mut self, _: usize) -> &mut [u8] {
+        &mut []
+    }
+}
+
+impl Sink for [u8] {
     fn len(&self) -> usize {
         <[u8]>::len(self)
     }
@@ -38,7 +120,7 @@ impl Land for [u8] {
 /// Reads frames until the one of the current call has come: frames of earlier calls, which were left
 /// early, are skipped. Nothing lands unless the header agrees.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct Incoming {
     state: State,
 }
 
@@ -51,14 +133,14 @@ enum State {
     Done(Entry),
 }
 
-impl Reading {
+impl Incoming {
     pub(crate) fn new() -> Self {
         Self {
             state: State::Header,
         }
     }
 
-    /// Gives what was read, once all of it was.
+    /// Returns what was read, once all of it was.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         match &self.state {
             State::Done(entry) => Some(entry),
@@ -66,13 +148,13 @@ impl Reading {
         }
     }
 
-    /// Reads what is there; tells whether anything was. `kind` is what an agreeing frame is.
-    pub(crate) fn advance<S: Stream, L: Land + ?Sized>(
+    /// Reads what is there; returns whether anything was. `kind` is what an agreeing frame is.
+    pub(crate) fn advance<S: Stream, L: Sink + ?Sized>(
         &mut self,
         link: &mut Link<S>,
         kind: Kind,
         (sequence, call): (u64, Call),
-        land: &mut L,
+        sink: &mut L,
     ) -> Result<bool, Broken> {
         let mut moved = false;
         loop {
@@ -82,7 +164,7 @@ impl Reading {
                     let Some(header) = link.header()? else {
                         return Ok(moved);
                     };
-                    self.state = begin(&header, kind, sequence, call, land.len())
+                    self.state = begin(&header, kind, sequence, call, sink.len())
                         .ok_or_else(|| astray(link.peer(), &header, sequence))?;
                 }
                 State::Skip { left: 0, then } => {
@@ -109,15 +191,16 @@ impl Reading {
                         _ => Entry::Refused { rank, reason },
                     });
                 }
-                State::Payload { at } if *at == land.len() => {
+                State::Payload { at } if *at == sink.len() => {
                     self.state = State::Done(Entry::Agreed);
                 }
                 State::Payload { at } => {
-                    let count = link.read(land.room(*at))?;
+                    let count = link.read(sink.room(*at))?;
                     if count == 0 {
                         return Ok(moved);
                     }
                     *at += count;
+                    sink.came(*at, link.peer())?;
                 }
             }
             moved = true;
@@ -163,40 +246,6 @@ fn astray(peer: usize, header: &Header, sequence: u64) -> Broken {
             header.kind, header.sequence, header.length
         ),
     }
-}
-
-/// Reads the entry of a broadcast from a link, looking at most `looks` times; for the fuzzer.
-pub(crate) fn read_entry<S: Stream>(
-    link: &mut Link<S>,
-    at: (u64, Call),
-    land: &mut [u8],
-    looks: usize,
-) {
-    let mut reading = Reading::new();
-    for _ in 0..looks {
-        let advanced = reading.advance(link, Kind::Enter, at, land);
-        if advanced.is_err() || reading.entry().is_some() {
-            return;
-        }
-    }
-}
-
-/// Packs a rank and a text into the body of a frame.
-pub(crate) fn pack(rank: usize, text: &str) -> Vec<u8> {
-    let mut body = u32::try_from(rank)
-        .unwrap_or(u32::MAX)
-        .to_be_bytes()
-        .to_vec();
-    body.extend_from_slice(crate::notice::cut(text).as_bytes());
-    body
-}
-
-fn unpack(body: &[u8]) -> (usize, String) {
-    let (rank, rest) = body.split_at(body.len().min(4));
-    let rank = rank
-        .first_chunk()
-        .map_or(0, |bytes| u32::from_be_bytes(*bytes));
-    (usize::try_from(rank).unwrap_or(0), text(rest))
 }
 
 #[cfg(test)]

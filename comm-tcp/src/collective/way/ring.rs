@@ -1,26 +1,31 @@
-//! What all calls along the ring have in common: a header in front, then a stream of bytes.
+//! Large calls along the ring: a header in front, then a stream of bytes from neighbour to neighbour.
 
+mod allgatherv;
+mod allreduce;
+mod broadcast;
+
+use super::Outgoing;
 use crate::call::Call;
+use crate::engine::{Links, Ring};
 use crate::frame::{Header, Kind};
 use crate::link::{Broken, Link};
-use crate::links::{Links, Ring};
-use crate::message::Message;
 
-/// The most that is moved in one go, so that reading and writing take turns.
-pub(crate) const PORTION: usize = 1 << 20;
+pub(crate) use allgatherv::{Allgatherv, bytes_out, links_crossed};
+pub(crate) use allreduce::Allreduce;
+pub(crate) use broadcast::Broadcast;
 
 /// The header that goes in front of a stream, and whether it has gone or come.
 #[derive(Debug)]
-pub(crate) struct Heads {
-    out: Message<'static>,
+struct Heads {
+    out: Outgoing<'static>,
     expected: Option<Header>,
 }
 
 impl Heads {
-    pub(crate) fn new((sequence, call): (u64, Call), bytes_out: usize, bytes_in: usize) -> Self {
+    fn new((sequence, call): (u64, Call), bytes_out: usize, bytes_in: usize) -> Self {
         let header = |length: usize| Header::new(Kind::Bulk, sequence, call, length);
         // The message has no body of its own: the stream follows it piece by piece.
-        let mut out = Message::stream(&header(bytes_out));
+        let mut out = Outgoing::stream(&header(bytes_out));
         if bytes_out == 0 {
             out.give_up();
         }
@@ -30,22 +35,16 @@ impl Heads {
         }
     }
 
-    /// Gives how many bytes the header announces.
-    #[cfg(test)]
-    pub(crate) fn bytes_out(&self) -> u64 {
-        self.out.announced()
-    }
-
-    /// Sends the header; tells whether the stream may follow.
-    pub(crate) fn sent(&mut self, link: &mut Link) -> Result<bool, Broken> {
+    /// Sends the header; returns whether the stream may follow.
+    fn sent(&mut self, link: &mut Link) -> Result<bool, Broken> {
         if !self.out.is_sent() {
             self.out.send(link)?;
         }
         Ok(self.out.is_sent())
     }
 
-    /// Reads the header; tells whether the stream follows.
-    pub(crate) fn came(&mut self, link: &mut Link) -> Result<bool, Broken> {
+    /// Reads the header; returns whether the stream follows.
+    fn came(&mut self, link: &mut Link) -> Result<bool, Broken> {
         let Some(expected) = self.expected else {
             return Ok(true);
         };
@@ -63,8 +62,8 @@ impl Heads {
     }
 }
 
-/// Gives the ring; that there is one was looked at before.
-pub(crate) fn ring(links: &mut Links) -> Result<&mut Ring, Broken> {
+/// Returns the ring; that there is one, the way of the call has made sure.
+fn ring(links: &mut Links) -> Result<&mut Ring, Broken> {
     links.ring.as_mut().ok_or_else(|| Broken {
         peer: 0,
         reason: "there is no ring".to_owned(),

@@ -1,0 +1,54 @@
+//! Allreduce: what all ranks contribute, folded in rank order.
+
+use comm_api::{ReduceOp, ScalarKind, fold_into};
+
+use super::Failure;
+use super::way::{Contributions, Exchange, Folding, Way, relay, ring};
+use crate::call::Call;
+use crate::engine::Engine;
+
+impl Engine {
+    pub(crate) fn allreduce(
+        &mut self,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), Failure> {
+        let call = Call::allreduce(send.len(), scalar, op);
+        match self.begin(call)? {
+            Way::SmallPair => {
+                let mut sink = Folding::new(recv, send, (op, scalar));
+                self.enter(call, send, &mut sink)
+            }
+            Way::SmallStar if self.rank > 0 => self.enter(call, send, recv),
+            Way::SmallStar => self.with_scratch((self.size - 1) * send.len(), |engine, slots| {
+                let contributions = Contributions::Slots(send.len(), slots);
+                let refused = engine.collect(call, contributions)?;
+                recv.copy_from_slice(send);
+                for slot in slots.chunks_exact(send.len()) {
+                    fold_into(recv, slot, scalar, op).map_err(Failure::Own)?;
+                }
+                engine.answer(call, &refused, |_| recv)
+            }),
+            Way::LargePair => {
+                let mut sink = Folding::new(recv, send, (op, scalar));
+                let mut task = Exchange::new(send, &mut sink, self.peer());
+                Ok(self.drive(call, &mut task)?)
+            }
+            Way::Ring => {
+                let (at, place) = ((self.sequence, call), (self.rank, self.size));
+                let mut task = ring::Allreduce::new(at, place, send, recv, (op, scalar));
+                Ok(self.drive(call, &mut task)?)
+            }
+            Way::Relay if self.rank > 0 => {
+                let mut task = Exchange::new(send, recv, self.peer());
+                Ok(self.drive(call, &mut task)?)
+            }
+            Way::Relay => self.with_scratch((self.size - 1) * relay::SLOT, |engine, slots| {
+                let mut task = relay::Allreduce::new(send, recv, (op, scalar), slots);
+                Ok(engine.drive(call, &mut task)?)
+            }),
+        }
+    }
+}

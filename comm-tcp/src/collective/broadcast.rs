@@ -1,0 +1,42 @@
+//! Broadcast: the bytes of the root to all others.
+
+use super::Failure;
+use super::way::{Contributions, Exchange, Way, relay, ring};
+use crate::call::Call;
+use crate::engine::Engine;
+
+impl Engine {
+    pub(crate) fn broadcast(
+        &mut self,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), Failure> {
+        let call = Call::broadcast(buf.len(), elem_size, root);
+        let is_root = self.rank == root;
+        match self.begin(call)? {
+            Way::SmallStar if self.rank == 0 => {
+                let refused = self.collect(call, Contributions::From(root, buf))?;
+                let body = |rank: usize| if rank == root { &[] } else { &*buf };
+                self.answer(call, &refused, body)
+            }
+            Way::SmallPair | Way::SmallStar if is_root => self.enter(call, buf, &mut ()),
+            Way::SmallPair | Way::SmallStar => self.enter(call, &[], buf),
+            Way::Ring => {
+                let at = (self.sequence, call);
+                let mut task = ring::Broadcast::new(at, (self.rank, self.size), root, buf);
+                Ok(self.drive(call, &mut task)?)
+            }
+            Way::Relay if self.rank == 0 => {
+                let mut task = relay::Forward::buffer(buf, root, self.size);
+                Ok(self.drive(call, &mut task)?)
+            }
+            Way::LargePair | Way::Relay if is_root => {
+                Ok(self.drive(call, &mut Exchange::new(buf, &mut (), self.peer()))?)
+            }
+            Way::LargePair | Way::Relay => {
+                Ok(self.drive(call, &mut Exchange::new(&[], buf, self.peer()))?)
+            }
+        }
+    }
+}
