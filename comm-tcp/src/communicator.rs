@@ -47,7 +47,7 @@ struct Job {
     /// Locked by whoever is inside a call; a second one is refused.
     engine: Mutex<Engine>,
     /// A second handle to the watch link, for an abort from another thread.
-    bell: OwnedFd,
+    watch_link: OwnedFd,
     hub: Option<JoinHandle<()>>,
     signals: Arc<Signals>,
 }
@@ -170,7 +170,7 @@ impl TcpBackend {
 
 impl Job {
     fn new(joined: Joined, config: &TcpConfig) -> std::io::Result<Self> {
-        let bell = joined.watcher.as_fd().try_clone_to_owned()?;
+        let watch_link = joined.watcher.as_fd().try_clone_to_owned()?;
         let engine = Engine {
             rank: config.rank,
             size: config.size,
@@ -186,7 +186,7 @@ impl Job {
         };
         Ok(Self {
             engine: Mutex::new(engine),
-            bell,
+            watch_link,
             hub: joined.hub,
             signals: joined.signals,
         })
@@ -314,8 +314,8 @@ impl Job {
     /// a report at the same time cannot come between its bytes.
     fn abort(&self, code: i32) {
         let bytes = Notice::Abort { code }.encode();
-        if let Ok(mut bell) = self.bell.try_clone() {
-            let _ = bell.send(&[std::io::IoSlice::new(&bytes)]);
+        if let Ok(mut watch_link) = self.watch_link.try_clone() {
+            let _ = watch_link.send(&[std::io::IoSlice::new(&bytes)]);
         }
         let deadline = Instant::now() + LAST_WORDS;
         while self.hub.is_some()
@@ -343,9 +343,9 @@ impl Job {
             }
         });
         for link in engine.links.all() {
-            socket::part(link);
+            socket::hang_up(link);
         }
-        socket::part(&engine.watcher);
+        socket::hang_up(&engine.watcher);
         if let Some(hub) = self.hub.take() {
             // It ends when it has read the end of the link above; it waits for nobody else.
             let _ = hub.join();

@@ -27,7 +27,7 @@ const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
 /// The most ranks of one job: rank 0 holds two links to each.
 const MOST_RANKS: usize = 4096;
 
-/// Tells one rank where the coordinator of its job is found, and how long it waits for the others.
+/// Where one rank finds the coordinator of its job, and how long it waits for the others.
 ///
 /// ```
 /// use comm_tcp::TcpConfig;
@@ -73,7 +73,7 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// Makes a configuration with the default port, 29500, and the default timeouts: 60 s in a
+    /// Creates a configuration with the default port, 29500, and the default timeouts: 60 s in a
     /// collective, 30 s at start-up.
     pub fn new(coordinator: impl Into<String>, rank: usize, size: usize) -> Self {
         Self {
@@ -183,7 +183,7 @@ impl TcpConfig {
         reader.finish()
     }
 
-    /// Gives when the ranks must have found each other.
+    /// Returns when the ranks must have found each other.
     pub(crate) fn deadline(&self) -> Instant {
         let now = Instant::now();
         // Whoever waits for longer than a clock can tell waits for ever.
@@ -191,7 +191,7 @@ impl TcpConfig {
             .unwrap_or(now + FOR_EVER)
     }
 
-    /// Gives the secret, from wherever it is.
+    /// Returns the secret, from wherever it is.
     pub(crate) fn proof_of(&self) -> Result<Option<Secret>, InitError> {
         match (&self.secret, &self.secret_file) {
             (Some(secret), _) => Ok(Some(Secret::new(secret.as_bytes()))),
@@ -267,7 +267,7 @@ impl TcpConfig {
     }
 }
 
-/// Tells `host:29500` and `[::1]:29500` from `host` and `::1`.
+/// Distinguishes `host:29500` and `[::1]:29500` from `host` and `::1`.
 fn ends_in_port(host: &str) -> bool {
     host.starts_with('[') || (host.matches(':').count() == 1)
 }

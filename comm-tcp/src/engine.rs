@@ -82,7 +82,7 @@ pub(crate) trait Task {
     fn waits_for(&self) -> usize;
 }
 
-/// Holds what one rank needs to run its calls.
+/// What one rank needs to run its calls.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) rank: usize,

@@ -95,7 +95,7 @@ impl Kind {
         Self::Stop,
     ];
 
-    /// Gives how much may follow.
+    /// Returns how much may follow.
     const fn most(self) -> u64 {
         match self {
             Self::Bulk => u64::MAX,
@@ -105,7 +105,7 @@ impl Kind {
     }
 }
 
-/// Says what follows, and which call it belongs to.
+/// What follows, and which call it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
@@ -115,7 +115,7 @@ pub(crate) struct Header {
     pub(crate) length: u64,
 }
 
-/// Says why bytes are no header.
+/// Why bytes are no header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("version {0} instead of {VERSION}")]

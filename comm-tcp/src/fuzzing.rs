@@ -12,7 +12,7 @@ use crate::handshake::{
 use crate::link::{Link, Stream};
 use crate::notice::Notice;
 
-/// Gives its bytes in pieces of one length, pausing after each.
+/// A stream that yields its bytes in pieces of one length, with a pause after each.
 struct Pieces<'a> {
     rest: &'a [u8],
     piece: usize,
@@ -120,7 +120,7 @@ pub fn header_there_and_back(sequence: u64) -> bool {
     Header::decode(&header.encode()).is_ok_and(|decoded| decoded.sequence == sequence)
 }
 
-/// Makes all messages of a handshake and checks them; for the benchmark.
+/// Creates all messages of a handshake and checks them; for the benchmark.
 #[must_use]
 pub fn handshake_there_and_back(secret: &[u8]) -> bool {
     let keys = Keys::new(secret);

@@ -14,13 +14,13 @@ use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
 /// How much is read ahead.
 const INBOX: usize = 16 << 10;
 
-/// Moves bytes without waiting; `WouldBlock` says that none can be moved.
+/// Moves bytes without waiting; `WouldBlock` if none can be moved.
 pub(crate) trait Stream {
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
-/// Says that a link can no longer be used.
+/// Why a link can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Broken {
     /// The rank at the other end.
@@ -28,7 +28,7 @@ pub(crate) struct Broken {
     pub(crate) reason: String,
 }
 
-/// Holds one end of a link.
+/// One end of a link.
 #[derive(Debug)]
 pub(crate) struct Link<S = OwnedFd> {
     stream: S,

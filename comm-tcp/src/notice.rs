@@ -7,7 +7,7 @@ use comm_api::{CommError, FailureKind};
 use crate::call::Call;
 use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
 
-/// Says why the job cannot go on: decided once, by rank 0, the same on every rank.
+/// Why the job cannot go on: decided once, by rank 0, the same on every rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) kind: FailureKind,
@@ -24,13 +24,13 @@ impl Cause {
         }
     }
 
-    /// Gives the error of the method that is told.
+    /// Returns the error of a method.
     pub(crate) fn error(&self, operation: &'static str) -> CommError {
         CommError::failed(operation, self.kind, self.rank, self.message.clone())
     }
 }
 
-/// Tells something on a watch link.
+/// A message on a watch link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
     Waiting {
@@ -149,7 +149,7 @@ impl Notice {
     }
 }
 
-/// Makes text of bytes that came from elsewhere: one line, printable, not too long.
+/// Returns the text of bytes that came from elsewhere: one line, printable, not too long.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -210,10 +210,8 @@ const FAILURES: [FailureKind; 6] = [
 ];
 
 fn failure_code(kind: FailureKind) -> u8 {
-    let place = FAILURES.iter().position(|&known| known == kind);
-    place
-        .and_then(|place| u8::try_from(place).ok())
-        .unwrap_or(5)
+    let code = FAILURES.iter().position(|&known| known == kind);
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(5)
 }
 
 fn failure_kind(code: u8) -> Option<FailureKind> {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     spin: Duration,
-    drowse: Duration,
+    yielding: Duration,
     /// How many waits are still to begin without spinning.
     sharing: u16,
 }
 
 /// How soon what was waited for comes after a yield if a rank of the job was given the processor; a
-/// busy stranger keeps it for longer.
+/// busy process of another job keeps it for longer.
 const SOON: Duration = Duration::from_micros(200);
 
 /// How long a yield and a look take at least if somebody was given the processor: more than twice
@@ -35,7 +35,7 @@ impl Patience {
     ///
     /// A sleep and a wake-up cost ten times what a message costs, so a rank looks again and again
     /// for a while. With as many processors as ranks it keeps its own for about one round trip: a
-    /// busy stranger that it was given to would keep it for milliseconds. After that, and at once
+    /// busy process of another job that it was given to would keep it for milliseconds. After that, and at once
     /// with more ranks than processors, it gives the processor away between two looks: the rank
     /// that is waited for may be the one that needs it.
     pub(crate) fn new(local_ranks: usize) -> Self {
@@ -43,13 +43,13 @@ impl Patience {
         let spin = if local_ranks <= processors { 20 } else { 0 };
         Self {
             spin: Duration::from_micros(spin),
-            drowse: Duration::from_millis(1),
+            yielding: Duration::from_millis(1),
             sharing: 0,
         }
     }
 }
 
-/// Keeps the time of one wait.
+/// The time of one wait.
 #[derive(Debug)]
 pub(crate) struct Idle {
     patience: Patience,
@@ -78,13 +78,13 @@ impl Idle {
         }
     }
 
-    /// Gives what was learnt, for the next wait.
+    /// Returns what was learnt, for the next wait.
     pub(crate) fn finish(mut self) -> Patience {
         self.moved();
         self.patience
     }
 
-    /// Tells how to wait on, and since when nothing has moved.
+    /// Returns how to wait on, and since when nothing has moved.
     pub(crate) fn pause(&mut self) -> (Pause, Instant) {
         let now = Instant::now();
         let since = *self.since.get_or_insert_with(|| {
@@ -94,12 +94,12 @@ impl Idle {
         let idle = now - since;
         let Patience {
             spin,
-            drowse,
+            yielding,
             sharing,
         } = self.patience;
         let pause = if idle < spin && sharing == 0 {
             Pause::Spin
-        } else if idle < spin + drowse {
+        } else if idle < spin + yielding {
             self.yielded.get_or_insert((now, 0)).1 += 1;
             Pause::Yield
         } else {
@@ -109,7 +109,7 @@ impl Idle {
     }
 }
 
-/// Tells by a wait that has ended whether a rank of the job has the same processor: the yields in it
+/// Returns, of a wait that has ended, whether a rank of the job has the same processor: the yields in it
 /// were taken up, and not for long.
 fn shares(took: Duration, yields: u32) -> bool {
     took < SOON && took >= TAKEN * yields
@@ -129,7 +129,7 @@ mod tests {
         assert!(!shares(micros(30), 25));
         assert!(shares(micros(8), 1));
         assert!(shares(micros(30), 3));
-        // A busy stranger.
+        // A busy process of another job.
         assert!(!shares(micros(3000), 1));
     }
 
@@ -137,7 +137,7 @@ mod tests {
     fn a_rank_that_shared_a_processor_spins_again_once_it_no_longer_does() {
         let patience = Patience {
             spin: micros(20),
-            drowse: micros(1000),
+            yielding: micros(1000),
             sharing: SHARING,
         };
         let mut idle = Idle::new(patience);

@@ -52,7 +52,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Makes the hello of a link to rank `to`.
+    /// Creates the hello of a link to rank `to`.
     fn hello(&self, link: LinkKind, to: usize, ring: SocketAddr) -> Hello {
         Hello {
             link,
@@ -67,7 +67,7 @@ impl Identity {
         }
     }
 
-    /// Checks what must be the same on all ranks; gives what is not.
+    /// Checks what must be the same on all ranks; returns what is not.
     fn differs(&self, hello: &Hello) -> Option<Status> {
         if hello.layout != self.layout {
             Some(Status::OtherLayout)

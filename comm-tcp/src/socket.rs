@@ -34,8 +34,8 @@ impl Stream for OwnedFd {
             let mut bytes = [0; TOGETHER];
             let mut rest = &mut bytes[..];
             for part in parts {
-                let (place, behind) = rest.split_at_mut(part.len());
-                place.copy_from_slice(part);
+                let (into, behind) = rest.split_at_mut(part.len());
+                into.copy_from_slice(part);
                 rest = behind;
             }
             return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
@@ -60,7 +60,7 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-/// Tells how connecting went, once the socket is writable.
+/// Returns how connecting went, once the socket is writable.
 pub(crate) fn finish_connect(stream: &TcpStream) -> io::Result<()> {
     sockopt::socket_error(stream)??;
     // Connecting to a free port of one's own machine may meet itself.
@@ -70,7 +70,7 @@ pub(crate) fn finish_connect(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets what every socket needs before the first byte.
+/// Sets the options that every socket needs before the first byte.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
@@ -79,11 +79,11 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets what a link of a running job needs.
+/// Sets the options that a link of a running job needs.
 ///
 /// Keepalive finds a host that vanished while nothing is sent. Deliberately absent:
 /// `TCP_USER_TIMEOUT`, which ends links to living ranks that merely do not read for a while.
-pub(crate) fn settle(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
+pub(crate) fn tune(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
     let limit = timeout.map_or(LONGEST_KEEPALIVE, |limit| limit.min(LONGEST_KEEPALIVE));
     let second = Duration::from_secs(1);
     sockopt::set_socket_keepalive(stream, true)?;
@@ -119,7 +119,7 @@ pub(crate) fn poll_for(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::R
 }
 
 /// Closes the writing side, and reads what is there, so that closing resets nothing on its way.
-pub(crate) fn part(fd: &impl AsFd) {
+pub(crate) fn hang_up(fd: &impl AsFd) {
     let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
     let mut scratch = [0; 4096];
     for _ in 0..256 {

@@ -26,7 +26,7 @@ struct Rank {
 }
 
 impl Rank {
-    /// Gives the next line that begins with `word`, without it.
+    /// Returns the next line that begins with `word`, without it.
     fn wait_for(&mut self, word: &str) -> String {
         for line in self.lines.by_ref() {
             let line = line.unwrap();
@@ -88,7 +88,7 @@ fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
     (0..size).map(start).collect()
 }
 
-/// Says something to the test that started this rank.
+/// Prints something for the test that started this rank.
 fn say(word: &str, rest: impl std::fmt::Display) {
     println!("@{word} {rest}");
 }

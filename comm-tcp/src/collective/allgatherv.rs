@@ -16,41 +16,39 @@ impl Engine {
     ) -> Result<(), Failure> {
         let call = Call::allgatherv(blocks.counts, blocks.elem_size);
         let own = blocks.range(self.rank);
-        match self.begin(call)? {
+        let way = self.begin(call)?;
+        if !matches!(way, Way::LargePair | Way::Ring) {
+            // Those two copy the own block as it goes out, while it is in the cache.
+            recv[own.clone()].copy_from_slice(send);
+        }
+        match way {
             Way::SmallPair => {
-                recv[own].copy_from_slice(send);
                 let theirs = blocks.range(self.peer());
                 self.enter(call, send, &mut recv[theirs])
             }
             Way::SmallStar if self.rank > 0 => {
-                recv[own].copy_from_slice(send);
                 self.enter(call, send, &mut Scatter::new(blocks, recv))
             }
-            Way::SmallStar => {
-                recv[own].copy_from_slice(send);
-                self.gather_at_rank_0(call, recv, blocks)
-            }
+            Way::SmallStar => self.gather_at_rank_0(call, recv, blocks),
             Way::LargePair => {
                 let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
-                let mut task = Exchange::new(send, theirs, self.peer()).with_copy(own);
-                Ok(self.drive(call, &mut task)?)
+                self.run(
+                    call,
+                    Exchange::new(send, theirs, self.peer()).with_copy(own),
+                )
             }
             Way::Ring => {
                 let at = (self.sequence, call);
-                let mut task = ring::Allgatherv::new(at, self.rank, send, recv, blocks);
-                Ok(self.drive(call, &mut task)?)
+                self.run(
+                    call,
+                    ring::Allgatherv::new(at, self.rank, send, recv, blocks),
+                )
             }
             Way::Relay if self.rank > 0 => {
-                recv[own].copy_from_slice(send);
                 let mut sink = Scatter::new(blocks, recv).without(self.rank);
-                let mut task = Exchange::new(send, &mut sink, self.peer());
-                Ok(self.drive(call, &mut task)?)
+                self.run(call, Exchange::new(send, &mut sink, self.peer()))
             }
-            Way::Relay => {
-                recv[own].copy_from_slice(send);
-                let mut task = relay::Forward::blocks(recv, blocks);
-                Ok(self.drive(call, &mut task)?)
-            }
+            Way::Relay => self.run(call, relay::Forward::blocks(recv, blocks)),
         }
     }
 

@@ -33,21 +33,17 @@ impl Engine {
             }),
             Way::LargePair => {
                 let mut sink = Folding::new(recv, send, (op, scalar));
-                let mut task = Exchange::new(send, &mut sink, self.peer());
-                Ok(self.drive(call, &mut task)?)
+                self.run(call, Exchange::new(send, &mut sink, self.peer()))
             }
             Way::Ring => {
-                let (at, place) = ((self.sequence, call), (self.rank, self.size));
-                let mut task = ring::Allreduce::new(at, place, send, recv, (op, scalar));
-                Ok(self.drive(call, &mut task)?)
+                let (at, position) = ((self.sequence, call), (self.rank, self.size));
+                let task = ring::Allreduce::new(at, position, send, recv, (op, scalar));
+                self.run(call, task)
             }
-            Way::Relay if self.rank > 0 => {
-                let mut task = Exchange::new(send, recv, self.peer());
-                Ok(self.drive(call, &mut task)?)
-            }
+            Way::Relay if self.rank > 0 => self.run(call, Exchange::new(send, recv, self.peer())),
             Way::Relay => self.with_scratch((self.size - 1) * relay::SLOT, |engine, slots| {
-                let mut task = relay::Allreduce::new(send, recv, (op, scalar), slots);
-                Ok(engine.drive(call, &mut task)?)
+                let task = relay::Allreduce::new(send, recv, (op, scalar), slots);
+                engine.run(call, task)
             }),
         }
     }

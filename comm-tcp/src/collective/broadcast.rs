@@ -23,20 +23,16 @@ impl Engine {
             Way::SmallPair | Way::SmallStar if is_root => self.enter(call, buf, &mut ()),
             Way::SmallPair | Way::SmallStar => self.enter(call, &[], buf),
             Way::Ring => {
-                let at = (self.sequence, call);
-                let mut task = ring::Broadcast::new(at, (self.rank, self.size), root, buf);
-                Ok(self.drive(call, &mut task)?)
+                let (at, position) = ((self.sequence, call), (self.rank, self.size));
+                self.run(call, ring::Broadcast::new(at, position, root, buf))
             }
             Way::Relay if self.rank == 0 => {
-                let mut task = relay::Forward::buffer(buf, root, self.size);
-                Ok(self.drive(call, &mut task)?)
+                self.run(call, relay::Forward::buffer(buf, root, self.size))
             }
             Way::LargePair | Way::Relay if is_root => {
-                Ok(self.drive(call, &mut Exchange::new(buf, &mut (), self.peer()))?)
+                self.run(call, Exchange::new(buf, &mut (), self.peer()))
             }
-            Way::LargePair | Way::Relay => {
-                Ok(self.drive(call, &mut Exchange::new(&[], buf, self.peer()))?)
-            }
+            Way::LargePair | Way::Relay => self.run(call, Exchange::new(&[], buf, self.peer())),
         }
     }
 }

@@ -17,7 +17,7 @@ use comm_api::{ReduceOp, ScalarKind, fold_into};
 
 use super::Failure;
 use crate::call::{Call, Collective};
-use crate::engine::Engine;
+use crate::engine::{Engine, Task};
 use crate::link::Broken;
 
 pub(crate) use entry::{Contributions, Incoming, Outgoing, Sink};
@@ -79,6 +79,11 @@ impl Engine {
             self.agree(call)?;
         }
         Ok(way)
+    }
+
+    /// Moves the bytes of a large call.
+    pub(super) fn run(&mut self, call: Call, mut task: impl Task) -> Result<(), Failure> {
+        Ok(self.drive(call, &mut task)?)
     }
 
     /// Returns the rank at the other end of the only data link: of two ranks, or of a worker.

@@ -17,7 +17,7 @@ use crate::notice::frame;
 /// What a rank is given before it is wrong.
 const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// Makes one of two ranks, and the other ends of its data link and its watch link.
+/// Creates one of two ranks, and the other ends of its data link and its watch link.
 fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
     let pair = || {
         let (mine, other) = UnixStream::pair().unwrap();
@@ -109,7 +109,7 @@ fn a_cause_heard_in_a_call_that_succeeds_ends_the_next() {
     let ended = engine.drive(Call::BARRIER, &mut Idler(Outlook::Entering));
     assert_eq!(ended, Err(cause));
     let took = began.elapsed();
-    assert!(took < WATCHDOG / 4, "told after {took:?}");
+    assert!(took < WATCHDOG / 4, "failed after {took:?}");
 }
 
 /// Rank 0 has left in good order and cannot say any more who is late: it is not the one.

@@ -28,8 +28,8 @@ pub(crate) struct Proven {
     pub(crate) address: SocketAddr,
 }
 
-/// Says who is welcome, and takes them.
-pub(crate) trait Door {
+/// Decides who is let in, and keeps their links.
+pub(crate) trait Admission {
     fn decide(&mut self, hello: &Hello) -> Status;
     fn keep(&mut self, proven: Proven);
 }
@@ -66,12 +66,12 @@ impl Acceptor {
         })
     }
 
-    /// Tells why nobody can be let in any more.
+    /// Returns why nobody can be let in any more.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Gives what to poll: the listener and the handshakes under way.
+    /// Returns what to poll: the listener and the handshakes under way.
     pub(crate) fn interest<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(&self.listener, PollFlags::IN));
         for pending in &self.pending {
@@ -83,7 +83,7 @@ impl Acceptor {
         }
     }
 
-    /// Gives when the oldest handshake runs out of time.
+    /// Returns when the oldest handshake runs out of time.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.pending
             .front()
@@ -91,15 +91,15 @@ impl Acceptor {
     }
 
     /// Moves everything that can be moved.
-    pub(crate) fn step(&mut self, identity: &Identity, door: &mut dyn Door) {
+    pub(crate) fn advance(&mut self, identity: &Identity, admission: &mut dyn Admission) {
         self.accept();
         let now = Instant::now();
         let mut waiting = VecDeque::with_capacity(self.pending.len());
         for mut pending in self.pending.drain(..) {
-            match pending.step() {
+            match pending.advance() {
                 Ok(false) if now - pending.since < HANDSHAKE => waiting.push_back(pending),
                 Ok(false) => pending.drop_because("it said too little for too long"),
-                Ok(true) => pending.conclude(identity, door),
+                Ok(true) => pending.conclude(identity, admission),
                 Err(reason) => pending.drop_because(&reason),
             }
         }
@@ -153,7 +153,7 @@ impl Pending {
     }
 
     /// Moves bytes; tells whether the whole hello is there.
-    fn step(&mut self) -> Result<bool, String> {
+    fn advance(&mut self) -> Result<bool, String> {
         let challenge = self.server.challenge();
         while self.sent < CHALLENGE {
             match self.stream.write(&challenge[self.sent..]) {
@@ -178,10 +178,10 @@ impl Pending {
         Ok(self.received == HELLO)
     }
 
-    fn conclude(mut self, identity: &Identity, door: &mut dyn Door) {
+    fn conclude(mut self, identity: &Identity, admission: &mut dyn Admission) {
         let hello = self.server.hello(&self.hello, &identity.keys);
         let (status, hello) = match hello {
-            Ok(hello) => (door.decide(&hello), Some(hello)),
+            Ok(hello) => (admission.decide(&hello), Some(hello)),
             Err(status) => (status, None),
         };
         let Identity { session, keys, .. } = identity;
@@ -192,7 +192,7 @@ impl Pending {
             .write(&reply)
             .is_ok_and(|count| count == reply.len());
         match (status, hello) {
-            (Status::Welcome, Some(hello)) if sent => door.keep(Proven {
+            (Status::Welcome, Some(hello)) if sent => admission.keep(Proven {
                 hello,
                 stream: self.stream,
                 address: self.address,
@@ -201,7 +201,7 @@ impl Pending {
                 let rank = hello.map(|hello| hello.from);
                 tracing::warn!(address = %self.address, ?rank, ?status, "refused a link");
                 // The refusal must arrive before the socket goes.
-                crate::socket::part(&self.stream);
+                crate::socket::hang_up(&self.stream);
             }
         }
     }

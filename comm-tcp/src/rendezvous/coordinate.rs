@@ -18,7 +18,7 @@ use crate::error::InitError;
 use crate::frame::Kind;
 use crate::link::Link;
 use crate::notice::{cut, text};
-use crate::socket::settle;
+use crate::socket::tune;
 use crate::variables;
 use crate::watch::{Hub, Signals, Watcher};
 
@@ -31,11 +31,11 @@ pub(crate) fn coordinate(
     let deadline = config.deadline();
     let mut acceptor = Acceptor::new(listener, identity.size).map_err(|e| internal(&e))?;
     let mut seats = Seats::new(identity);
-    gather(config, identity, &mut acceptor, &mut seats, deadline)?;
+    seat_all(config, identity, &mut acceptor, &mut seats, deadline)?;
 
     let wanted = identity.size > 2 && config.ring;
-    let places = (1..identity.size).map(|rank| place(&seats, rank, wanted));
-    let places: Vec<Vec<u8>> = places.collect();
+    let bodies = (1..identity.size).map(|rank| seat_body(&seats, rank, wanted));
+    let bodies: Vec<Vec<u8>> = bodies.collect();
     let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
     let (mut data, watch, names) = split(seats.into_seats(), config)?;
     let stop = |data: &mut [Link], error: InitError| {
@@ -44,8 +44,8 @@ pub(crate) fn coordinate(
         }
         Err(error)
     };
-    for (link, place) in data.iter_mut().zip(&places) {
-        if let Err(broken) = say(link, Kind::Seat, place) {
+    for (link, body) in data.iter_mut().zip(&bodies) {
+        if let Err(broken) = say(link, Kind::Seat, body) {
             let error = gone(&names[broken.peer], &broken.reason);
             return stop(&mut data, error);
         }
@@ -89,7 +89,7 @@ pub(crate) fn coordinate(
 }
 
 /// Takes links until every seat is taken.
-pub(super) fn gather(
+pub(super) fn seat_all(
     config: &TcpConfig,
     identity: &Identity,
     acceptor: &mut Acceptor,
@@ -97,7 +97,7 @@ pub(super) fn gather(
     deadline: Instant,
 ) -> Result<(), InitError> {
     loop {
-        acceptor.step(identity, seats);
+        acceptor.advance(identity, seats);
         if seats.missing().is_empty() {
             // Whoever went while the last one came has lost its seat.
             (1..identity.size).for_each(|rank| seats.recheck(rank - 1));
@@ -115,7 +115,7 @@ pub(super) fn gather(
             for stream in streams {
                 let mut link = Link::new(OwnedFd::from(stream), 0);
                 let _ = say(&mut link, Kind::Stop, cut(&error.message).as_bytes());
-                crate::socket::part(&link);
+                crate::socket::hang_up(&link);
             }
             return Err(error);
         }
@@ -139,9 +139,9 @@ pub(super) fn gather(
     }
 }
 
-/// What a worker is told once all are there: its successor, how many share its processors, and
+/// Returns what is sent to a worker once all are there: its successor, how many share its processors, and
 /// whether there is to be a ring.
-fn place(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
+fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
     let successor = seats.successor(rank);
     let ip = match successor {
         SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
@@ -156,7 +156,7 @@ fn place(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
 
 type Split = (Vec<Link>, Vec<TcpStream>, Vec<String>);
 
-/// Makes links of the streams, and names for messages.
+/// Turns the streams into links, and names the ranks for messages.
 fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
     let mut data = Vec::new();
     let mut watch = Vec::new();
@@ -171,9 +171,9 @@ fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
             let here = proven.stream.local_addr().map_err(|e| internal(&e))?;
             names.push(format!("rank 0 ({})", here.ip().to_canonical()));
         }
-        let settled = settle(&proven.stream, config.timeout);
-        settled
-            .and_then(|()| settle(&stream, config.timeout))
+        let tuned = tune(&proven.stream, config.timeout);
+        tuned
+            .and_then(|()| tune(&stream, config.timeout))
             .map_err(|error| internal(&error))?;
         names.push(format!(
             "rank {rank} ({})",
@@ -191,8 +191,8 @@ pub(super) fn link_ring(
     config: &TcpConfig,
 ) -> std::io::Result<Ring> {
     let Identity { rank, size, .. } = *identity;
-    settle(&streams.next, config.timeout)?;
-    settle(&streams.prev, config.timeout)?;
+    tune(&streams.next, config.timeout)?;
+    tune(&streams.prev, config.timeout)?;
     Ok(Ring {
         next: Link::new(OwnedFd::from(streams.next), (rank + 1) % size),
         prev: Link::new(OwnedFd::from(streams.prev), (rank + size - 1) % size),

@@ -9,7 +9,7 @@ use super::{Identity, nonce};
 use crate::handshake::{CHALLENGE, Client, Hello, REPLY, Session, Status};
 use crate::socket::{begin_connect, finish_connect};
 
-/// Says why a link could not be made.
+/// Why a link could not be opened.
 #[derive(Debug)]
 pub(crate) enum DialError {
     /// The other end refuses this rank; trying again changes nothing.
@@ -67,7 +67,7 @@ impl<'a> Dial<'a> {
     }
 
     /// Moves what can be moved, after a poll; gives the session once the link stands.
-    pub(crate) fn step(&mut self) -> Result<Option<Session>, DialError> {
+    pub(crate) fn advance(&mut self) -> Result<Option<Session>, DialError> {
         loop {
             match &mut self.state {
                 State::Connecting => {

@@ -18,7 +18,7 @@ use crate::link::{Broken, Link};
 use crate::listen;
 use crate::notice::{cut, text};
 use crate::secret::Secret;
-use crate::socket::settle;
+use crate::socket::tune;
 use crate::variables;
 use crate::watch::{Signals, Watcher};
 
@@ -83,22 +83,22 @@ fn attempt(
     let hello = |_| Ok(identity.hello(LinkKind::Watch, 0, NOWHERE));
     let watch = dial(coordinator, identity, hello, deadline);
     let (watch, _) = watch.map_err(|error| classify(config, error))?;
-    settle(&data, config.timeout)?;
-    settle(&watch, config.timeout)?;
+    tune(&data, config.timeout)?;
+    tune(&watch, config.timeout)?;
 
-    let mut hub = Link::new(OwnedFd::from(data), 0);
-    let (successor, local_ranks, wanted) = seated(&mut hub, coordinator, deadline)?;
+    let mut data_link = Link::new(OwnedFd::from(data), 0);
+    let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, deadline)?;
     let ring = match listener {
         Some(listener) if wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
             let streams = ring::build(identity, &mut acceptor, successor, deadline);
             let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
-            say(&mut hub, Kind::Ring, reason.as_bytes())?;
+            say(&mut data_link, Kind::Ring, reason.as_bytes())?;
             streams.ok()
         }
         _ => None,
     };
-    let (header, body) = hear(&mut hub, deadline)?;
+    let (header, body) = hear(&mut data_link, deadline)?;
     match header.kind {
         Kind::Start => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
@@ -111,7 +111,7 @@ fn attempt(
     let name = format!("rank 0 ({})", coordinator.ip().to_canonical());
     Ok(Joined {
         links: Links {
-            data: vec![hub],
+            data: vec![data_link],
             ring,
         },
         watcher: Watcher::new(Link::new(watch.into(), 0), identity.rank, name),
@@ -123,7 +123,7 @@ fn attempt(
 
 type Reached = (SocketAddr, TcpStream, Session, Option<TcpListener>);
 
-/// Makes the data link to whichever address of the coordinator answers.
+/// Opens the data link to whichever address of the coordinator answers.
 fn reach(
     config: &TcpConfig,
     identity: &mut Identity,
@@ -188,7 +188,7 @@ fn dial<'a>(
     let deadline = deadline.min(Instant::now() + HANDSHAKE);
     let mut dial = Dial::new(address, identity, hello)?;
     loop {
-        if let Some(session) = dial.step()? {
+        if let Some(session) = dial.advance()? {
             return Ok((dial.into_stream(), session));
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -199,14 +199,14 @@ fn dial<'a>(
     }
 }
 
-/// Waits until all ranks have come; gives the successor, how many ranks share the processors, and
+/// Waits until all ranks have come; returns the successor, how many ranks share the processors, and
 /// whether there is to be a ring.
 fn seated(
-    hub: &mut Link,
+    data_link: &mut Link,
     coordinator: SocketAddr,
     deadline: Instant,
 ) -> Result<(SocketAddr, usize, bool), Attempt> {
-    let (header, body) = hear(hub, deadline)?;
+    let (header, body) = hear(data_link, deadline)?;
     match header.kind {
         Kind::Seat if body.len() == 23 => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::accept::{Acceptor, Door, HANDSHAKE, Proven};
+use super::accept::{Acceptor, Admission, HANDSHAKE, Proven};
 use super::dial::{Dial, DialError};
 use super::{Identity, NOWHERE, number, wait};
 use crate::handshake::{Hello, LinkKind, Status};
@@ -16,12 +16,12 @@ pub(crate) struct RingStreams {
 }
 
 /// Lets the predecessor in, once.
-struct RingDoor<'a> {
+struct RingAdmission<'a> {
     identity: &'a Identity,
     prev: Option<TcpStream>,
 }
 
-impl Door for RingDoor<'_> {
+impl Admission for RingAdmission<'_> {
     fn decide(&mut self, hello: &Hello) -> Status {
         let Identity { rank, size, .. } = *self.identity;
         if let Some(status) = self.identity.differs(hello) {
@@ -43,7 +43,7 @@ impl Door for RingDoor<'_> {
     }
 }
 
-/// Makes both links, or says why they cannot be made.
+/// Opens both links, or returns why that is not possible.
 pub(crate) fn build(
     identity: &Identity,
     acceptor: &mut Acceptor,
@@ -62,7 +62,7 @@ pub(crate) fn build(
             identity.rank
         )
     };
-    let mut door = RingDoor {
+    let mut admission = RingAdmission {
         identity,
         prev: None,
     };
@@ -70,11 +70,11 @@ pub(crate) fn build(
     let mut dial = Dial::new(successor, identity, hello).map_err(explain)?;
     let mut connected = false;
     loop {
-        acceptor.step(identity, &mut door);
+        acceptor.advance(identity, &mut admission);
         if !connected {
-            connected = dial.step().map_err(explain)?.is_some();
+            connected = dial.advance().map_err(explain)?.is_some();
         }
-        if connected && let Some(prev) = door.prev.take() {
+        if connected && let Some(prev) = admission.prev.take() {
             let next = dial.into_stream();
             return Ok(RingStreams { next, prev });
         }

@@ -12,7 +12,7 @@ use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::Link;
 use crate::notice::{Cause, Notice};
-use crate::socket::{part, poll_for};
+use crate::socket::{hang_up, poll_for};
 
 /// What the main thread of rank 0 and the hub tell each other without a message.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Hub {
             }
         }
         for link in self.links.iter().flatten() {
-            part(link);
+            hang_up(link);
         }
     }
 

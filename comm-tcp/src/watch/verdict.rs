@@ -15,13 +15,13 @@ const EXPLANATION: Duration = Duration::from_millis(200);
 /// they do.
 const ARRIVAL: Duration = Duration::from_millis(50);
 
-/// When the log begins to say who is waited for, and how often it repeats that.
+/// After how long a wait is logged, with those who are waited for, and how often again.
 const SLOW: Duration = Duration::from_secs(10);
 
 /// How many ranks a message lists.
 const LISTED: usize = 16;
 
-/// What all ranks are to be told.
+/// What goes out to all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ruling {
     Cause(Cause),
@@ -29,10 +29,10 @@ pub(crate) enum Ruling {
     Farewell(u64),
 }
 
-/// Knows what each rank said last.
+/// Decides the first cause, from what each rank said last.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    seats: Vec<Seat>,
+    members: Vec<Member>,
     timeout: Option<Duration>,
     decided: bool,
     pending: Option<Pending>,
@@ -41,8 +41,9 @@ pub(crate) struct Judge {
     warn_at: Option<Instant>,
 }
 
+/// What the watch knows of one rank.
 #[derive(Debug)]
-struct Seat {
+struct Member {
     /// How messages name it.
     name: String,
     /// The call it waits in, or waited in last, and when it said so.
@@ -67,7 +68,7 @@ struct Pending {
 
 impl Judge {
     pub(crate) fn new(names: Vec<String>, timeout: Option<Duration>) -> Self {
-        let seat = |name| Seat {
+        let member = |name| Member {
             name,
             waiting: None,
             entered: None,
@@ -75,7 +76,7 @@ impl Judge {
             stalled: None,
         };
         Self {
-            seats: names.into_iter().map(seat).collect(),
+            members: names.into_iter().map(member).collect(),
             timeout,
             decided: false,
             pending: None,
@@ -88,13 +89,13 @@ impl Judge {
     pub(crate) fn hear(&mut self, rank: usize, notice: Notice, now: Instant) -> Option<Ruling> {
         match notice {
             Notice::Waiting { sequence, call } => {
-                self.seats[rank].waiting = Some((sequence, call, now));
-                self.seats[rank].entered = Some(sequence);
+                self.members[rank].waiting = Some((sequence, call, now));
+                self.members[rank].entered = Some(sequence);
                 self.warn_at.get_or_insert(now + SLOW);
                 self.deserted()
             }
             Notice::TimedOut { sequence, call } => {
-                self.seats[rank].waiting = Some((sequence, call, now));
+                self.members[rank].waiting = Some((sequence, call, now));
                 self.overdue.get_or_insert((now + ARRIVAL, sequence));
                 None
             }
@@ -103,7 +104,7 @@ impl Judge {
                 peer,
                 last,
             } => {
-                self.seats[rank].stalled = Some((sequence, peer, now));
+                self.members[rank].stalled = Some((sequence, peer, now));
                 last.then(|| self.stall(sequence, peer, now))?
             }
             Notice::Broken {
@@ -111,11 +112,11 @@ impl Judge {
                 peer,
                 reason,
             } => {
-                self.seats[rank].entered = Some(sequence);
+                self.members[rank].entered = Some(sequence);
                 self.torn(rank, peer, &reason, now)
             }
             Notice::Goodbye { sequence } => {
-                self.seats[rank].left = Some(sequence);
+                self.members[rank].left = Some(sequence);
                 let deserted = self.deserted();
                 if rank == 0 && deserted.is_none() {
                     return Some(Ruling::Farewell(sequence));
@@ -126,7 +127,7 @@ impl Judge {
             Notice::Abort { code } => self.decide(Cause::new(
                 FailureKind::Aborted,
                 Some(rank),
-                format!("{} called abort({code})", self.seats[rank].name),
+                format!("{} called abort({code})", self.members[rank].name),
             )),
             // The thread answers pings itself, and only it sends the others.
             Notice::Ping | Notice::Pong | Notice::Cause { .. } => None,
@@ -135,13 +136,13 @@ impl Judge {
 
     /// Notes that the watch link of `rank` ended.
     pub(crate) fn lose(&mut self, rank: usize, reason: &str) -> Option<Ruling> {
-        if self.seats[rank].left.is_some() {
+        if self.members[rank].left.is_some() {
             return None;
         }
         self.lost(rank, &format!("it ended without a goodbye ({reason})"))
     }
 
-    /// Gives how long nothing falls due.
+    /// Returns how long nothing falls due.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let pending = self.pending.as_ref().map(|pending| pending.at);
         let overdue = self.overdue.map(|(at, _)| at);
@@ -150,14 +151,14 @@ impl Judge {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Decides what has waited long enough, and says who is waited for. Rank 0 is through with all
+    /// Decides what has waited long enough, and logs who is waited for. Rank 0 is through with all
     /// calls before `passed`, so nobody waits for anybody in one of them.
     pub(crate) fn due(&mut self, now: Instant, passed: u64) -> Option<Ruling> {
         if self.warn_at.is_some_and(|at| at <= now) {
             self.warn(now, passed);
         }
         if let Some(pending) = self.pending.take_if(|pending| pending.at <= now) {
-            return if self.seats[pending.peer].left.is_some() {
+            return if self.members[pending.peer].left.is_some() {
                 let how = format!(
                     "it left before all it had sent had come ({})",
                     pending.reason
@@ -184,21 +185,25 @@ impl Judge {
     }
 
     fn lost(&mut self, rank: usize, how: &str) -> Option<Ruling> {
-        let name = &self.seats[rank].name;
+        let name = &self.members[rank].name;
         let message = format!("{name}: {how}; look at what it printed last, then restart the job");
         self.decide(Cause::new(FailureKind::PeerLost, Some(rank), message))
     }
 
     /// Finds a rank that left before a call that another waits in.
     fn deserted(&mut self) -> Option<Ruling> {
-        let latest = self.seats.iter().filter_map(|seat| seat.entered).max()?;
-        let mut seats = self.seats.iter();
-        let rank = seats.position(|seat| seat.left.is_some_and(|left| left <= latest))?;
+        let latest = self
+            .members
+            .iter()
+            .filter_map(|member| member.entered)
+            .max()?;
+        let mut members = self.members.iter();
+        let rank = members.position(|member| member.left.is_some_and(|left| left <= latest))?;
         self.lost(rank, "it dropped its communicator before it contributed")
     }
 
     fn torn(&mut self, rank: usize, peer: usize, reason: &str, now: Instant) -> Option<Ruling> {
-        if peer >= self.seats.len() {
+        if peer >= self.members.len() {
             return None;
         }
         if let Some(ruling) = self.deserted() {
@@ -208,7 +213,7 @@ impl Judge {
             let message = format!(
                 "the link between {} and {} broke ({reason}) while both live; look at the network \
                  between them, then restart the job",
-                self.seats[rank].name, self.seats[peer].name
+                self.members[rank].name, self.members[peer].name
             );
             self.pending = Some(Pending {
                 at: now + EXPLANATION,
@@ -223,15 +228,18 @@ impl Judge {
     /// Decides a call in the middle of which no byte moves any more. Everybody accuses a neighbour;
     /// the one to blame is accused and has not complained itself.
     fn stall(&mut self, sequence: u64, peer: usize, now: Instant) -> Option<Ruling> {
-        let fresh = |seat: &Seat| {
-            let (call, peer, at) = seat.stalled?;
+        let fresh = |member: &Member| {
+            let (call, peer, at) = member.stalled?;
             (call == sequence && self.is_news(at, now)).then_some(peer)
         };
-        let accused = self.seats.iter().filter_map(fresh);
+        let accused = self.members.iter().filter_map(fresh);
         let silent =
-            accused.filter(|&rank| self.seats.get(rank).is_some_and(|s| fresh(s).is_none()));
+            accused.filter(|&rank| self.members.get(rank).is_some_and(|s| fresh(s).is_none()));
         let rank = silent.min().unwrap_or(peer);
-        let name = self.seats.get(rank).map_or("a rank", |seat| &seat.name);
+        let name = self
+            .members
+            .get(rank)
+            .map_or("a rank", |member| &member.name);
         let message = format!(
             "{name} moved no byte{} in the middle of a call; raise {} if the network is that slow (0 \
              waits for ever)",
@@ -244,15 +252,15 @@ impl Judge {
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
     /// missing, unless they are stuck behind others in the middle of an earlier call.
     fn time_out(&mut self, sequence: u64, now: Instant) -> Option<Ruling> {
-        let there = |seat: &Seat| seat.waiting.filter(|&(s, ..)| s == sequence);
-        let calls = self.seats.iter().enumerate();
-        let calls = calls.filter_map(|(rank, seat)| Some((rank, there(seat)?.1)));
+        let there = |member: &Member| member.waiting.filter(|&(s, ..)| s == sequence);
+        let calls = self.members.iter().enumerate();
+        let calls = calls.filter_map(|(rank, member)| Some((rank, there(member)?.1)));
         if let Some(cause) = disagreement(calls) {
             return self.decide(cause);
         }
         let missing = self.missing(sequence);
         let stuck = |&rank: &usize| {
-            let stalled = self.seats[rank].stalled;
+            let stalled = self.members[rank].stalled;
             stalled.is_some_and(|(call, _, at)| call < sequence && self.is_news(at, now))
         };
         let (stuck, mut idle): (Vec<usize>, Vec<usize>) =
@@ -272,21 +280,21 @@ impl Judge {
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
-    /// Tells whether a report of a stall counts: whoever is stuck repeats it much more often.
+    /// Returns whether a report of a stall counts: whoever is stuck repeats it much more often.
     fn is_news(&self, at: Instant, now: Instant) -> bool {
         let timeout = self.timeout.unwrap_or(Duration::MAX);
         now.saturating_duration_since(at) < (timeout / 2).max(ARRIVAL)
     }
 
     fn missing(&self, sequence: u64) -> Vec<usize> {
-        let absent = |seat: &Seat| seat.waiting.is_none_or(|(s, ..)| s < sequence);
-        let seats = self.seats.iter().enumerate();
-        let missing = seats.filter(|(_, seat)| absent(seat));
+        let absent = |member: &Member| member.waiting.is_none_or(|(s, ..)| s < sequence);
+        let members = self.members.iter().enumerate();
+        let missing = members.filter(|(_, member)| absent(member));
         missing.map(|(rank, _)| rank).collect()
     }
 
     fn warn(&mut self, now: Instant, passed: u64) {
-        let waiting = || self.seats.iter().filter_map(|seat| seat.waiting);
+        let waiting = || self.members.iter().filter_map(|member| member.waiting);
         let latest = waiting()
             .filter(|&(sequence, ..)| sequence >= passed)
             .max_by_key(|&(sequence, _, since)| (sequence, std::cmp::Reverse(since)));
@@ -315,7 +323,9 @@ impl Judge {
     /// Lists ranks by name, as far as a line goes.
     fn list(&self, ranks: &[usize]) -> String {
         let names = ranks.iter().take(LISTED);
-        let mut list: Vec<&str> = names.map(|&rank| self.seats[rank].name.as_str()).collect();
+        let mut list: Vec<&str> = names
+            .map(|&rank| self.members[rank].name.as_str())
+            .collect();
         if ranks.len() > LISTED {
             list.push("..");
         }
@@ -323,8 +333,8 @@ impl Judge {
     }
 }
 
-/// Shows who called what, if not all called the same; the lowest that differs from the first is to
-/// blame.
+/// Returns a cause that shows who called what, if not all called the same; the lowest rank that
+/// differs from the first is to blame.
 pub(crate) fn disagreement(calls: impl Iterator<Item = (usize, Call)>) -> Option<Cause> {
     let mut distinct: Vec<(usize, Call)> = Vec::new();
     for (rank, call) in calls {

@@ -22,7 +22,7 @@ pub(crate) enum Outlook {
     Moving,
 }
 
-/// Holds the watch link of one rank and what came over it.
+/// The watch link of one rank, and what came over it.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     link: Link,
@@ -49,7 +49,7 @@ impl Watcher {
         }
     }
 
-    /// Tells rank 0. If that fails rank 0 is gone, which the next look finds.
+    /// Sends a notice to rank 0. If that fails rank 0 is gone, which the next look finds.
     pub(crate) fn tell(&mut self, notice: &Notice) {
         super::tell(&mut self.link, notice);
     }

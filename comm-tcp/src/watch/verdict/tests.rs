@@ -229,7 +229,7 @@ fn a_timeout_is_not_blamed_on_who_has_just_come() {
     );
 }
 
-/// Gives what is decided now, or when it falls due.
+/// Returns what is decided now, or when it falls due.
 fn decided(judge: &mut Judge, heard: Option<Ruling>, now: Instant) -> Option<Ruling> {
     heard.or_else(|| {
         let due = judge.next_due(now)?;

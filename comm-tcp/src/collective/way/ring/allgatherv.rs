@@ -81,8 +81,8 @@ impl<'a> Allgatherv<'a> {
         links_crossed(self.size())
     }
 
-    /// Returns where block number `block` of the outgoing stream lies. The incoming stream is the
-    /// outgoing one without its first block.
+    /// Returns where block number `block` of the outgoing stream lies. Block `n` of the incoming
+    /// stream is that of number `n + 1`.
     fn range(&self, block: usize) -> Range<usize> {
         let size = self.size();
         self.blocks.range((self.rank + size - block) % size)

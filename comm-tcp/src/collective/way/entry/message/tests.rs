@@ -7,7 +7,7 @@ use super::*;
 use crate::frame::{HEADER, MOST_EAGER};
 use crate::notice::pack;
 
-/// Gives its bytes one at a time, then nothing more for now.
+/// A stream that yields its bytes one at a time, then nothing more for now.
 struct Trickle(VecDeque<u8>);
 
 impl Stream for Trickle {
