@@ -1,6 +1,7 @@
 //! Allreduce: what all ranks contribute, folded in rank order.
 
-use comm_api::{ReduceOp, ScalarKind, fold_into};
+use comm_api::{ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use super::Failure;
 use super::way::{Contributions, Exchange, Folding, Way, relay, ring};

@@ -13,7 +13,8 @@ mod pair;
 pub(crate) mod relay;
 pub(crate) mod ring;
 
-use comm_api::{ReduceOp, ScalarKind, fold_into};
+use comm_api::{ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use super::Failure;
 use crate::call::{Call, Collective};
