@@ -22,7 +22,7 @@ use crate::notice::Cause;
 pub(crate) use allgatherv::Blocks;
 #[cfg(test)]
 pub(crate) use way::Outgoing;
-pub(crate) use way::{Incoming, Way, ring};
+pub(crate) use way::{Incoming, Load, Way, ring};
 
 /// Why a call did not succeed.
 #[derive(Debug)]

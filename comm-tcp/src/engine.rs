@@ -12,9 +12,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use comm_api::FailureKind;
+use comm_kit::clock::sleep_limit;
+use comm_kit::{Call, interrupt, words};
 use rustix::event::{PollFd, PollFlags};
 
-use crate::call::Call;
 use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
 use crate::patience::{Idle, Patience, Pause};
@@ -96,7 +97,7 @@ pub(crate) struct Engine {
     pub(crate) timeout: Option<Duration>,
     /// The number of the current or next call.
     pub(crate) sequence: u64,
-    /// The first cause, once a call has failed for good.
+    /// Why a refusal could not be announced, which ends the next call.
     pub(crate) failed: Option<Cause>,
     /// Room for what others contribute, see [`with_scratch`](Self::with_scratch).
     pub(crate) scratch: Vec<u8>,
@@ -115,12 +116,18 @@ impl Engine {
                 }
                 Ok(Progress::Moved) => idle.moved(),
                 Ok(Progress::Stuck) => {
-                    let (pause, since) = idle.pause();
+                    let (pause, now, since) = idle.pause();
                     timers.waiting(since);
                     match pause {
                         Pause::Spin => std::hint::spin_loop(),
                         Pause::Yield => std::thread::yield_now(),
-                        Pause::Sleep => self.sleep(call, task, since, &mut timers)?,
+                        Pause::Sleep => {
+                            let planned = self.sleep(call, task, (now, since), &mut timers)?;
+                            idle.slept(planned);
+                            if interrupt::requested() {
+                                return Err(self.watcher.interrupt());
+                            }
+                        }
                     }
                 }
                 Err(broken) => return Err(self.watcher.explain(&broken, self.sequence)),
@@ -149,18 +156,18 @@ impl Engine {
     }
 
     /// Does what is due, then sleeps until something may move, something is heard, or a time has
-    /// come.
+    /// come; returns how long that was to take at most.
     fn sleep(
         &mut self,
         call: Call,
         task: &impl Task,
-        since: Instant,
+        (now, since): (Instant, Instant),
         timers: &mut Timers,
-    ) -> Result<(), Cause> {
+    ) -> Result<Duration, Cause> {
         let outlook = task.outlook();
         let cause = self.watcher.verdict(self.sequence, outlook);
         let mut moment = Moment {
-            now: Instant::now(),
+            now,
             since,
             outlook,
             cause: cause.as_ref().map(|cause| cause.kind),
@@ -187,27 +194,30 @@ impl Engine {
                     self.watcher.tell(&Notice::TimedOut { sequence, call });
                 }
                 (Action::Appeal, Outlook::Moving) => self.watcher.tell(&stalled(true)),
-                (Action::Fail, _) => return Err(cause.unwrap_or_else(|| self.gave_up(peer))),
-                (Action::BlameRank0, _) => return Err(self.gave_up(0)),
-                (Action::BlamePeer, _) => return Err(self.gave_up(peer)),
+                (Action::Fail, _) => {
+                    return Err(cause.unwrap_or_else(|| self.gave_up(peer, outlook)));
+                }
+                (Action::BlameRank0, _) => return Err(self.gave_up(0, Outlook::Entering)),
+                (Action::BlamePeer, _) => return Err(self.gave_up(peer, outlook)),
             }
             moment.unanswered = self.watcher.is_unanswered();
         };
-        if self.wait(task, limit) {
+        let planned = sleep_limit(limit);
+        if self.wait(task, planned) {
             self.watcher.look();
         }
-        Ok(())
+        Ok(planned)
     }
 
     /// Polls the links of the task and the watch; returns whether the watch has something to say.
-    fn wait(&self, task: &impl Task, limit: Option<Duration>) -> bool {
+    fn wait(&self, task: &impl Task, limit: Duration) -> bool {
         let mut fds = Vec::new();
         task.interest(&self.links, &mut fds);
         let watched = self.watcher.is_open();
         if watched {
             fds.push(PollFd::new(&self.watcher, PollFlags::IN));
         }
-        if let Err(error) = poll_for(&mut fds, limit) {
+        if let Err(error) = poll_for(&mut fds, Some(limit)) {
             tracing::warn!(%error, "cannot poll");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -216,17 +226,13 @@ impl Engine {
     }
 
     #[cold]
-    fn gave_up(&self, missing: usize) -> Cause {
-        let within = self.timeout.unwrap_or_default();
-        let name = match missing {
-            0 => self.watcher.name_of_rank_0().to_owned(),
-            _ => format!("rank {missing}"),
+    fn gave_up(&self, missing: usize, outlook: Outlook) -> Cause {
+        let place = |rank| (rank == 0).then(|| self.watcher.place_of_rank_0());
+        let rank = words::ranks_at(&[missing], place);
+        let message = match outlook {
+            Outlook::Entering => words::absent(&rank, self.timeout, variables::TIMEOUT),
+            Outlook::Moving => words::stalled(&rank, self.timeout, variables::TIMEOUT),
         };
-        let message = format!(
-            "{name} did not come within {within:?}, nor did rank 0 say why; raise {} if that \
-             is too short for the work between two calls (0 waits for ever)",
-            variables::TIMEOUT
-        );
         Cause::new(FailureKind::TimedOut, Some(missing), message)
     }
 }

@@ -3,7 +3,8 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 
-use crate::call::Call;
+use comm_kit::Call;
+
 use crate::collective::Incoming;
 use crate::frame::{HEADER, Header, Kind};
 use crate::handshake::{
@@ -116,7 +117,7 @@ fn handshakes(bytes: &[u8]) {
 /// Encodes a header and decodes it; for the benchmark.
 #[must_use]
 pub fn header_there_and_back(sequence: u64) -> bool {
-    let header = Header::new(Kind::Enter, sequence, Call::BARRIER, 0);
+    let header = Header::new(Kind::Enter, sequence, Call::barrier(), 0);
     Header::decode(&header.encode()).is_ok_and(|decoded| decoded.sequence == sequence)
 }
 

@@ -17,7 +17,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `config`, `variables`, `secret` | what a user sets |
-//! | `handshake`, `frame`, `notice`, `call` | what travels, as pure functions of bytes |
+//! | `handshake`, `frame`, `notice` | what travels, as pure functions of bytes |
 //! | `rendezvous`, `listen`, `inherited`, `host` | how the ranks find each other |
 //! | `link`, `socket` | moving bytes without waiting |
 //! | `engine`, `patience` | the one loop that waits |
@@ -31,7 +31,6 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod call;
 mod collective;
 mod communicator;
 mod config;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use comm_kit::clock::Clock;
+
 /// How long to wait in which way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
@@ -53,6 +55,8 @@ impl Patience {
 #[derive(Debug)]
 pub(crate) struct Idle {
     patience: Patience,
+    /// Started by the first look at which nothing moved.
+    clock: Option<Clock>,
     since: Option<Instant>,
     yielded: Option<(Instant, u32)>,
 }
@@ -61,6 +65,7 @@ impl Idle {
     pub(crate) fn new(patience: Patience) -> Self {
         Self {
             patience,
+            clock: None,
             since: None,
             yielded: None,
         }
@@ -69,12 +74,9 @@ impl Idle {
     /// Something moved: the wait begins anew.
     pub(crate) fn moved(&mut self) {
         self.since = None;
-        if let Some((first, yields)) = self.yielded.take() {
-            self.patience.sharing = if shares(first.elapsed(), yields) {
-                SHARING
-            } else {
-                0
-            };
+        if let (Some((first, yields)), Some(clock)) = (self.yielded.take(), &mut self.clock) {
+            let took = clock.now() - first;
+            self.patience.sharing = if shares(took, yields) { SHARING } else { 0 };
         }
     }
 
@@ -84,9 +86,14 @@ impl Idle {
         self.patience
     }
 
-    /// Returns how to wait on, and since when nothing has moved.
-    pub(crate) fn pause(&mut self) -> (Pause, Instant) {
-        let now = Instant::now();
+    /// Takes note of a sleep that was to end within `planned`.
+    pub(crate) fn slept(&mut self, planned: Duration) {
+        self.clock.get_or_insert_with(Clock::start).waited(planned);
+    }
+
+    /// Returns how to wait on, the time, and since when nothing has moved.
+    pub(crate) fn pause(&mut self) -> (Pause, Instant, Instant) {
+        let now = self.clock.get_or_insert_with(Clock::start).now();
         let since = *self.since.get_or_insert_with(|| {
             self.patience.sharing = self.patience.sharing.saturating_sub(1);
             now
@@ -105,7 +112,7 @@ impl Idle {
         } else {
             Pause::Sleep
         };
-        (pause, since)
+        (pause, now, since)
     }
 }
 

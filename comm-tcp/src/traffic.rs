@@ -1,10 +1,7 @@
 //! Which way calls go and what large ones put on the links: for the test that checks the figures of
 //! the documentation. No part of the interface.
 
-use comm_api::{ReduceOp, ScalarKind};
-
-use crate::call::Call;
-use crate::collective::{Blocks, Way, ring};
+use crate::collective::{Blocks, Load, Way, ring};
 
 pub use crate::frame::HEADER;
 
@@ -12,8 +9,8 @@ pub use crate::frame::HEADER;
 /// is one and every rank has a machine of its own.
 #[must_use]
 pub fn goes_along_the_ring(counts: &[usize]) -> bool {
-    let call = Call::allgatherv(counts, 1);
-    Way::of(&call, counts.len(), false, true) == Way::Ring
+    let load = Load::Moved(counts.iter().sum());
+    Way::of(load, counts.len(), false, true) == Way::Ring
 }
 
 /// Returns how many bytes `rank` sends along the ring in an allgatherv.
@@ -37,12 +34,9 @@ pub fn relayed_to(counts: &[usize], displs: &[usize], rank: usize) -> usize {
 /// Returns the size of the largest call that travels with its entry round: of an allreduce, and of
 /// an allgatherv or broadcast.
 #[must_use]
-pub fn small_up_to(ranks: usize, one_machine: bool) -> (u64, u64) {
-    let limit = |call| Way::limit(&call, ranks, one_machine);
-    (
-        limit(Call::allreduce(8, ScalarKind::F64, ReduceOp::Sum)),
-        limit(Call::broadcast(8, 8, 0)),
-    )
+pub fn small_up_to(ranks: usize, one_machine: bool) -> (usize, usize) {
+    let limit = |load| Way::limit(load, ranks, one_machine);
+    (limit(Load::Folded(8)), limit(Load::Moved(8)))
 }
 
 fn blocks<'a>(counts: &'a [usize], displs: &'a [usize]) -> Blocks<'a> {

@@ -13,7 +13,6 @@ use crate::link::{Broken, Link};
 use crate::notice::Notice;
 
 pub(crate) use hub::{Hub, Signals};
-pub(crate) use verdict::disagreement;
 pub(crate) use watcher::{Outlook, Watcher};
 
 /// Sends a notice. If the link is broken, that shows when it is read.

@@ -128,7 +128,7 @@ fn no_link_of_the_ring_carries_a_block_twice_nor_its_successors() {
 
 #[test]
 fn the_limits_of_small_calls_are_those_of_the_code() {
-    let size = |bytes: u64| match bytes as f64 / f64::from(1 << 20) {
+    let size = |bytes: usize| match bytes as f64 / f64::from(1 << 20) {
         mib if mib < 1.0 => format!("{} KiB", bytes >> 10),
         mib => format!("{mib} MiB"),
     };
@@ -138,7 +138,7 @@ fn the_limits_of_small_calls_are_those_of_the_code() {
         // With few ranks the limit of one call holds, with many that of all of them together.
         let few = traffic::small_up_to(3, one_machine);
         let many = traffic::small_up_to(1 << 10, one_machine);
-        let cell = |few, many: u64| format!("{}, and {} / R", size(few), size(many << 10));
+        let cell = |few, many: usize| format!("{}, and {} / R", size(few), size(many << 10));
         says(&format!(
             "| R ranks of {name} | {} | {} |",
             cell(few.0, many.0),

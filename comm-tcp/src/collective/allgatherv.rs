@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use comm_kit::Call;
+
 use super::Failure;
-use super::way::{Contributions, Exchange, Sink, Way, relay, ring};
-use crate::call::Call;
+use super::way::{Contributions, Exchange, Load, Sink, Way, relay, ring};
 use crate::engine::Engine;
 
 impl Engine {
@@ -16,7 +17,7 @@ impl Engine {
     ) -> Result<(), Failure> {
         let call = Call::allgatherv(blocks.counts, blocks.elem_size);
         let own = blocks.range(self.rank);
-        let way = self.begin(call)?;
+        let way = self.begin(call, Load::Moved(blocks.total()))?;
         if !matches!(way, Way::LargePair | Way::Ring) {
             // Those two copy the own block as it goes out, while it is in the cache.
             recv[own.clone()].copy_from_slice(send);

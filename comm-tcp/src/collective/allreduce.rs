@@ -1,11 +1,10 @@
 //! Allreduce: what all ranks contribute, folded in rank order.
 
 use comm_api::{ReduceOp, ScalarKind};
-use comm_kit::fold_into;
+use comm_kit::{Call, fold_into};
 
 use super::Failure;
-use super::way::{Contributions, Exchange, Folding, Way, relay, ring};
-use crate::call::Call;
+use super::way::{Contributions, Exchange, Folding, Load, Way, relay, ring};
 use crate::engine::Engine;
 
 impl Engine {
@@ -17,7 +16,7 @@ impl Engine {
         op: ReduceOp,
     ) -> Result<(), Failure> {
         let call = Call::allreduce(send.len(), scalar, op);
-        match self.begin(call)? {
+        match self.begin(call, Load::Folded(send.len()))? {
             Way::SmallPair => {
                 let mut sink = Folding::new(recv, send, (op, scalar));
                 self.enter(call, send, &mut sink)

@@ -1,8 +1,9 @@
 //! Broadcast: the bytes of the root to all others.
 
+use comm_kit::Call;
+
 use super::Failure;
-use super::way::{Contributions, Exchange, Way, relay, ring};
-use crate::call::Call;
+use super::way::{Contributions, Exchange, Load, Way, relay, ring};
 use crate::engine::Engine;
 
 impl Engine {
@@ -14,7 +15,7 @@ impl Engine {
     ) -> Result<(), Failure> {
         let call = Call::broadcast(buf.len(), elem_size, root);
         let is_root = self.rank == root;
-        match self.begin(call)? {
+        match self.begin(call, Load::Moved(buf.len()))? {
             Way::SmallStar if self.rank == 0 => {
                 let refused = self.collect(call, Contributions::From(root, buf))?;
                 let body = |rank: usize| if rank == root { &[] } else { &*buf };

@@ -1,9 +1,8 @@
 //! A refusal: this rank takes no part in a call, and announces that.
 
-use comm_api::CommError;
+use comm_kit::Call;
 use rustix::event::PollFd;
 
-use crate::call::Call;
 use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::Kind;
 use crate::link::Broken;
@@ -14,8 +13,8 @@ const MOST_KEPT: usize = 1 << 20;
 
 impl Engine {
     /// Announces that this rank refused its arguments, and goes on to the next call.
-    pub(crate) fn refuse(&mut self, error: &CommError) {
-        let body = pack(self.rank, &error.to_string());
+    pub(crate) fn refuse(&mut self, reason: &str) {
+        let body = pack(self.rank, reason);
         let bytes = frame(Kind::Refused, self.sequence, &body);
         for link in &mut self.links.data {
             link.keep(&bytes);
@@ -31,7 +30,7 @@ impl Engine {
                 sequence: self.sequence,
                 open: Vec::new(),
             };
-            self.failed = self.drive(Call::BARRIER, &mut flush).err();
+            self.failed = self.drive(Call::barrier(), &mut flush).err();
         }
     }
 }

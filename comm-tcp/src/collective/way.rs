@@ -14,10 +14,9 @@ pub(crate) mod relay;
 pub(crate) mod ring;
 
 use comm_api::{ReduceOp, ScalarKind};
-use comm_kit::fold_into;
+use comm_kit::{Call, fold_into};
 
 use super::Failure;
-use crate::call::{Call, Collective};
 use crate::engine::{Engine, Task};
 use crate::link::Broken;
 
@@ -39,10 +38,20 @@ pub(crate) enum Way {
     Relay,
 }
 
+/// What a call moves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Load {
+    /// This many bytes, of all ranks together.
+    Moved(usize),
+    /// This many bytes of each rank, which are folded.
+    Folded(usize),
+}
+
 impl Way {
     /// Decides the way of a call among `size` ranks; `near` if all run on one machine.
-    pub(crate) fn of(call: &Call, size: usize, near: bool, has_ring: bool) -> Self {
-        let small = call.bytes <= Self::limit(call, size, near);
+    pub(crate) fn of(load: Load, size: usize, near: bool, has_ring: bool) -> Self {
+        let (Load::Moved(bytes) | Load::Folded(bytes)) = load;
+        let small = bytes <= Self::limit(load, size, near);
         match (size, small) {
             (2, true) => Self::SmallPair,
             (_, true) => Self::SmallStar,
@@ -52,9 +61,10 @@ impl Way {
         }
     }
 
-    /// Returns up to how many bytes a call is small among `size` ranks; `near` if all run on one machine.
-    pub(crate) fn limit(call: &Call, size: usize, near: bool) -> u64 {
-        let reduces = call.collective == Collective::Allreduce;
+    /// Returns up to how many bytes a call with such a load is small among `size` ranks; `near` if all
+    /// run on one machine.
+    pub(crate) fn limit(load: Load, size: usize, near: bool) -> usize {
+        let reduces = matches!(load, Load::Folded(_));
         if size == 2 {
             return if reduces { PAIR_REDUCE } else { PAIR };
         }
@@ -63,7 +73,7 @@ impl Way {
             (true, false) => NEAR,
             (false, _) => FAR,
         };
-        most.min(in_all / size as u64)
+        most.min(in_all / size)
     }
 
     /// Returns whether the bytes travel with the entry round.
@@ -74,8 +84,8 @@ impl Way {
 
 impl Engine {
     /// Decides the way of a call, and goes through the entry round if no bytes travel with it.
-    pub(super) fn begin(&mut self, call: Call) -> Result<Way, Failure> {
-        let way = Way::of(&call, self.size, self.near, self.links.ring.is_some());
+    pub(super) fn begin(&mut self, call: Call, load: Load) -> Result<Way, Failure> {
+        let way = Way::of(load, self.size, self.near, self.links.ring.is_some());
         if !way.is_small() {
             self.agree(call)?;
         }
@@ -95,21 +105,21 @@ impl Engine {
 
 /// Up to how many bytes a call of two ranks is small, wherever they are: there is no rank between
 /// them, and a round trip less.
-const PAIR: u64 = 7 << 19;
+const PAIR: usize = 7 << 19;
 
 /// The same for a reduction, which bulk folds while the bytes come in.
-const PAIR_REDUCE: u64 = 1 << 20;
+const PAIR_REDUCE: usize = 1 << 20;
 
 /// Up to how many bytes a call is small between ranks of one machine, and for all of them together:
 /// everything passes through rank 0.
-const NEAR: (u64, u64) = (256 << 10, 3 << 19);
+const NEAR: (usize, usize) = (256 << 10, 3 << 19);
 
 /// The same for a reduction. Bulk pays later here: it goes up the chain of ranks and down again.
-const NEAR_REDUCE: (u64, u64) = (896 << 10, 7 << 19);
+const NEAR_REDUCE: (usize, usize) = (896 << 10, 7 << 19);
 
 /// The same where ranks are on several machines, for all calls: the one link of rank 0 carries it
 /// all, while bulk has a link of its own between any two neighbours.
-const FAR: (u64, u64) = (64 << 10, 1 << 19);
+const FAR: (usize, usize) = (64 << 10, 1 << 19);
 
 /// The most that is moved in one go, so that reading and writing take turns.
 const PORTION: usize = 1 << 20;
@@ -135,38 +145,36 @@ mod tests {
 
     #[test]
     fn what_is_small_fits_into_a_frame_and_shrinks_with_the_ranks() {
-        let reduce = Call::allreduce(8, ScalarKind::F64, ReduceOp::Sum);
-        let gather = Call::allgatherv(&[1, 1], 1);
-        for call in [reduce, gather, Call::broadcast(1, 1, 0)] {
+        let (moved, folded) = (Load::Moved(8), Load::Folded(8));
+        for load in [moved, folded] {
             for near in [true, false] {
                 for size in 2..200 {
-                    assert!(Way::limit(&call, size, near) <= MOST_EAGER);
-                    assert!(Way::limit(&call, size + 1, near) <= Way::limit(&call, size, near));
-                    assert!(Way::limit(&call, size, false) <= Way::limit(&call, size, near));
+                    assert!(Way::limit(load, size, near) as u64 <= MOST_EAGER);
+                    assert!(Way::limit(load, size + 1, near) <= Way::limit(load, size, near));
+                    assert!(Way::limit(load, size, false) <= Way::limit(load, size, near));
                 }
             }
         }
-        assert_eq!(Way::limit(&gather, 8, true), 196_608);
-        assert_eq!(Way::limit(&reduce, 8, true), 458_752);
-        assert_eq!(Way::limit(&gather, 8, false), 65_536);
-        assert_eq!(Way::limit(&reduce, 16, false), 32_768);
+        assert_eq!(Way::limit(moved, 8, true), 196_608);
+        assert_eq!(Way::limit(folded, 8, true), 458_752);
+        assert_eq!(Way::limit(moved, 8, false), 65_536);
+        assert_eq!(Way::limit(folded, 16, false), 32_768);
     }
 
     #[test]
     fn a_call_goes_its_way_by_size_ranks_and_ring() {
-        let small = Call::broadcast(1, 1, 0);
-        let large = Call::broadcast(1 << 30, 1, 0);
+        let (small, large) = (Load::Moved(1), Load::Moved(1 << 30));
         for near in [true, false] {
             for ring in [true, false] {
-                assert_eq!(Way::of(&small, 2, near, ring), Way::SmallPair);
-                assert_eq!(Way::of(&large, 2, near, ring), Way::LargePair);
-                assert_eq!(Way::of(&small, 3, near, ring), Way::SmallStar);
+                assert_eq!(Way::of(small, 2, near, ring), Way::SmallPair);
+                assert_eq!(Way::of(large, 2, near, ring), Way::LargePair);
+                assert_eq!(Way::of(small, 3, near, ring), Way::SmallStar);
             }
-            assert_eq!(Way::of(&large, 3, near, true), Way::Ring);
-            assert_eq!(Way::of(&large, 3, near, false), Way::Relay);
+            assert_eq!(Way::of(large, 3, near, true), Way::Ring);
+            assert_eq!(Way::of(large, 3, near, false), Way::Relay);
         }
-        let at = usize::try_from(Way::limit(&small, 4, true)).unwrap();
-        let way = |bytes| Way::of(&Call::broadcast(bytes, 1, 0), 4, true, true);
+        let at = Way::limit(small, 4, true);
+        let way = |bytes| Way::of(Load::Moved(bytes), 4, true, true);
         assert_eq!((way(at), way(at + 1)), (Way::SmallStar, Way::Ring));
     }
 }

@@ -103,10 +103,10 @@ fn a_cause_heard_in_a_call_that_succeeds_ends_the_next() {
     hub.write_all(&notice.encode()).unwrap();
     let watch = engine.watcher.as_fd().try_clone_to_owned().unwrap();
     let mut hearing = Hearing(&UnixStream::from(watch));
-    assert_eq!(engine.drive(Call::BARRIER, &mut hearing), Ok(()));
+    assert_eq!(engine.drive(Call::barrier(), &mut hearing), Ok(()));
     engine.pass();
     let began = Instant::now();
-    let ended = engine.drive(Call::BARRIER, &mut Idler(Outlook::Entering));
+    let ended = engine.drive(Call::barrier(), &mut Idler(Outlook::Entering));
     assert_eq!(ended, Err(cause));
     let took = began.elapsed();
     assert!(took < WATCHDOG / 4, "failed after {took:?}");
@@ -120,7 +120,7 @@ fn rank_0_that_has_left_is_not_blamed_for_a_stall() {
     let goodbye = Notice::Goodbye { sequence: 1 };
     hub.write_all(&goodbye.encode()).unwrap();
     drop(hub);
-    let cause = engine.drive(Call::BARRIER, &mut Idler(Outlook::Moving));
+    let cause = engine.drive(Call::barrier(), &mut Idler(Outlook::Moving));
     let cause = cause.unwrap_err();
     assert_eq!((cause.kind, cause.rank), (FailureKind::TimedOut, Some(2)));
 }
@@ -161,7 +161,7 @@ fn payloads_of_refused_calls_do_not_pile_up() {
         }
     });
     engine.barrier().unwrap();
-    assert_eq!(reader.join().unwrap().call, Some(Call::BARRIER));
+    assert_eq!(reader.join().unwrap().call, Some(Call::barrier()));
 }
 
 /// Of two ranks that differ, each learns what the other called, also one that had to wait with it.

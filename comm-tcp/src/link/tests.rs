@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
+use comm_kit::Call;
+
 use super::*;
-use crate::call::Call;
 use crate::collective::Outgoing;
 use crate::frame::Kind;
 
@@ -65,7 +66,7 @@ impl Stream for Script {
 }
 
 fn frame(payload: &[u8]) -> (Header, Vec<u8>) {
-    let header = Header::new(Kind::Enter, 3, Call::BARRIER, payload.len());
+    let header = Header::new(Kind::Enter, 3, Call::barrier(), payload.len());
     let mut bytes = header.encode().to_vec();
     bytes.extend_from_slice(payload);
     (header, bytes)

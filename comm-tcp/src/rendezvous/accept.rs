@@ -91,9 +91,13 @@ impl Acceptor {
     }
 
     /// Moves everything that can be moved.
-    pub(crate) fn advance(&mut self, identity: &Identity, admission: &mut dyn Admission) {
-        self.accept();
-        let now = Instant::now();
+    pub(crate) fn advance(
+        &mut self,
+        identity: &Identity,
+        admission: &mut dyn Admission,
+        now: Instant,
+    ) {
+        self.accept(now);
         let mut waiting = VecDeque::with_capacity(self.pending.len());
         for mut pending in self.pending.drain(..) {
             match pending.advance() {
@@ -106,7 +110,7 @@ impl Acceptor {
         self.pending = waiting;
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, now: Instant) {
         for _ in 0..BATCH {
             match self.listener.accept() {
                 Ok((stream, address)) => {
@@ -116,7 +120,7 @@ impl Acceptor {
                     {
                         oldest.drop_because("too many others came after it");
                     }
-                    match Pending::new(stream, address) {
+                    match Pending::new(stream, address, now) {
                         Ok(pending) => self.pending.push_back(pending),
                         Err(error) => tracing::debug!(%address, %error, "lost a connection"),
                     }
@@ -139,12 +143,12 @@ impl Acceptor {
 }
 
 impl Pending {
-    fn new(stream: TcpStream, address: SocketAddr) -> std::io::Result<Self> {
+    fn new(stream: TcpStream, address: SocketAddr, since: Instant) -> std::io::Result<Self> {
         prepare(&stream)?;
         Ok(Self {
             stream,
             address,
-            since: Instant::now(),
+            since,
             server: Server::new(nonce()?),
             sent: 0,
             hello: [0; HELLO],
@@ -152,7 +156,7 @@ impl Pending {
         })
     }
 
-    /// Moves bytes; tells whether the whole hello is there.
+    /// Moves bytes; returns whether the whole hello is there.
     fn advance(&mut self) -> Result<bool, String> {
         let challenge = self.server.challenge();
         while self.sent < CHALLENGE {

@@ -66,7 +66,7 @@ impl<'a> Dial<'a> {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Moves what can be moved, after a poll; gives the session once the link stands.
+    /// Moves what can be moved, after a poll; returns the session once the link stands.
     pub(crate) fn advance(&mut self) -> Result<Option<Session>, DialError> {
         loop {
             match &mut self.state {
@@ -112,7 +112,7 @@ impl<'a> Dial<'a> {
     }
 }
 
-/// Reads until `into` is full; tells whether it is.
+/// Reads until `into` is full; returns whether it is.
 fn fill(stream: &mut TcpStream, into: &mut [u8], received: &mut usize) -> io::Result<bool> {
     while *received < into.len() {
         match stream.read(&mut into[*received..]) {

@@ -1,11 +1,11 @@
 //! Building the ring: every rank connects to its successor while its predecessor connects to it.
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::accept::{Acceptor, Admission, HANDSHAKE, Proven};
 use super::dial::{Dial, DialError};
-use super::{Identity, NOWHERE, number, wait};
+use super::{Countdown, Identity, NOWHERE, number};
 use crate::handshake::{Hello, LinkKind, Status};
 
 /// The two links of a rank in the ring.
@@ -48,9 +48,9 @@ pub(crate) fn build(
     identity: &Identity,
     acceptor: &mut Acceptor,
     successor: SocketAddr,
-    deadline: Instant,
+    time: &mut Countdown,
 ) -> Result<RingStreams, String> {
-    let deadline = deadline.min(Instant::now() + HANDSHAKE);
+    let deadline = time.part(HANDSHAKE);
     let next_rank = (identity.rank + 1) % identity.size;
     let explain = |error: DialError| {
         let reason = match error {
@@ -70,7 +70,7 @@ pub(crate) fn build(
     let mut dial = Dial::new(successor, identity, hello).map_err(explain)?;
     let mut connected = false;
     loop {
-        acceptor.advance(identity, &mut admission);
+        acceptor.advance(identity, &mut admission, time.now());
         if !connected {
             connected = dial.advance().map_err(explain)?.is_some();
         }
@@ -78,7 +78,7 @@ pub(crate) fn build(
             let next = dial.into_stream();
             return Ok(RingStreams { next, prev });
         }
-        let now = Instant::now();
+        let now = time.now();
         if now >= deadline {
             let what = if connected {
                 "heard nothing of its predecessor".to_owned()
@@ -96,6 +96,6 @@ pub(crate) fn build(
         if !connected {
             fds.push(dial.interest());
         }
-        wait(&mut fds, limit);
+        time.wait(&mut fds, limit);
     }
 }

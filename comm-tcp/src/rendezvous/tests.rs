@@ -164,7 +164,7 @@ fn who_does_not_know_the_secret_is_refused_and_logged(
         }
         Ruse::OtherKind => bytes[10] = LinkKind::Watch as u8,
         Ruse::OtherVersion => {
-            bytes[9] = 2;
+            bytes[9] = crate::frame::VERSION + 1;
             expected = Status::OtherVersion;
         }
     }
@@ -244,11 +244,11 @@ fn two_hundred_silent_links_hold_a_bounded_number_of_sockets() {
     let strangers: Vec<TcpStream> = (0..200)
         .map(|_| {
             let stream = TcpStream::connect(address).unwrap();
-            acceptor.advance(&identity, &mut Nobody);
+            acceptor.advance(&identity, &mut Nobody, Instant::now());
             stream
         })
         .collect();
-    acceptor.advance(&identity, &mut Nobody);
+    acceptor.advance(&identity, &mut Nobody, Instant::now());
     let mut fds = Vec::new();
     acceptor.interest(&mut fds);
     assert_eq!(fds.len(), 1 + 64 + 2 * 2);
@@ -293,8 +293,8 @@ fn seats_are_looked_at_once_more_before_the_start() {
     let mut acceptor = Acceptor::new(listener, 2).unwrap();
     let mut config = config(0, 2, address.port());
     config.connect_timeout = Duration::from_millis(50);
-    let deadline = config.deadline();
-    let error = coordinate::seat_all(&config, &identity, &mut acceptor, &mut seats, deadline);
+    let mut time = Countdown::new(config.connect_timeout);
+    let error = coordinate::seat_all(&config, &identity, &mut acceptor, &mut seats, &mut time);
     let error = error.unwrap_err();
     assert!(error.message.contains("did not come"), "{error}");
     assert_heard(1, &["left before all had come", "rank=1"]);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use comm_kit::clock::{Clock, LONGEST_SLEEP};
 use rustix::event::PollFd;
 
 use super::verdict::{Judge, Ruling};
@@ -38,21 +39,23 @@ pub(crate) struct Hub {
     /// Of each rank, in rank order, as long as it lasts.
     links: Vec<Option<Link>>,
     judge: Judge,
+    clock: Clock,
     signals: Arc<Signals>,
 }
 
 impl Hub {
-    /// Takes one watch link per rank, in rank order, with the name of its host for messages.
+    /// Takes one watch link per rank, in rank order, with the place of its rank for messages.
     pub(crate) fn new(
         links: Vec<(OwnedFd, String)>,
         timeout: Option<Duration>,
         signals: Arc<Signals>,
     ) -> Self {
-        let (fds, names): (Vec<OwnedFd>, Vec<String>) = links.into_iter().unzip();
+        let (fds, places): (Vec<OwnedFd>, Vec<String>) = links.into_iter().unzip();
         let links = fds.into_iter().enumerate();
         Self {
             links: links.map(|(rank, fd)| Some(Link::new(fd, rank))).collect(),
-            judge: Judge::new(names, timeout),
+            judge: Judge::new(places, timeout),
+            clock: Clock::start(),
             signals,
         }
     }
@@ -66,11 +69,13 @@ impl Hub {
 
     fn run(&mut self) {
         while self.links[0].is_some() {
-            if let Err(error) = self.wait() {
-                tracing::error!(%error, "the watch cannot poll its links");
-                break;
-            }
-            let now = Instant::now();
+            let now = match self.wait() {
+                Ok(now) => now,
+                Err(error) => {
+                    tracing::error!(%error, "the watch cannot poll its links");
+                    break;
+                }
+            };
             for rank in 0..self.links.len() {
                 self.read(rank, now);
             }
@@ -84,12 +89,18 @@ impl Hub {
         }
     }
 
-    /// Sleeps until something comes or falls due.
-    fn wait(&self) -> std::io::Result<()> {
+    /// Sleeps until something comes or falls due; returns the time.
+    fn wait(&mut self) -> std::io::Result<Instant> {
+        let now = self.clock.now();
+        let due = self.judge.next_due(now);
+        // While no time matters this thread sleeps for as long as nothing comes.
+        let limit = (due.is_some() || self.judge.remembers(now))
+            .then(|| due.map_or(LONGEST_SLEEP, |due| due.min(LONGEST_SLEEP)));
         let links = self.links.iter().flatten();
         let interest = links.filter_map(|link| link.interest(true, link.kept() > 0));
         let mut fds: Vec<PollFd<'_>> = interest.collect();
-        poll_for(&mut fds, self.judge.next_due(Instant::now()))
+        poll_for(&mut fds, limit)?;
+        Ok(self.clock.waited(limit.unwrap_or(Duration::MAX)))
     }
 
     /// Reads all notices of one rank.

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use comm_api::FailureKind;
+use comm_kit::Call;
+use comm_kit::words::{self, Lost, SLOW};
 
-use crate::call::Call;
 use crate::notice::{Cause, Notice};
 use crate::variables;
 
@@ -14,12 +15,6 @@ const EXPLANATION: Duration = Duration::from_millis(200);
 /// How long a timeout waits for ranks that have just come to say so: some milliseconds pass before
 /// they do.
 const ARRIVAL: Duration = Duration::from_millis(50);
-
-/// After how long a wait is logged, with those who are waited for, and how often again.
-const SLOW: Duration = Duration::from_secs(10);
-
-/// How many ranks a message lists.
-const LISTED: usize = 16;
 
 /// What goes out to all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +39,8 @@ pub(crate) struct Judge {
 /// What the watch knows of one rank.
 #[derive(Debug)]
 struct Member {
-    /// How messages name it.
-    name: String,
+    /// Where it runs, for messages.
+    place: String,
     /// The call it waits in, or waited in last, and when it said so.
     waiting: Option<(u64, Call, Instant)>,
     /// The latest call it is known to have entered.
@@ -67,16 +62,16 @@ struct Pending {
 }
 
 impl Judge {
-    pub(crate) fn new(names: Vec<String>, timeout: Option<Duration>) -> Self {
-        let member = |name| Member {
-            name,
+    pub(crate) fn new(places: Vec<String>, timeout: Option<Duration>) -> Self {
+        let member = |place| Member {
+            place,
             waiting: None,
             entered: None,
             left: None,
             stalled: None,
         };
         Self {
-            members: names.into_iter().map(member).collect(),
+            members: places.into_iter().map(member).collect(),
             timeout,
             decided: false,
             pending: None,
@@ -123,12 +118,9 @@ impl Judge {
                 }
                 deserted
             }
-            Notice::Panicked => self.lost(rank, "it panicked"),
-            Notice::Abort { code } => self.decide(Cause::new(
-                FailureKind::Aborted,
-                Some(rank),
-                format!("{} called abort({code})", self.members[rank].name),
-            )),
+            Notice::Lost(lost) => self.lost(rank, lost, None),
+            Notice::Abort { code } => self.abort(rank, words::aborted(code)),
+            Notice::Interrupted => self.abort(rank, words::interrupted()),
             // The thread answers pings itself, and only it sends the others.
             Notice::Ping | Notice::Pong | Notice::Cause { .. } => None,
         }
@@ -139,7 +131,7 @@ impl Judge {
         if self.members[rank].left.is_some() {
             return None;
         }
-        self.lost(rank, &format!("it ended without a goodbye ({reason})"))
+        self.lost(rank, Lost::Ended, Some(reason))
     }
 
     /// Returns how long nothing falls due.
@@ -159,11 +151,7 @@ impl Judge {
         }
         if let Some(pending) = self.pending.take_if(|pending| pending.at <= now) {
             return if self.members[pending.peer].left.is_some() {
-                let how = format!(
-                    "it left before all it had sent had come ({})",
-                    pending.reason
-                );
-                self.lost(pending.peer, &how)
+                self.lost(pending.peer, Lost::Dropped, Some(&pending.reason))
             } else {
                 self.decide(pending.cause)
             };
@@ -184,9 +172,18 @@ impl Judge {
         Some(Ruling::Cause(cause))
     }
 
-    fn lost(&mut self, rank: usize, how: &str) -> Option<Ruling> {
-        let name = &self.members[rank].name;
-        let message = format!("{name}: {how}; look at what it printed last, then restart the job");
+    fn abort(&mut self, rank: usize, message: String) -> Option<Ruling> {
+        self.decide(Cause::new(FailureKind::Aborted, Some(rank), message))
+    }
+
+    /// Decides that a rank is lost; `link` says what became of its link, where that is how it was
+    /// noticed.
+    fn lost(&mut self, rank: usize, lost: Lost, link: Option<&str>) -> Option<Ruling> {
+        let mut place = self.members[rank].place.clone();
+        if let Some(link) = link {
+            place = format!("{place}: {link}");
+        }
+        let message = words::lost(lost, Some(&place));
         self.decide(Cause::new(FailureKind::PeerLost, Some(rank), message))
     }
 
@@ -199,7 +196,7 @@ impl Judge {
             .max()?;
         let mut members = self.members.iter();
         let rank = members.position(|member| member.left.is_some_and(|left| left <= latest))?;
-        self.lost(rank, "it dropped its communicator before it contributed")
+        self.lost(rank, Lost::Dropped, None)
     }
 
     fn torn(&mut self, rank: usize, peer: usize, reason: &str, now: Instant) -> Option<Ruling> {
@@ -213,7 +210,8 @@ impl Judge {
             let message = format!(
                 "the link between {} and {} broke ({reason}) while both live; look at the network \
                  between them, then restart the job",
-                self.members[rank].name, self.members[peer].name
+                self.list(&[rank]),
+                self.list(&[peer])
             );
             self.pending = Some(Pending {
                 at: now + EXPLANATION,
@@ -236,16 +234,7 @@ impl Judge {
         let silent =
             accused.filter(|&rank| self.members.get(rank).is_some_and(|s| fresh(s).is_none()));
         let rank = silent.min().unwrap_or(peer);
-        let name = self
-            .members
-            .get(rank)
-            .map_or("a rank", |member| &member.name);
-        let message = format!(
-            "{name} moved no byte{} in the middle of a call; raise {} if the network is that slow (0 \
-             waits for ever)",
-            self.within(),
-            variables::TIMEOUT
-        );
+        let message = words::stalled(&self.list(&[rank]), self.timeout, variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
@@ -255,8 +244,8 @@ impl Judge {
         let there = |member: &Member| member.waiting.filter(|&(s, ..)| s == sequence);
         let calls = self.members.iter().enumerate();
         let calls = calls.filter_map(|(rank, member)| Some((rank, there(member)?.1)));
-        if let Some(cause) = disagreement(calls) {
-            return self.decide(cause);
+        if let Some((rank, message)) = words::differing(calls) {
+            return self.decide(Cause::new(FailureKind::Mismatch, Some(rank), message));
         }
         let missing = self.missing(sequence);
         let stuck = |&rank: &usize| {
@@ -270,14 +259,15 @@ impl Judge {
         }
         // All have come, the last of them just now: it is for them to finish.
         let &rank = idle.first()?;
-        let message = format!(
-            "{} did not come{}; raise {} if that is too short for the work between two calls (0 \
-             waits for ever)",
-            self.list(&idle),
-            self.within(),
-            variables::TIMEOUT
-        );
+        let message = words::absent(&self.list(&idle), self.timeout, variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
+    }
+
+    /// Returns whether something was reported that counts for a while, and whose age therefore
+    /// matters.
+    pub(crate) fn remembers(&self, now: Instant) -> bool {
+        let mut stalls = self.members.iter().filter_map(|member| member.stalled);
+        !self.decided && stalls.any(|(_, _, at)| self.is_news(at, now))
     }
 
     /// Returns whether a report of a stall counts: whoever is stuck repeats it much more often.
@@ -308,48 +298,16 @@ impl Judge {
         }
         let missing = self.missing(sequence);
         if !missing.is_empty() {
-            let operation = call.operation();
-            let seconds = (now - since).as_secs();
-            tracing::warn!(operation, missing = %self.list(&missing), seconds, "ranks are waiting");
+            words::log_waiting(call.operation(), 0, &self.list(&missing), now - since);
             self.warn_at = Some(now + SLOW);
         }
     }
 
-    fn within(&self) -> String {
-        self.timeout
-            .map_or(String::new(), |limit| format!(" within {limit:?}"))
-    }
-
-    /// Lists ranks by name, as far as a line goes.
+    /// Lists ranks with their places, as far as a line goes.
     fn list(&self, ranks: &[usize]) -> String {
-        let names = ranks.iter().take(LISTED);
-        let mut list: Vec<&str> = names
-            .map(|&rank| self.members[rank].name.as_str())
-            .collect();
-        if ranks.len() > LISTED {
-            list.push("..");
-        }
-        list.join(", ")
+        let place = |rank: usize| Some(self.members.get(rank)?.place.as_str());
+        words::ranks_at(ranks, place)
     }
-}
-
-/// Returns a cause that shows who called what, if not all called the same; the lowest rank that
-/// differs from the first is to blame.
-pub(crate) fn disagreement(calls: impl Iterator<Item = (usize, Call)>) -> Option<Cause> {
-    let mut distinct: Vec<(usize, Call)> = Vec::new();
-    for (rank, call) in calls {
-        if distinct.iter().all(|&(_, known)| known != call) {
-            distinct.push((rank, call));
-        }
-    }
-    let &(blamed, _) = distinct.get(1)?;
-    let called = |(rank, call): &(usize, Call)| format!("rank {rank} called {call}");
-    let shown: Vec<String> = distinct.iter().take(LISTED).map(called).collect();
-    let message = format!(
-        "{}; all ranks must call the same collectives in the same order with arguments that agree",
-        shown.join(", ")
-    );
-    Some(Cause::new(FailureKind::Mismatch, Some(blamed), message))
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! One rank's end of the watch.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm_api::FailureKind;
+use comm_kit::clock::{Clock, sleep_limit};
+use comm_kit::interrupt;
+use comm_kit::words::{self, Lost};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::link::{Broken, Link};
@@ -27,8 +30,8 @@ pub(crate) enum Outlook {
 pub(crate) struct Watcher {
     link: Link,
     rank: usize,
-    /// How messages name rank 0.
-    name_of_rank_0: String,
+    /// Where rank 0 runs, for messages.
+    place_of_rank_0: String,
     cause: Option<(Cause, u64)>,
     rank_0_left: Option<u64>,
     lost: Option<String>,
@@ -37,11 +40,11 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn new(link: Link, rank: usize, name_of_rank_0: String) -> Self {
+    pub(crate) fn new(link: Link, rank: usize, place_of_rank_0: String) -> Self {
         Self {
             link,
             rank,
-            name_of_rank_0,
+            place_of_rank_0,
             cause: None,
             rank_0_left: None,
             lost: None,
@@ -81,30 +84,26 @@ impl Watcher {
         }
         match (self.rank_0_left, &self.lost) {
             (Some(left), _) if sequence < left => None,
-            (Some(_), _) => Some(Cause::new(
-                FailureKind::PeerLost,
-                Some(0),
-                format!(
-                    "{} dropped its communicator before it contributed",
-                    self.name_of_rank_0
-                ),
-            )),
-            (None, Some(reason)) => Some(Cause::new(
-                FailureKind::PeerLost,
-                Some(0),
-                format!(
-                    "{} is gone without a goodbye: {reason}; look at what it printed last, then \
-                     restart the job",
-                    self.name_of_rank_0
-                ),
-            )),
+            (Some(_), _) => Some(Self::lost_rank_0(Lost::Dropped, &self.place_of_rank_0)),
+            (None, Some(reason)) => {
+                let place = format!("{}: {reason}", self.place_of_rank_0);
+                Some(Self::lost_rank_0(Lost::Ended, &place))
+            }
             (None, None) => None,
         }
     }
 
-    /// Returns how messages name rank 0.
-    pub(crate) fn name_of_rank_0(&self) -> &str {
-        &self.name_of_rank_0
+    fn lost_rank_0(lost: Lost, place: &str) -> Cause {
+        Cause::new(
+            FailureKind::PeerLost,
+            Some(0),
+            words::lost(lost, Some(place)),
+        )
+    }
+
+    /// Returns where rank 0 runs, for messages.
+    pub(crate) fn place_of_rank_0(&self) -> &str {
+        &self.place_of_rank_0
     }
 
     /// Asks rank 0 whether it is there.
@@ -131,29 +130,40 @@ impl Watcher {
             peer: broken.peer,
             reason: broken.reason.clone(),
         });
-        let deadline = Instant::now() + VERDICT;
+        let mut clock = Clock::start();
+        let deadline = clock.now() + VERDICT;
         loop {
             self.look();
             if let Some(cause) = self.verdict(sequence, Outlook::Moving) {
                 return cause;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock.now());
             if left.is_zero() || !self.is_open() {
                 break;
             }
+            let limit = sleep_limit(Some(left));
             let mut fds = [PollFd::new(&self.link, PollFlags::IN)];
-            if poll_for(&mut fds, Some(left)).is_err() {
+            if poll_for(&mut fds, Some(limit)).is_err() {
                 break;
             }
+            clock.waited(limit);
+            if interrupt::requested() {
+                return self.interrupt();
+            }
         }
+        let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
         Cause::new(
             FailureKind::PeerLost,
             Some(broken.peer),
-            format!(
-                "the link from rank {} broke ({}), and rank 0 no longer says why",
-                self.rank, broken.reason
-            ),
+            words::lost(Lost::Ended, Some(&link)),
         )
+    }
+
+    /// Ends the job because this rank was interrupted while it waited.
+    #[cold]
+    pub(crate) fn interrupt(&mut self) -> Cause {
+        self.tell(&Notice::Interrupted);
+        Cause::new(FailureKind::Aborted, Some(self.rank), words::interrupted())
     }
 }
 

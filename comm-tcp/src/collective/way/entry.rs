@@ -7,15 +7,15 @@
 mod message;
 
 use comm_api::FailureKind;
+use comm_kit::{Call, words};
 use rustix::event::PollFd;
 
-use crate::call::Call;
 use crate::collective::{Blocks, Failure};
 use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::{Header, Kind};
 use crate::link::Broken;
 use crate::notice::{Cause, pack};
-use crate::watch::{Outlook, disagreement};
+use crate::watch::Outlook;
 
 use message::Entry;
 pub(crate) use message::{Incoming, Outgoing, Sink};
@@ -116,15 +116,10 @@ impl Engine {
                 Cause::new(FailureKind::Mismatch, Some(rank), message)
             }
             Entry::Differs(other) => {
-                let mut calls = [(self.rank, call), (1 - self.rank, other)];
+                let mut calls = [(self.rank, call), (self.peer(), other)];
                 calls.sort_by_key(|&(rank, _)| rank);
-                disagreement(calls.into_iter()).unwrap_or_else(|| {
-                    Cause::new(
-                        FailureKind::Mismatch,
-                        None,
-                        "the ranks called different things",
-                    )
-                })
+                let (rank, message) = words::differing(calls).unzip();
+                Cause::new(FailureKind::Mismatch, rank, message.unwrap_or_default())
             }
         };
         Err(Failure::Fatal(cause))
@@ -237,11 +232,8 @@ impl Collect<'_> {
             Entry::Differs(other) => (rank, *other),
             _ => (rank, call),
         });
-        match disagreement([(0, call)].into_iter().chain(others)) {
-            Some(cause) => Entry::Mismatch {
-                rank: cause.rank.unwrap_or(0),
-                message: cause.message,
-            },
+        match words::differing([(0, call)].into_iter().chain(others)) {
+            Some((rank, message)) => Entry::Mismatch { rank, message },
             None => Entry::Agreed,
         }
     }

@@ -4,8 +4,9 @@ mod allgatherv;
 mod allreduce;
 mod broadcast;
 
+use comm_kit::Call;
+
 use super::Outgoing;
-use crate::call::Call;
 use crate::engine::{Links, Ring};
 use crate::frame::{Header, Kind};
 use crate::link::{Broken, Link};

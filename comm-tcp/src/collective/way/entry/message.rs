@@ -2,7 +2,8 @@
 
 use std::io::IoSlice;
 
-use crate::call::Call;
+use comm_kit::Call;
+
 use crate::frame::{HEADER, Header, Kind};
 use crate::link::{Broken, Link, Stream};
 use crate::notice::unpack;

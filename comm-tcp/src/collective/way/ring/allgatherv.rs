@@ -11,10 +11,10 @@
 use std::io::IoSlice;
 use std::ops::Range;
 
+use comm_kit::Call;
 use rustix::event::PollFd;
 
 use super::{Heads, ring};
-use crate::call::Call;
 use crate::collective::Blocks;
 use crate::collective::way::PORTION;
 use crate::engine::{Links, Progress, Task};

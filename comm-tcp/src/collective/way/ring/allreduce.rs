@@ -14,10 +14,10 @@
 use std::io::IoSlice;
 
 use comm_api::{ReduceOp, ScalarKind};
+use comm_kit::Call;
 use rustix::event::PollFd;
 
 use super::{Heads, ring};
-use crate::call::Call;
 use crate::collective::way::{PORTION, fold};
 use crate::engine::{Links, Progress, Task};
 use crate::link::{Broken, Link};

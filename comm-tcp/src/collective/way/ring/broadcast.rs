@@ -2,10 +2,10 @@
 
 use std::io::IoSlice;
 
+use comm_kit::Call;
 use rustix::event::PollFd;
 
 use super::{Heads, ring};
-use crate::call::Call;
 use crate::collective::way::PORTION;
 use crate::engine::{Links, Progress, Task};
 use crate::link::Broken;

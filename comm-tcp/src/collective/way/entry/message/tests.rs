@@ -60,7 +60,7 @@ fn what_agrees_lands() {
 #[test]
 fn frames_of_earlier_calls_are_skipped() {
     let call = Call::broadcast(4, 1, 0);
-    let mut bytes = frame(Kind::Enter, 3, Call::BARRIER, &[9; 100]);
+    let mut bytes = frame(Kind::Enter, 3, Call::barrier(), &[9; 100]);
     bytes.extend(frame(Kind::Refused, 4, call, &pack(2, "no")));
     bytes.extend(frame(Kind::Enter, 5, call, &[1, 2, 3, 4]));
     let (entry, sink) = read(bytes);
@@ -79,7 +79,7 @@ fn a_refusal_comes_with_its_rank_and_reason() {
     let (entry, _) = read(frame(
         Kind::Refused,
         5,
-        Call::BARRIER,
+        Call::barrier(),
         &pack(3, "too\nlong"),
     ));
     let refused = Entry::Refused {
@@ -106,7 +106,7 @@ fn a_later_call_a_wrong_length_or_a_wrong_kind_breaks_the_link() {
 
 #[test]
 fn a_length_beyond_all_bounds_is_refused_before_anything_is_read() {
-    let mut header = Header::new(Kind::Enter, 2, Call::BARRIER, 0);
+    let mut header = Header::new(Kind::Enter, 2, Call::barrier(), 0);
     header.length = 1 << 63;
     assert!(header.length > MOST_EAGER);
     let (entry, _) = read(header.encode().to_vec());
