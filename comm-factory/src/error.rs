@@ -4,15 +4,15 @@ use std::error::Error;
 
 use crate::name::{Name, nearest};
 
-/// Tells why a communicator could not be made, and what to do about it.
+/// Why a communicator could not be created, and what to do about it.
 ///
-/// The variants stand in the order in which they are looked for: a name that does not exist comes
+/// The variants stand in the order in which they are checked: a name that does not exist comes
 /// before a backend that is not compiled in, that before variables that are not set, and only then
 /// is anything opened or connected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// The name is not one of a backend.
+    /// There is no backend of this name.
     #[error("COBRE_COMM_BACKEND: there is no backend {requested:?}{}; this program has {}, or leave it to auto", suggestion(.requested), .available.join(", "))]
     InvalidBackend {
         /// What was asked for.
@@ -46,7 +46,7 @@ pub enum BackendError {
     },
 }
 
-/// Says that the variables contradict each other or make no sense.
+/// Variables that contradict each other or make no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Contradiction(pub(crate) String);

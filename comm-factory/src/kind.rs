@@ -1,8 +1,8 @@
-//! Which backend a program asks for.
+//! The backends a program can ask for, and those that are compiled in.
 
 use crate::name::Name;
 
-/// Asks for a backend, with its configuration where the program has one of its own.
+/// Which backend a program asks for, with its configuration where the program has one of its own.
 ///
 /// `Auto`, `Mpi` and `Local` always exist, so that code that names them compiles with any set of
 /// features; one that is not compiled in is an error when it is asked for.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// Names a backend.
+use strsim::osa_distance;
+
+/// The name of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Name {
     /// An MPI library, through `ferrompi`.
@@ -19,7 +21,7 @@ impl Name {
     /// All backends, in the order in which `auto` prefers them.
     pub const ALL: [Self; 4] = [Self::Mpi, Self::Tcp, Self::Shm, Self::Local];
 
-    /// Gives the name as it is written in variables and features.
+    /// Returns the name as it is written in variables and features.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,36 +48,13 @@ impl fmt::Display for Name {
     }
 }
 
-/// Gives the name that `text` was probably meant to be: at most two letters away.
+/// Returns the name that `text` was probably meant to be: at most two letters inserted, deleted, replaced or swapped with their
+/// neighbour.
 pub(crate) fn nearest(text: &str) -> Option<&'static str> {
     let text = text.to_ascii_lowercase();
     let names = Name::ALL.map(Name::as_str).into_iter().chain(["auto"]);
-    let (distance, name) = names.map(|name| (distance(&text, name), name)).min()?;
+    let (distance, name) = names.map(|name| (osa_distance(&text, name), name)).min()?;
     (distance <= 2 && distance < name.len()).then_some(name)
-}
-
-/// Counts the letters to insert, delete, replace or swap with their neighbour to turn `a` into `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            if i == 0 || j == 0 {
-                table[i][j] = i + j;
-                continue;
-            }
-            let replace = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let shift = table[i - 1][j].min(table[i][j - 1]) + 1;
-            let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            let swap = if swapped {
-                table[i - 2][j - 2] + 1
-            } else {
-                usize::MAX
-            };
-            table[i][j] = replace.min(shift).min(swap);
-        }
-    }
-    table[a.len()][b.len()]
 }
 
 #[cfg(test)]

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use comm_kit::config::value;
+use comm_kit::launcher::announced;
+
 use crate::error::BackendError;
-use crate::launcher::{self, Launcher};
+use crate::launcher;
 use crate::name::Name;
 
 /// The variables a decision is made from.
@@ -18,6 +21,8 @@ pub struct Selection {
     pub decided_by: Option<String>,
     /// What other launchers said and the chosen backend was missing: variable, value, origin.
     pub filled: Vec<Filled>,
+    /// The variables without which the backend will not start.
+    pub missing: Vec<String>,
 }
 
 /// Describes where the value of a variable that was not set comes from.
@@ -40,15 +45,15 @@ pub struct Filled {
 /// 1. `mpi`: an MPI launcher or a SLURM step started this process;
 /// 2. `tcp`: one of `COBRE_TCP_COORDINATOR`, `COBRE_TCP_RANK`, `COBRE_TCP_SIZE` is set;
 /// 3. `shm`: `COBRE_SHM_NAME` is set;
-/// 4. `local`, unless a launcher announced more than one rank: N programs that each believe to be
-///    alone are never what was meant.
+/// 4. `local`, unless a launcher announced more than one rank, or a rank without a size: N programs
+///    that each believe to be alone are never what was meant.
 ///
 /// # Errors
 ///
 /// As [`BackendError`] says, in its order; nothing but [`BackendError::InitializationFailed`] for
 /// variables that contradict each other.
 pub fn select(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendError> {
-    let requested = launcher::value(variables, "COBRE_COMM_BACKEND").unwrap_or("auto");
+    let requested = value(variables, "COBRE_COMM_BACKEND").unwrap_or("auto");
     if requested.eq_ignore_ascii_case("auto") {
         return auto(variables, compiled);
     }
@@ -78,16 +83,23 @@ fn auto(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendEr
             return chosen(backend, variable, variables);
         }
     }
-    let Some(launcher) = Launcher::of_many(variables)? else {
+    let announced = announced(variables)
+        .map_err(|error| BackendError::contradiction(Name::Local, error.message))?;
+    let Some(announced) = announced else {
         return chosen(Name::Local, None, variables);
     };
-    // More than one rank was announced, and none of the backends that could connect them is both
-    // compiled in and configured.
-    let wanted = launcher.wants();
+    // More than one rank was announced, or an unknown number, and none of the backends that could
+    // connect them is both compiled in and configured.
+    let wanted = launcher::backends(announced.launcher.family);
     if let Some(&backend) = wanted.iter().find(|backend| compiled.contains(backend)) {
+        let mut missing_vars = chosen(backend, None, variables)?.missing;
+        if missing_vars.is_empty() {
+            // All there is to know is known; only nobody said that it should be used.
+            missing_vars.push(String::from("COBRE_COMM_BACKEND"));
+        }
         return Err(BackendError::MissingConfiguration {
             backend: backend.to_string(),
-            missing_vars: Launcher::missing(backend, variables),
+            missing_vars,
         });
     }
     Err(not_available(wanted[0], compiled))
@@ -104,10 +116,10 @@ fn chosen(
         Name::Tcp => launcher::fill_tcp(variables)?,
         Name::Mpi | Name::Shm | Name::Local => Vec::new(),
     };
-    let decided_by = decided_by.map(str::to_owned);
     Ok(Selection {
         backend,
-        decided_by,
+        decided_by: decided_by.map(str::to_owned),
+        missing: launcher::missing(backend, variables, &filled),
         filled,
     })
 }

@@ -17,7 +17,7 @@ use hello::{cargo_build, lines, prefixed, sorted};
 /// Every job here takes a second; after this many it is ended.
 const SECONDS: &str = "60";
 
-/// Runs a command to its end and gives its lines.
+/// Runs a command to its end and returns its lines.
 fn run(command: &[&str], prepare: impl Fn(&mut Command) -> &mut Command) -> Vec<String> {
     let mut bounded = Command::new("timeout");
     bounded.args(["--kill-after=5", SECONDS]).args(command);

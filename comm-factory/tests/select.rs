@@ -103,7 +103,22 @@ fn choose(text: &str, compiled: &[Name]) -> Result<Selection, BackendError> {
 )]
 #[case::alone_under_mpiexec("PMI_RANK=0 PMI_SIZE=1", LOCAL, Name::Local, None)]
 #[case::alone_under_torchrun("RANK=0 WORLD_SIZE=1", ALL, Name::Local, None)]
-#[case::first_of_an_indexed_job("JOB_COMPLETION_INDEX=0", ALL, Name::Local, None)]
+#[case::alone_in_an_indexed_job("JOB_COMPLETION_INDEX=0 WORLD_SIZE=1", ALL, Name::Local, None)]
+#[case::pmix("PMIX_RANK=0", ALL, Name::Mpi, Some("PMIX_RANK"))]
+#[case::flux(
+    "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2",
+    ALL,
+    Name::Mpi,
+    Some("FLUX_TASK_RANK")
+)]
+#[case::pals("PALS_RANKID=1", ALL, Name::Mpi, Some("PALS_RANKID"))]
+#[case::mvapich("MV2_COMM_WORLD_RANK=0", ALL, Name::Mpi, Some("MV2_COMM_WORLD_RANK"))]
+#[case::reserved_step(
+    "SLURM_PROCID=0 SLURM_STEP_ID=4294967291 SLURM_NTASKS=4",
+    ALL,
+    Name::Local,
+    None
+)]
 fn chooses(
     #[case] text: &str,
     #[case] compiled: &[Name],
@@ -150,6 +165,13 @@ fn an_unknown_name(#[case] name: &str, #[case] compiled: &[Name], #[case] text: 
 #[case::shm("COBRE_SHM_NAME=x COBRE_SHM_SIZE=4", LOCAL, "shm")]
 #[case::torch("RANK=0 WORLD_SIZE=4", LOCAL, "tcp")]
 #[case::indexed_job("JOB_COMPLETION_INDEX=2", LOCAL, "tcp")]
+#[case::first_of_an_indexed_job("JOB_COMPLETION_INDEX=0", LOCAL, "tcp")]
+#[case::pmix_without_size("PMIX_RANK=0", NO_MPI, "mpi")]
+#[case::pals_without_size("PALS_RANKID=0", LOCAL, "mpi")]
+#[case::alps("ALPS_APP_PE=3", LOCAL, "mpi")]
+#[case::jsm("JSM_NAMESPACE_RANK=0 JSM_NAMESPACE_SIZE=2", LOCAL, "mpi")]
+#[case::flux("FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2", LOCAL, "mpi")]
+#[case::first_on_shm("COBRE_SHM_RANK=0", LOCAL, "shm")]
 fn never_many_that_believe_to_be_alone(
     #[case] text: &str,
     #[case] compiled: &[Name],
@@ -181,6 +203,8 @@ fn never_many_that_believe_to_be_alone(
 #[case::slurm_on_tcp("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_NTASKS=2", NO_MPI, "tcp", &["COBRE_TCP_COORDINATOR"])]
 #[case::shm_without_a_name("COBRE_SHM_SIZE=4 COBRE_SHM_RANK=1", ALL, "shm", &["COBRE_SHM_NAME"])]
 #[case::indexed_job("JOB_COMPLETION_INDEX=2", ALL, "tcp", &["COBRE_TCP_COORDINATOR", "COBRE_TCP_SIZE"])]
+#[case::first_of_an_indexed_job("JOB_COMPLETION_INDEX=0", ALL, "tcp", &["COBRE_TCP_COORDINATOR", "COBRE_TCP_SIZE"])]
+#[case::first_on_shm("COBRE_SHM_RANK=0", ALL, "shm", &["COBRE_SHM_NAME", "COBRE_SHM_SIZE"])]
 fn many_ranks_and_nothing_to_connect_them(
     #[case] text: &str,
     #[case] compiled: &[Name],

@@ -1,13 +1,14 @@
 //! The communicator: the methods of the trait, each one turn with MPI.
 
 use std::fmt;
+use std::sync::Arc;
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, check};
+use comm_kit::{Call, exit_code};
 
 use crate::collective::Blocks;
 use crate::config::MpiConfig;
-use crate::entry::Call;
 use crate::error::InitError;
 use crate::init::{self, Start};
 use crate::life::Life;
@@ -71,10 +72,10 @@ impl FerrompiBackend {
         } = init::start(&config)?;
         let MpiConfig { reduce, check, .. } = config;
         let life = Life::begin(mpi, owner);
-        let ranks = Ranks::new(&life, Held::new(world), reduce, check);
-        // Unchecked: it makes other communicators and exchanges nothing else.
-        let node = Ranks::new(&life, Held::new(node), reduce, false);
-        let node = Node::new(node, ranks.rank, check)?;
+        let ranks = Ranks::new(&life, Held::new(world), reduce, check, None);
+        let members: Arc<[usize]> = init::members(&node, ranks.rank)?;
+        let node = Ranks::new(&life, Held::new(node), reduce, check, Some(&members));
+        let node = Node::new(node, members, check);
         Ok(Self { ranks, node })
     }
 }
@@ -115,9 +116,9 @@ impl Communicator for Ranks {
     }
 
     fn abort(&self, code: i32) -> ! {
-        let code = if code == 0 { 1 } else { code };
+        let code = exit_code(code);
         // A forked child has no MPI, and ends alone.
-        if self.life().owner().is_here() {
+        if self.gate().owner().is_here() {
             self.comm().abort(code)
         }
         std::process::exit(code)
@@ -132,7 +133,9 @@ impl Communicator for Ranks {
         displs: &[usize],
         elem_size: usize,
     ) -> Result<(), CommError> {
-        check::allgatherv_bytes(self.rank, self.size, send, recv, counts, displs, elem_size)?;
+        let (rank, size) = (self.rank, self.size);
+        let checked = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
+        self.gate().checked(checked)?;
         let blocks = Blocks {
             counts,
             displs,
@@ -149,7 +152,8 @@ impl Communicator for Ranks {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        check::allreduce_bytes(send, recv, scalar, op)?;
+        let checked = check::allreduce_bytes(send, recv, scalar, op);
+        self.gate().checked(checked)?;
         let call = || Call::allreduce(send.len(), scalar, op);
         self.perform("allreduce", call, |work| {
             self.allreduce(&mut work.scratch, send, recv, scalar, op)
@@ -163,7 +167,8 @@ impl Communicator for Ranks {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
-        check::broadcast_bytes(self.size, buf, elem_size, root)?;
+        let checked = check::broadcast_bytes(self.size, buf, elem_size, root);
+        self.gate().checked(checked)?;
         let call = Call::broadcast(buf.len(), elem_size, root);
         self.perform(
             "broadcast",
@@ -172,8 +177,8 @@ impl Communicator for Ranks {
         )
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
-        self.announce_refusal(operation, error);
+    fn refuse(&self, _operation: &'static str, error: &CommError) {
+        self.gate().refuse(error);
     }
 }
 
@@ -230,10 +235,7 @@ impl Communicator for FerrompiBackend {
     ) -> Result<(), CommError> {
         let Ranks { rank, size, .. } = self.ranks;
         let checked = check::allgatherv(rank, size, send.len(), recv.len(), counts, displs);
-        if let Err(error) = checked {
-            self.refuse("allgatherv", &error);
-            return Err(error);
-        }
+        self.ranks.gate().checked(checked)?;
         let blocks = Blocks {
             counts,
             displs,

@@ -8,34 +8,32 @@
 //! unread are of a place before that of its next call, and are skipped there. Cards are sent in
 //! buffered mode, so that no send waits for its receiver.
 
+use std::sync::Arc;
+
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{CommError, FailureKind};
+use comm_kit::Call;
+use comm_kit::words::{self, LONGEST_REASON, printable};
 use ferrompi::{Communicator, Error, PersistentRequest};
 
-pub(crate) use crate::call::Call;
 use crate::ranks::Trouble;
 
 /// The tag of the cards.
 const CARD: i32 = 2;
 
-/// The bytes of a reason that travel.
-const REASON: usize = 256;
-
-const WORDS: usize = 6 + REASON / 8;
+const WORDS: usize = TEXT + LONGEST_REASON / 8;
 const SEQUENCE: usize = 0;
 const STATUS: usize = 1;
 const CALL: usize = 2;
-const TEXT: usize = 6;
+const TEXT: usize = 4;
 
 const READY: u64 = 1;
 const REFUSED: u64 = 2;
 
-/// How many ranks a message lists.
-const LISTED: usize = 16;
-
 type Card = [u64; WORDS];
 
-/// The bytes that buffered mode needs for `size` ranks: some places of cards, with what MPI adds.
+/// Returns the bytes that buffered mode needs for `size` ranks: some places of cards, with what MPI
+/// adds.
 pub(crate) fn buffer(size: usize) -> usize {
     size * 32 * (size_of::<Card>() + 512)
 }
@@ -47,16 +45,23 @@ pub(crate) struct Entry {
     sequence: u64,
     /// One per other rank, made when the first card is sent.
     outgoing: Vec<PersistentRequest<u64>>,
+    /// How messages name the ranks, if not by their own numbers.
+    names: Option<Arc<[usize]>>,
 }
 
 impl Entry {
-    pub(crate) fn new(rank: usize, size: usize) -> Self {
+    pub(crate) fn new(rank: usize, size: usize, names: Option<Arc<[usize]>>) -> Self {
         Self {
             rank,
             size,
             sequence: 0,
             outgoing: Vec::new(),
+            names,
         }
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
     }
 
     /// Meets the other ranks and compares what they call.
@@ -66,7 +71,7 @@ impl Entry {
         operation: &'static str,
         call: Call,
     ) -> Result<(), Trouble> {
-        let card = self.card(READY, call, "");
+        let card = self.card(READY, call.words(), "");
         self.send(comm, &card)?;
         let mut cards = Vec::with_capacity(self.size);
         for rank in 0..self.size {
@@ -76,23 +81,30 @@ impl Entry {
                 self.receive(comm, rank)?
             });
         }
-        Ok(decide(operation, &cards)?)
+        Ok(decide(operation, &cards, |rank| self.name(rank))?)
+    }
+
+    fn name(&self, rank: usize) -> usize {
+        let names = self.names.as_ref();
+        names
+            .and_then(|names| names.get(rank).copied())
+            .unwrap_or(rank)
     }
 
     /// Announces to the others that this rank refused its arguments.
-    pub(crate) fn refuse(&mut self, comm: &Communicator, error: &CommError) -> Result<(), Trouble> {
-        let card = self.card(REFUSED, Call([0; 4]), &error.to_string());
-        Ok(self.send(comm, &card)?)
+    pub(crate) fn refuse(&mut self, comm: &Communicator, reason: &str) -> Result<(), Error> {
+        let card = self.card(REFUSED, [0; 2], reason);
+        self.send(comm, &card)
     }
 
     /// Writes the card of the next place in the sequence.
-    fn card(&mut self, status: u64, call: Call, reason: &str) -> Card {
+    fn card(&mut self, status: u64, call: [u64; 2], reason: &str) -> Card {
         self.sequence += 1;
         let mut card = [0; WORDS];
         card[SEQUENCE] = self.sequence;
         card[STATUS] = status;
-        card[CALL..TEXT].copy_from_slice(&call.0);
-        let text = &reason[..reason.floor_char_boundary(REASON)];
+        card[CALL..TEXT].copy_from_slice(&call);
+        let text = &reason[..reason.floor_char_boundary(LONGEST_REASON)];
         cast_slice_mut(&mut card[TEXT..])[..text.len()].copy_from_slice(text.as_bytes());
         card
     }
@@ -128,43 +140,22 @@ impl Entry {
 }
 
 /// Decides what becomes of the call, from all cards in rank order.
-fn decide(operation: &'static str, cards: &[Card]) -> Result<(), CommError> {
+fn decide(
+    operation: &'static str,
+    cards: &[Card],
+    name: impl Fn(usize) -> usize,
+) -> Result<(), CommError> {
     if let Some(rank) = cards.iter().position(|card| card[STATUS] != READY) {
         let text: &[u8] = cast_slice(&cards[rank][TEXT..]);
-        let end = text.iter().position(|&byte| byte == 0).unwrap_or(REASON);
-        let text = String::from_utf8_lossy(&text[..end]);
-        return Err(CommError::failed(
-            operation,
-            FailureKind::Refused,
-            Some(rank),
-            format!("{text}; nothing was exchanged, this communicator stays usable"),
-        ));
+        let end = text.iter().position(|&byte| byte == 0);
+        let reason = printable(&text[..end.unwrap_or(text.len())], LONGEST_REASON);
+        return Err(words::refused(operation, name(rank), Some(&reason)));
     }
-    let call = |rank: usize| {
-        let card = &cards[rank];
-        Call([card[CALL], card[CALL + 1], card[CALL + 2], card[CALL + 3]])
-    };
-    let Some(odd) = (1..cards.len()).find(|&rank| call(rank) != call(0)) else {
-        return Ok(());
-    };
-    let mut shown: Vec<(usize, Call)> = Vec::new();
-    for rank in 0..cards.len() {
-        if shown.len() < LISTED && shown.iter().all(|&(_, known)| known != call(rank)) {
-            shown.push((rank, call(rank)));
-        }
-    }
-    let parts: Vec<String> = shown
-        .iter()
-        .map(|(rank, call)| format!("rank {rank} called {call}"))
-        .collect();
-    Err(CommError::failed(
-        operation,
-        FailureKind::Mismatch,
-        Some(odd),
-        format!(
-            "{}; all ranks must call the same collectives in the same order with arguments that \
-             agree",
-            parts.join(", ")
-        ),
-    ))
+    let call = |card: &Card| Call::from_words([card[CALL], card[CALL + 1]]);
+    let calls = cards.iter().enumerate();
+    let calls = calls.map(|(rank, card)| (name(rank), call(card)));
+    words::differing(calls).map_or(Ok(()), |(rank, message)| {
+        let kind = FailureKind::Mismatch;
+        Err(CommError::failed(operation, kind, Some(rank), message))
+    })
 }

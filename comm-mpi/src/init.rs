@@ -1,8 +1,9 @@
 //! The start: MPI comes up, and the ranks agree that they are one job.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
-use comm_shm::node::Owner;
+use comm_kit::Owner;
 use ferrompi::{Communicator, Mpi, ThreadLevel};
 
 use crate::config::{MpiConfig, MpiReduce};
@@ -26,7 +27,7 @@ pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
         .map_err(|error| error::start("MPI could not be initialised", &error))?;
     let everybody = mpi.world();
     let size = usize::try_from(everybody.size()).unwrap_or(1);
-    launcher::check(size, |name| std::env::var(name).ok())?;
+    launcher::check(size, &launcher::environment()?)?;
     agree(&everybody, config)?;
 
     let failed = |error| error::start("the ranks could not form a communicator", &error);
@@ -45,16 +46,23 @@ pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
         ?level,
         "joined"
     );
-    let owner = Owner::mark().map_err(|error| {
-        let message = format!("cannot map the page that tells a forked child: {error}");
-        InitError::failed(&[], message)
-    })?;
     Ok(Start {
         mpi,
-        owner,
+        owner: Owner::mark(),
         world,
         node,
     })
+}
+
+/// Collects which rank of the world each rank of the node is; `rank` is this one's.
+pub(crate) fn members(node: &Communicator, rank: usize) -> Result<Arc<[usize]>, InitError> {
+    let mut members = vec![0; usize::try_from(node.size()).unwrap_or(0)];
+    let gathered = node.allgather(&[rank as u64], &mut members);
+    gathered.map_err(|error| error::start("the ranks of a node could not meet", &error))?;
+    let members = members.into_iter();
+    Ok(members
+        .map(|rank| usize::try_from(rank).unwrap_or(0))
+        .collect())
 }
 
 /// The bytes in which ranks compare themselves; bytes, since words may not mean the same to all.

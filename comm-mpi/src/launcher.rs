@@ -1,56 +1,47 @@
 //! What the launcher announced: N silent worlds of one rank each are the most common accident.
 
+use std::collections::BTreeMap;
+
+use comm_kit::{config, launcher};
+
 use crate::error::InitError;
 
-/// The variables in which launchers tell how many ranks they start.
-const SIZES: [&str; 4] = [
-    "PMI_SIZE",
-    "OMPI_COMM_WORLD_SIZE",
-    "MPI_LOCALNRANKS",
-    "SLURM_STEP_NUM_TASKS",
-];
+/// Reads the variables in which launchers announce ranks.
+pub(crate) fn environment() -> Result<BTreeMap<String, String>, InitError> {
+    config::environment(&launcher::variables().collect::<Vec<_>>())
+}
 
-/// Refuses a world of one rank where the launcher started more.
+/// Refuses a world of one rank where a launcher started more, or did not say how many.
 ///
 /// A program that runs under the `mpiexec` of another MPI than its own finds no launcher it
 /// understands, so every rank comes up alone and computes everything.
-pub(crate) fn check(
-    size: usize,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<(), InitError> {
+pub(crate) fn check(size: usize, variables: &BTreeMap<String, String>) -> Result<(), InitError> {
     if size != 1 {
         return Ok(());
     }
-    // A batch script sees the variables of its allocation; a step of it has a number.
-    let step = variable("SLURM_STEP_ID").is_some_and(|id| id.parse::<u32>().is_ok());
-    for name in SIZES {
-        if name.starts_with("SLURM") && !step {
-            continue;
-        }
-        let announced = variable(name).and_then(|value| value.trim().parse::<usize>().ok());
-        if let Some(announced) = announced.filter(|&announced| announced > 1) {
-            return Err(InitError::failed(
-                &[name],
-                format!(
-                    "{name} announces {announced} ranks and MPI found one: started by another \
-                     MPI's mpiexec? use the one that belongs to the MPI this program was built \
-                     with (srun: --mpi=pmix or --mpi=pmi2)"
-                ),
-            ));
-        }
-    }
-    Ok(())
+    let Some(announced) = launcher::announced(variables)? else {
+        return Ok(());
+    };
+    let name = announced.variable;
+    let said = match announced.ranks {
+        Some(ranks) => format!("{name} announces {ranks} ranks"),
+        None => format!("{name} announces a rank of a job whose size nobody gives"),
+    };
+    let message = format!(
+        "{said}, and MPI found one: started by another MPI's mpiexec? use the one that belongs to the MPI \
+         this program was built with (srun: --mpi=pmix or --mpi=pmi2); if the job has one rank, set WORLD_SIZE=1 or \
+         unset {name}"
+    );
+    Err(InitError::failed(&[name], message))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn announced(size: usize, pairs: &'static [(&str, &str)]) -> Result<(), InitError> {
-        check(size, |name| {
-            let found = pairs.iter().find(|&&(key, _)| key == name);
-            found.map(|&(_, value)| value.to_owned())
-        })
+    fn announced(size: usize, pairs: &[(&str, &str)]) -> Result<(), InitError> {
+        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        check(size, &pairs.iter().map(owned).collect())
     }
 
     #[test]
@@ -60,6 +51,10 @@ mod tests {
             &[("OMPI_COMM_WORLD_SIZE", "2")],
             &[("MPI_LOCALNRANKS", "3")],
             &[("SLURM_STEP_NUM_TASKS", "16"), ("SLURM_STEP_ID", "0")],
+            &[("PMIX_RANK", "0")],
+            &[("FLUX_JOB_SIZE", "2")],
+            &[("WORLD_SIZE", "2"), ("RANK", "0")],
+            &[("COBRE_TCP_SIZE", "2")],
         ] {
             let error = announced(1, pairs).unwrap_err();
             assert_eq!(error.variables, [pairs[0].0]);
@@ -70,9 +65,11 @@ mod tests {
     #[test]
     fn what_fits_is_fine() {
         assert_eq!(announced(1, &[]), Ok(()));
-        assert_eq!(announced(1, &[("PMI_SIZE", "1")]), Ok(()));
+        assert_eq!(
+            announced(1, &[("PMI_RANK", "0"), ("PMI_SIZE", "1")]),
+            Ok(())
+        );
         assert_eq!(announced(4, &[("PMI_SIZE", "4")]), Ok(()));
-        assert_eq!(announced(1, &[("PMI_SIZE", "many")]), Ok(()));
     }
 
     #[test]

@@ -33,7 +33,6 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod call;
 mod chunk;
 mod collective;
 mod communicator;

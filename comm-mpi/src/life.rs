@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 
 use comm_api::CommError;
-use comm_shm::node::Owner;
+use comm_kit::Owner;
 use ferrompi::{Mpi, ThreadLevel};
 
 use crate::error;
@@ -46,7 +46,6 @@ impl Drop for Slot {
 /// Keeps MPI initialised as long as anybody holds it.
 #[derive(Debug)]
 pub(crate) struct Life {
-    owner: Owner,
     thread: ThreadId,
     level: ThreadLevel,
     /// A thread is inside MPI; looked at where MPI takes one at a time.
@@ -59,7 +58,6 @@ impl Life {
     pub(crate) fn begin(mpi: Mpi, owner: Owner) -> Arc<Self> {
         let due = Arc::new(AtomicBool::new(false));
         let life = Self {
-            owner,
             thread: thread::current().id(),
             level: mpi.thread_level(),
             inside: AtomicBool::new(false),
@@ -72,12 +70,6 @@ impl Life {
         };
         SLOT.with_borrow_mut(|place| *place = Some(slot));
         Arc::new(life)
-    }
-
-    /// Returns whose communicators these are: a forked child must not use them.
-    #[inline]
-    pub(crate) fn owner(&self) -> Owner {
-        self.owner
     }
 
     /// Returns whether MPI lets this thread call it at all.

@@ -1,48 +1,48 @@
 //! The ranks that share the memory of this machine.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use comm_api::{CommError, Communicator};
+use comm_kit::Call;
 use comm_shm::ShmConfig;
 use comm_shm::node::NodeRegions;
 use ferrompi::ReduceOp;
 
-use crate::error::{self, InitError};
 use crate::ranks::{Held, Ranks, Trouble};
 
-/// The ranks of this machine, and the communicators that came of them.
-///
-/// A communicator that was dropped here may still be used by others, and freeing it is
-/// collective. So it stays in the list until all ranks of the node have dropped theirs, which is
-/// found out at the next split, where all are anyway. Finalizing MPI frees what is left.
+/// The ranks of this machine, and what they made together.
 pub(crate) struct Node {
     ranks: Ranks,
     check: bool,
     /// Which rank of the world each rank of the node is.
     world: Arc<[usize]>,
-    /// In the order of their creation, which is the same on all ranks of the node.
-    splits: Mutex<Vec<Arc<Held>>>,
+    /// Never waited for: whoever comes here is inside a call of the world, and that is one at a time.
+    made: Mutex<Made>,
+}
+
+/// What the ranks of a node made together.
+#[derive(Default)]
+struct Made {
+    /// The communicators, in the order of their creation, which is the same on all ranks.
+    ///
+    /// One that was dropped here may still be used by others, and freeing it is collective. So it
+    /// stays until all ranks of the node have dropped theirs, which is found out at the next split,
+    /// where all are anyway. Finalizing MPI frees what is left.
+    splits: Vec<Arc<Held>>,
     /// The shared memory, once a region was asked for.
-    regions: Mutex<Option<NodeRegions>>,
+    regions: Option<NodeRegions>,
 }
 
 impl Node {
-    /// Takes over the node; `rank` is this one in the world.
-    pub(crate) fn new(ranks: Ranks, rank: usize, check: bool) -> Result<Self, InitError> {
-        let mut world = vec![0; ranks.size];
-        let gathered = ranks.comm().allgather(&[rank as u64], &mut world);
-        gathered.map_err(|error| error::start("the ranks of a node could not meet", &error))?;
-        let world = world
-            .into_iter()
-            .map(|rank| usize::try_from(rank).unwrap_or(0));
-        Ok(Self {
+    /// Takes over the node, whose ranks are those of `world`.
+    pub(crate) fn new(ranks: Ranks, world: Arc<[usize]>, check: bool) -> Self {
+        Self {
             ranks,
             check,
-            world: world.collect(),
-            splits: Mutex::new(Vec::new()),
-            regions: Mutex::new(None),
-        })
+            world,
+            made: Mutex::default(),
+        }
     }
 
     /// Returns whether this rank is the first of its node.
@@ -55,15 +55,19 @@ impl Node {
         &self.world
     }
 
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Creates a communicator of the node; collective over it.
     pub(crate) fn split(&self) -> Result<Box<dyn Communicator>, CommError> {
-        let operation = "split_local";
-        let mut splits = self.ranks.alone(&self.splits, operation)?;
-        self.ranks.perform_unchecked(operation, |_| {
-            self.free(&mut splits)?;
+        let splits = &mut self.made().splits;
+        self.ranks.perform("split_local", Call::split_local, |_| {
+            self.free(splits)?;
             let comm = Held::new(self.ranks.comm().duplicate()?);
             splits.push(Arc::clone(&comm));
-            let ranks = Ranks::new(self.ranks.life(), comm, self.ranks.reduce(), self.check);
+            let (life, reduce) = (self.ranks.life(), self.ranks.reduce());
+            let ranks = Ranks::new(life, comm, reduce, self.check, None);
             Ok(Box::new(ranks) as Box<dyn Communicator>)
         })
     }
@@ -97,25 +101,31 @@ impl Node {
     pub(crate) fn region<R>(
         &self,
         operation: &'static str,
+        call: Call,
         create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
-        let mut regions = self.ranks.alone(&self.regions, operation)?;
-        if regions.is_none() {
-            *regions = Some(self.attach(operation)?);
-        }
-        match &*regions {
-            Some(regions) => create(regions),
-            None => Err(CommError::InvalidCommunicator),
-        }
+        let regions = &mut self.made().regions;
+        // The memory of the node is found under a name that the leader makes up and MPI carries.
+        let mut name = [RandomState::new().hash_one(std::process::id())];
+        self.ranks.perform(
+            operation,
+            || call,
+            |_| {
+                if regions.is_none() {
+                    self.ranks.comm().broadcast(&mut name, 0)?;
+                }
+                Ok(())
+            },
+        )?;
+        let regions = match regions {
+            Some(regions) => regions,
+            None => regions.insert(self.attach(name[0])?),
+        };
+        create(regions)
     }
 
-    /// Finds the memory of the node, under a name that the leader makes up and MPI carries.
-    fn attach(&self, operation: &'static str) -> Result<NodeRegions, CommError> {
-        let mut name = [RandomState::new().hash_one(std::process::id())];
-        self.ranks.perform_unchecked(operation, |_| {
-            Ok(self.ranks.comm().broadcast(&mut name, 0)?)
-        })?;
-        let name = format!("cobre-mpi-{:016x}", name[0]);
+    fn attach(&self, name: u64) -> Result<NodeRegions, CommError> {
+        let name = format!("cobre-mpi-{name:016x}");
         let mut config = ShmConfig::new(name, self.ranks.rank, self.ranks.size);
         // MPI waits for ever; a rank that ends is an error of the fence all the same.
         config.timeout = None;

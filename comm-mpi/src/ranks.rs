@@ -2,16 +2,17 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use comm_api::CommError;
+use comm_kit::{Call, Gate, Pass, Transport};
 use ferrompi::{Communicator, Error};
 
 use crate::chunk::Lists;
 use crate::config::MpiReduce;
-use crate::entry::{Call, Entry};
+use crate::entry::Entry;
 use crate::error;
-use crate::life::{Life, Pass};
+use crate::life::Life;
 
 /// A communicator that its drop does not free: freeing one is collective, and a drop waits for
 /// nobody. Whoever knows that all ranks are there takes it out and drops that.
@@ -37,7 +38,7 @@ impl Deref for Held {
     }
 }
 
-/// What went wrong inside a collective.
+/// Holds what went wrong inside a collective.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     Mpi(Error),
@@ -56,18 +57,63 @@ impl From<CommError> for Trouble {
     }
 }
 
-/// What one call at a time works with.
+/// Holds what one call at a time works with.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) lists: Lists,
     pub(crate) scratch: Vec<u64>,
-    entry: Option<Entry>,
+    /// Its drop frees requests of MPI, which not every process and thread may do.
+    entry: Option<ManuallyDrop<Entry>>,
 }
 
-/// This thread's turn in the communicator; over when it is dropped.
-struct Turn<'a> {
-    work: MutexGuard<'a, Work>,
-    _pass: Pass<'a>,
+impl Trouble {
+    /// Puts it into the words of the contract.
+    #[cold]
+    fn into_error(self, operation: &'static str, rank: usize) -> CommError {
+        match self {
+            Self::Mpi(error) => error::mpi(operation, rank, &error),
+            Self::Comm(error) => error,
+        }
+    }
+}
+
+/// Reaches the other ranks of one communicator of MPI.
+pub(crate) struct Members {
+    comm: Arc<Held>,
+    life: Arc<Life>,
+    alone: bool,
+}
+
+impl Members {
+    /// Ends the job if this rank cannot go on: the others would wait for it for ever.
+    #[cold]
+    fn give_up(&self, rank: usize) {
+        if !self.alone {
+            tracing::error!(rank, "panicked; ending the job through MPI_Abort");
+            self.comm.abort(1);
+        }
+    }
+}
+
+impl Transport for Members {
+    type State = Work;
+
+    /// Tells the others where they listen: without the comparison of calls nobody does.
+    fn refuse(&self, work: &mut Work, reason: &str) {
+        let Some(entry) = &mut work.entry else { return };
+        let sent = match self.life.pass("refuse", entry.rank()) {
+            Ok(_pass) => entry.refuse(&self.comm, reason).map_err(Trouble::Mpi),
+            Err(error) => Err(Trouble::Comm(error)),
+        };
+        if let Err(trouble) = sent {
+            let error = trouble.into_error("refuse", entry.rank());
+            tracing::warn!(%error, "the others do not hear of a refusal");
+        }
+    }
+
+    fn panicked(&self, work: &mut Work) {
+        self.give_up(work.entry.as_ref().map_or(0, |entry| entry.rank()));
+    }
 }
 
 /// The ranks of one communicator of MPI.
@@ -78,32 +124,36 @@ pub(crate) struct Ranks {
     pub(crate) rank: usize,
     pub(crate) size: usize,
     reduce: MpiReduce,
-    comm: Arc<Held>,
-    /// Its lock is taken for a call and never waited for: two calls at once would match with
-    /// different ones on different ranks.
-    work: Mutex<Work>,
-    /// The first fatal error.
-    first: OnceLock<CommError>,
-    life: Arc<Life>,
+    gate: Gate<Members>,
 }
 
 impl Ranks {
-    /// Takes over a communicator; with `check` its ranks compare what they call.
-    pub(crate) fn new(life: &Arc<Life>, comm: Arc<Held>, reduce: MpiReduce, check: bool) -> Self {
+    /// Takes over a communicator; with `check` its ranks compare what they call, and messages about
+    /// that name rank `r` as `names[r]`.
+    pub(crate) fn new(
+        life: &Arc<Life>,
+        comm: Arc<Held>,
+        reduce: MpiReduce,
+        check: bool,
+        names: Option<&Arc<[usize]>>,
+    ) -> Self {
         let of_mpi = |number: i32| usize::try_from(number).unwrap_or(0);
         let (rank, size) = (of_mpi(comm.rank()), of_mpi(comm.size()));
         let work = Work {
-            entry: (check && size > 1).then(|| Entry::new(rank, size)),
+            entry: (check && size > 1)
+                .then(|| ManuallyDrop::new(Entry::new(rank, size, names.cloned()))),
             ..Work::default()
+        };
+        let members = Members {
+            comm,
+            life: Arc::clone(life),
+            alone: size == 1,
         };
         Self {
             rank,
             size,
             reduce,
-            comm,
-            work: Mutex::new(work),
-            first: OnceLock::new(),
-            life: Arc::clone(life),
+            gate: Gate::new(rank, members, work),
         }
     }
 
@@ -114,11 +164,16 @@ impl Ranks {
 
     #[inline]
     pub(crate) fn comm(&self) -> &Communicator {
-        &self.comm
+        &self.gate.transport().comm
+    }
+
+    #[inline]
+    pub(crate) fn gate(&self) -> &Gate<Members> {
+        &self.gate
     }
 
     pub(crate) fn life(&self) -> &Arc<Life> {
-        &self.life
+        &self.gate.transport().life
     }
 
     /// Returns a rank as MPI counts them: it was below `size()`, which came from MPI.
@@ -128,51 +183,7 @@ impl Ranks {
         i32::try_from(rank).unwrap_or(i32::MAX)
     }
 
-    /// Refuses a forked child, and whoever calls after a fatal error.
-    #[inline]
-    pub(crate) fn usable(&self, operation: &'static str) -> Result<(), CommError> {
-        self.life.owner().check()?;
-        match self.first.get() {
-            None => Ok(()),
-            Some(first) => Err(first.again(operation)),
-        }
-    }
-
-    /// Takes the turn of this thread, or tells why there is none.
-    #[inline]
-    fn turn(&self, operation: &'static str) -> Result<Turn<'_>, CommError> {
-        self.usable(operation)?;
-        let work = self.alone(&self.work, operation)?;
-        let pass = self.life.pass(operation, self.rank)?;
-        Ok(Turn { work, _pass: pass })
-    }
-
-    /// Takes a lock without waiting: who holds it is inside a call that must not be disturbed.
-    #[inline]
-    pub(crate) fn alone<'a, T>(
-        &self,
-        lock: &'a Mutex<T>,
-        operation: &'static str,
-    ) -> Result<MutexGuard<'a, T>, CommError> {
-        match lock.try_lock() {
-            Ok(guard) => Ok(guard),
-            Err(TryLockError::WouldBlock) => Err(comm_kit::words::busy(operation, self.rank)),
-            // A panic inside a call leaves nothing there that the next one relies on.
-            Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
-        }
-    }
-
-    /// Runs one call that the ranks do not compare.
-    pub(crate) fn perform_unchecked<R>(
-        &self,
-        operation: &'static str,
-        body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
-    ) -> Result<R, CommError> {
-        let mut turn = self.turn(operation)?;
-        body(&mut turn.work).map_err(|trouble| self.failed(operation, trouble))
-    }
-
-    /// Runs one call: its turn, the comparison where it is asked for, and what it does.
+    /// Runs one call: through the gate, into MPI, past the comparison where it is asked for.
     #[inline]
     pub(crate) fn perform<R>(
         &self,
@@ -180,63 +191,44 @@ impl Ranks {
         call: impl FnOnce() -> Call,
         body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
     ) -> Result<R, CommError> {
-        let mut turn = self.turn(operation)?;
-        let work = &mut *turn.work;
+        let mut pass = self.gate.enter(operation)?;
+        let Members { comm, life, .. } = pass.transport();
+        let _inside = life.pass(operation, self.rank)?;
+        let work: &mut Work = &mut pass;
         let entered = match &mut work.entry {
             None => Ok(()),
-            Some(entry) => entry.enter(&self.comm, operation, call()),
+            Some(entry) => entry.enter(comm, operation, call()),
         };
-        let result = entered.and_then(|()| body(work));
-        result.map_err(|trouble| self.failed(operation, trouble))
-    }
-
-    /// Announces to the other ranks that this one refused its arguments, where they listen.
-    #[cold]
-    pub(crate) fn announce_refusal(&self, operation: &'static str, error: &CommError) {
-        // Without a turn there is no place in the sequence to take either.
-        let Ok(mut turn) = self.turn(operation) else {
-            return;
-        };
-        if let Some(entry) = &mut turn.work.entry
-            && let Err(trouble) = entry.refuse(&self.comm, error)
-        {
-            self.failed(operation, trouble);
+        match entered.and_then(|()| body(work)) {
+            Ok(result) => Ok(result),
+            Err(trouble) => Err(self.failed(&mut pass, operation, trouble)),
         }
     }
 
-    /// Puts trouble into the words of the contract, and keeps the first that is fatal.
     #[cold]
-    pub(crate) fn failed(&self, operation: &'static str, trouble: Trouble) -> CommError {
-        let error = match trouble {
-            Trouble::Mpi(error) => error::mpi(operation, self.rank, &error),
-            Trouble::Comm(error) => error,
-        };
-        if error.is_fatal() {
-            tracing::warn!(rank = self.rank, %error, "the communicator is lost");
-            self.first.get_or_init(|| error).again(operation)
-        } else {
-            error
-        }
+    fn failed(
+        &self,
+        pass: &mut Pass<'_, Members>,
+        operation: &'static str,
+        trouble: Trouble,
+    ) -> CommError {
+        pass.fail(trouble.into_error(operation, self.rank))
     }
 }
 
 impl Drop for Ranks {
-    /// Ends the job if this rank is unwinding: the others would wait for it for ever.
     fn drop(&mut self) {
-        if std::thread::panicking() && self.size > 1 && self.life.owner().is_here() {
-            tracing::error!(
-                rank = self.rank,
-                "panicked; ending the job through MPI_Abort"
-            );
-            self.comm.abort(1);
+        let rank = self.rank;
+        let Some((members, work)) = self.gate.leave() else {
+            // A forked child has no MPI, and frees nothing of it.
+            return;
+        };
+        if std::thread::panicking() {
+            members.give_up(rank);
         }
-        // Otherwise the persistent requests of the comparison are freed, which takes nobody else,
-        // where MPI permits this thread to.
-        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = work.entry.take()
-            && !(self.life.owner().is_here() && self.life.permits_this_thread())
-        {
-            std::mem::forget(entry);
+        // Takes nobody else.
+        if members.life.permits_this_thread() {
+            drop(work.entry.take().map(ManuallyDrop::into_inner));
         }
     }
 }

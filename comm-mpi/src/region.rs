@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use comm_api::{CommData, CommError, Communicator, SharedMemoryProvider, SharedRegion};
+use comm_kit::Call;
 use comm_shm::ShmRegion;
+use comm_shm::node::NodeRegions;
 
 use crate::communicator::FerrompiBackend;
 
@@ -50,15 +52,22 @@ impl FerrompiBackend {
     fn region<T: CommData>(
         &self,
         operation: &'static str,
-        create: impl FnOnce(&comm_shm::node::NodeRegions) -> Result<ShmRegion<T>, CommError>,
+        call: Call,
+        create: impl FnOnce(&NodeRegions) -> Result<ShmRegion<T>, CommError>,
     ) -> Result<FerrompiRegion<T>, CommError> {
-        self.ranks.usable(operation)?;
+        let mut pass = self.ranks.gate().enter(operation)?;
         let world = self.node.world();
-        let memory = self.node.region(operation, create);
-        Ok(FerrompiRegion {
-            memory: memory.map_err(|error| in_the_world(error, world))?,
-            world: Arc::clone(world),
-        })
+        let create = |regions: &NodeRegions| {
+            let memory = create(regions);
+            memory.map_err(|error| in_the_world(error, world))
+        };
+        match self.node.region(operation, call, create) {
+            Ok(memory) => Ok(FerrompiRegion {
+                memory,
+                world: Arc::clone(world),
+            }),
+            Err(error) => Err(pass.fail(error)),
+        }
     }
 }
 
@@ -69,7 +78,8 @@ impl SharedMemoryProvider for FerrompiBackend {
         &self,
         count: usize,
     ) -> Result<FerrompiRegion<T>, CommError> {
-        self.region("create_shared_region", |node| {
+        let call = Call::shared_region(count, size_of::<T>());
+        self.region("create_shared_region", call, |node| {
             node.create_shared_region(count)
         })
     }
@@ -78,14 +88,15 @@ impl SharedMemoryProvider for FerrompiBackend {
         &self,
         local_count: usize,
     ) -> Result<FerrompiRegion<T>, CommError> {
-        self.region("create_partitioned_region", |node| {
+        let call = Call::partitioned_region(size_of::<T>());
+        self.region("create_partitioned_region", call, |node| {
             node.create_partitioned_region(local_count)
         })
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        self.ranks.usable("split_local")?;
-        self.node.split()
+        let mut pass = self.ranks.gate().enter("split_local")?;
+        self.node.split().map_err(|error| pass.fail(error))
     }
 
     fn is_leader(&self) -> bool {

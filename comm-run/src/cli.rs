@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use comm_run::{Backend, Node};
 
-/// More ranks than this on one machine are a slip of the finger.
+/// More ranks than this on one machine are a typing mistake.
 const MOST_RANKS: usize = 4096;
 /// More than this do not fit into one segment: `ShmConfig` refuses them.
 const MOST_SHM_RANKS: usize = 1024;
@@ -25,32 +25,32 @@ Examples:
   comm-run -n 4 --bind core -- ./solver      each rank on a processor of its own
   comm-run -n 4 --dry-run -- ./solver        show what would be started
   comm-run explain                           which backend a program would take here
-  comm-run doctor                            what on this machine hinders a job
+  comm-run doctor                            what on this machine may hinder a job
   comm-run completions bash                  print completions for a shell
 
 Two machines, four ranks on each, with the same secret file on both:
   comm-run -n 4 --nnodes 2 --node-rank 0 --coordinator host0:29500 --secret-file key -- ./solver
   comm-run -n 4 --nnodes 2 --node-rank 1 --coordinator host0:29500 --secret-file key -- ./solver
 
-Every rank finds COBRE_COMM_BACKEND and its place in the job, COBRE_SHM_* or COBRE_TCP_*,
-in its environment, and RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT as under torchrun. Its standard input is empty.
+Every rank finds its place in the job in its environment: COBRE_COMM_BACKEND with COBRE_SHM_*
+or COBRE_TCP_*, and as under torchrun RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+MASTER_ADDR and MASTER_PORT. Its standard input is empty.
 
-When a rank fails, the others get half a second to report it; then they are ended, with
+When a rank fails, the others have half a second to report it. Then comm-run ends them, and
 everything they started.
 
 Exit code:
   0      every rank exited with 0
   N      the code of the rank that failed first; 128 + signal if a signal killed it (137: SIGKILL)
-  124    the timeout struck
+  124    the job timed out (--timeout)
   130    Ctrl-C (129 SIGHUP, 143 SIGTERM)
-  141    nobody reads the output any more, or a log cannot be written on
-  125    comm-run itself could not go on
+  141    the output or a log cannot be written any more
+  125    comm-run itself failed
   126    the program cannot be executed
   127    the program was not found
   2      wrong usage";
 
-/// Starts N ranks of a program on this machine and watches over them.
+/// Starts N ranks of a program on this machine, and ends all of them when one fails.
 #[derive(Debug, Parser)]
 #[command(
     name = "comm-run",
@@ -65,7 +65,7 @@ struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
 
-    /// How many ranks to start: a number, or `auto` for one per core.
+    /// Number of ranks to start, or `auto` for one per core.
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count, required = true)]
     ranks: Option<Count>,
 
@@ -73,19 +73,19 @@ struct Arguments {
     #[arg(long, value_name = "BACKEND")]
     backend: Option<BackendName>,
 
-    /// End the job after this many seconds (fractions allowed, 0 means never).
+    /// End the job after this many seconds; 0.5 is half a second, 0 means never.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Write the ranks' output also to DIR/rank-N.out and DIR/rank-N.err.
+    /// Also write the output of each rank to DIR/rank-N.out and DIR/rank-N.err.
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 
-    /// Bind each rank to a processor of its own, or leave them to the scheduler [default: none].
+    /// What to bind each rank to [default: none].
     #[arg(long, value_name = "TO")]
     bind: Option<Bind>,
 
-    /// Print the command line and the variables of each rank, and start nothing.
+    /// Print the variables and the command line of each rank, and start nothing.
     #[arg(long)]
     dry_run: bool,
 
@@ -105,20 +105,20 @@ struct Arguments {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum Action {
-    /// Tells which backend a program would take here, and which variable decides.
+    /// Show which backend a program would take here, and which variable decides.
     #[command(
         after_help = "Exit code: 0, or 1 if a program would get an error instead of a communicator."
     )]
     Explain,
-    /// Looks at shared memory, limits, processors, MPI, ports and clock, and says what to do.
+    /// Check shared memory, limits, processors, MPI, ports and clock of this machine.
     #[command(after_help = "Exit code: 0, or 1 if no job can run here.")]
     Doctor,
-    /// Prints a script with which a shell completes the options.
+    /// Print a script with which a shell completes the options.
     #[command(
         after_help = "For example: comm-run completions bash > ~/.local/share/bash-completion/completions/comm-run"
     )]
     Completions {
-        /// The shell that is to read it.
+        /// The shell that reads it.
         shell: Shell,
     },
 }
@@ -126,15 +126,15 @@ enum Action {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Many machines, one comm-run on each")]
 struct Machines {
-    /// How many machines take part, each with N ranks.
+    /// Number of machines in the job, each with N ranks.
     #[arg(long, value_name = "M", requires_all = ["node_rank", "coordinator", "secret_file"])]
     nnodes: Option<usize>,
 
-    /// Which of them this one is, from 0. Rank 0 runs on machine 0.
+    /// Number of this machine, counted from 0. Rank 0 runs on machine 0.
     #[arg(long, value_name = "K", requires = "nnodes")]
     node_rank: Option<usize>,
 
-    /// Where rank 0 listens: machine 0 as the others reach it, and a free port there.
+    /// Where rank 0 listens: a name or address of machine 0 that the others reach, and a free port.
     #[arg(long, value_name = "HOST:PORT", requires = "nnodes", value_parser = address)]
     coordinator: Option<(String, u16)>,
 
@@ -145,19 +145,19 @@ struct Machines {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum BackendName {
-    /// Shared memory.
+    /// Shared memory, on one machine.
     Shm,
     /// Sockets.
     Tcp,
-    /// An MPI library: mpiexec takes over.
+    /// An MPI library; the mpiexec in PATH starts the ranks.
     Mpi,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Bind {
-    /// The scheduler moves them as it likes: right for ranks with several threads.
+    /// Nothing, the scheduler chooses: right for ranks with several threads.
     None,
-    /// One processor each: steadier and faster for ranks with a single thread.
+    /// A processor of its own: steadier and faster for ranks with a single thread.
     Core,
 }
 
@@ -167,22 +167,22 @@ enum Count {
     Exactly(usize),
 }
 
-/// What the user wants.
+/// What the user asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Request {
     /// Start a job.
     Run(Options),
     /// Hand a job over to mpiexec.
     Mpi(Handover),
-    /// Tell which backend a program would take.
+    /// Show which backend a program would take.
     Explain,
-    /// Look at the machine.
+    /// Check the machine.
     Doctor,
     /// Print completions.
     Completions(Shell),
 }
 
-/// What mpiexec is handed.
+/// A job for mpiexec.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Handover {
     pub(crate) ranks: usize,
@@ -191,7 +191,7 @@ pub(crate) struct Handover {
     pub(crate) command: Vec<OsString>,
 }
 
-/// The job the user wants.
+/// A job for comm-run itself.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) ranks: usize,
@@ -207,7 +207,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Gives the number of this machine's first rank.
+    /// Returns the number of this machine's first rank.
     pub(crate) fn first_rank(&self) -> usize {
         self.node.as_ref().map_or(0, |node| node.node * self.ranks)
     }
@@ -218,7 +218,7 @@ pub(crate) fn parse() -> Request {
     request(Arguments::parse()).unwrap_or_else(|error| error.exit())
 }
 
-/// Gives the script with which a shell completes the options.
+/// Returns the script with which a shell completes the options.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "comm-run", &mut script);
@@ -241,8 +241,8 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
             let (log_dir, timeout) = (arguments.log_dir.is_some(), arguments.timeout.is_some());
             if node.is_some() || log_dir || timeout || arguments.bind.is_some() {
                 return Err(wrong(
-                    "--backend mpi hands over to mpiexec, which knows no --timeout, --log-dir, --bind and --nnodes; \
-                     see its own options, and start it yourself if you need them",
+                    "--backend mpi hands over to mpiexec, so --timeout, --log-dir, --bind and --nnodes cannot be used with it; \
+                     if you need something like them, start mpiexec yourself with its own options",
                 ));
             }
             return Ok(Request::Mpi(Handover {
@@ -253,7 +253,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         }
         (Some(BackendName::Shm), Some(_)) => {
             return Err(wrong(
-                "--backend shm is for one machine; leave it out with --nnodes",
+                "--backend shm works on one machine only; leave it out with --nnodes",
             ));
         }
         (Some(BackendName::Tcp), _) | (None, Some(_)) => Backend::Tcp,
@@ -300,7 +300,7 @@ fn node(count: Count, machines: &Machines) -> Result<Option<Node>, clap::Error> 
     };
     if node >= nodes {
         return Err(wrong(&format!(
-            "--node-rank {node} is beyond --nnodes {nodes}: machines are counted from 0"
+            "--node-rank {node} must be below --nnodes {nodes}: machines are counted from 0"
         )));
     }
     if nodes.saturating_mul(ranks) > MOST_RANKS {

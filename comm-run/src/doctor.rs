@@ -6,7 +6,7 @@ mod room;
 
 use std::fmt;
 
-/// Says how bad it is.
+/// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// As it should be.
@@ -17,7 +17,7 @@ pub(crate) enum Level {
     Problem,
 }
 
-/// Holds one thing looked at.
+/// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
@@ -61,7 +61,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub(crate) fn examine() -> Vec<Finding> {
     let (mut memory, mut loopback) = (room::shared_memory(), network::loopback());
     if memory.level > Level::Fine && loopback.level > Level::Fine && !room::usable() {
@@ -77,7 +77,7 @@ pub(crate) fn examine() -> Vec<Finding> {
     findings
 }
 
-/// Writes bytes as a person would.
+/// Formats a number of bytes with a unit, rounded down to a tenth.
 fn bytes(count: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let unit = (1..=units.len())

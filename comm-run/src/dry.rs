@@ -40,14 +40,11 @@ pub(crate) fn print_one<'a>(
     writeln!(out, "  {}", words.join(" "))
 }
 
-/// Puts a word in quotes where a shell would take it apart.
+/// Quotes a word where a shell would split or change it.
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    // A word with a zero byte cannot be quoted, and cannot be an argument or a variable either.
+    shlex::try_quote(&word).map_or_else(|_| word.to_string(), Into::into)
 }
 
 #[cfg(test)]
@@ -57,10 +54,11 @@ mod tests {
     #[test]
     fn words_survive_a_shell() {
         for (word, expected) in [
-            ("plain-1.0/x=y", "plain-1.0/x=y"),
+            ("plain-1.0/x:y", "plain-1.0/x:y"),
+            ("--x=y", "'--x=y'"),
             ("", "''"),
             ("two words", "'two words'"),
-            ("it's", r"'it'\''s'"),
+            ("it's", "\"it's\""),
             ("$HOME", "'$HOME'"),
             ("(redacted)", "'(redacted)'"),
         ] {

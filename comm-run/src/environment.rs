@@ -5,10 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
-/// Holds the variables of one process, by name.
+use comm_kit::launcher;
+
+/// The variables of one process, by name.
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// Says which rank of which job a process is, and how it reaches the others.
+/// The place of a process in a job: its rank, the size of the job, and how it reaches the other ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seat<'a> {
@@ -48,7 +50,7 @@ impl<'a> Seat<'a> {
     }
 }
 
-/// Says how the ranks of a job reach each other.
+/// How the ranks of a job reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Link<'a> {
@@ -59,14 +61,14 @@ pub enum Link<'a> {
     },
     /// Through sockets.
     Tcp {
-        /// What the ranks know each other by.
+        /// The secret by which the ranks recognise each other.
         secret: Secret<'a>,
         /// The descriptor at which this rank finds the listener.
         listener: Option<i32>,
     },
 }
 
-/// Holds what the ranks of a job know each other by.
+/// The secret by which the ranks of a job recognise each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Secret<'a> {
     /// The secret itself.
@@ -97,46 +99,32 @@ const FOREIGN_PREFIXES: &[&str] = &[
     "TORCHELASTIC_",
 ];
 
-/// As [`FOREIGN_PREFIXES`], where the prefix also holds what should reach the ranks: a SLURM
+/// As [`FOREIGN_PREFIXES`], beside the ranks and sizes that the kit's table of launchers names, where the prefix also holds what should reach the ranks: a SLURM
 /// allocation stays, the step's task does not; a timeout of ours stays, an identity does not.
 const FOREIGN_NAMES: &[&str] = &[
-    "ALPS_APP_PE",
     "COBRE_COMM_BACKEND",
     "COBRE_SHM_NAME",
-    "COBRE_SHM_RANK",
-    "COBRE_SHM_SIZE",
     "COBRE_TCP_COORDINATOR",
     "COBRE_TCP_LISTEN_FD",
     "COBRE_TCP_PORT",
-    "COBRE_TCP_RANK",
     "COBRE_TCP_SECRET",
     "COBRE_TCP_SECRET_FILE",
-    "COBRE_TCP_SIZE",
     "FLUX_TASK_LOCAL_ID",
-    "FLUX_TASK_RANK",
     "GROUP_RANK",
     "GROUP_WORLD_SIZE",
-    "JOB_COMPLETION_INDEX",
     "LOCAL_RANK",
     "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
-    "MPI_LOCALNRANKS",
-    "MPI_LOCALRANKID",
-    "RANK",
     "ROLE_NAME",
     "ROLE_RANK",
     "ROLE_WORLD_SIZE",
     "SLURM_GTIDS",
     "SLURM_LOCALID",
     "SLURM_NODEID",
-    "SLURM_PROCID",
     "SLURM_STEPID",
-    "SLURM_STEP_ID",
-    "SLURM_STEP_NUM_TASKS",
     "SLURM_STEP_TASKS_PER_NODE",
     "SLURM_TASK_PID",
-    "WORLD_SIZE",
 ];
 
 /// Returns the variables of the rank in `seat`: `inherited` without any launcher's identity, plus
@@ -160,7 +148,7 @@ pub fn environment(inherited: &Variables, seat: Seat<'_>) -> Variables {
     variables
 }
 
-/// Returns the variables without those in which any launcher tells a process its place in a job.
+/// Returns the variables without those in which any launcher gives a process its place in a job.
 #[must_use]
 pub fn without_identity(inherited: &Variables) -> Variables {
     let kept = inherited.iter().filter(|(name, _)| !is_foreign(name));
@@ -168,7 +156,7 @@ pub fn without_identity(inherited: &Variables) -> Variables {
         .collect()
 }
 
-/// Gives the variables that say which rank of which job a process is.
+/// Returns the variables that give a process its place in the job.
 pub(crate) fn own(seat: Seat<'_>) -> Variables {
     let mut own = Variables::new();
     let mut put = |name: &str, value: &dyn AsRef<OsStr>| {
@@ -201,7 +189,7 @@ pub(crate) fn own(seat: Seat<'_>) -> Variables {
             }
         }
     }
-    // What torchrun sets, for programs that ask no particular backend.
+    // What torchrun sets, for programs that read no variables of ours.
     put("LOCAL_RANK", &seat.local_rank.to_string());
     put("LOCAL_WORLD_SIZE", &seat.local_size.to_string());
     put("MASTER_ADDR", &seat.host);
@@ -211,7 +199,7 @@ pub(crate) fn own(seat: Seat<'_>) -> Variables {
     own
 }
 
-/// Tells whether a variable says that a process belongs to a job.
+/// Returns whether a variable gives a process a place in a job.
 pub(crate) fn is_foreign(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     FOREIGN_PREFIXES
@@ -219,8 +207,13 @@ pub(crate) fn is_foreign(name: &OsStr) -> bool {
         .any(|prefix| name.starts_with(prefix.as_bytes()))
         || FOREIGN_NAMES
             .iter()
+            .copied()
+            .chain(launcher::variables().filter(|&variable| variable != SLURM_ALLOCATION))
             .any(|foreign| name == foreign.as_bytes())
 }
+
+/// Belongs to the allocation as much as to a step; without the id of a step nobody takes it for one.
+const SLURM_ALLOCATION: &str = "SLURM_NTASKS";
 
 /// Returns 80 random bits in hexadecimal: short enough for the 31 characters macOS allows a
 /// segment's name.
@@ -230,7 +223,7 @@ pub(crate) fn fresh_job_id() -> std::io::Result<String> {
     Ok(format!("{:020x}", u128::from_be_bytes(bytes)))
 }
 
-/// Returns 128 random bits in hexadecimal, for the ranks to know each other by.
+/// Returns 128 random bits in hexadecimal, by which the ranks recognise each other.
 pub(crate) fn fresh_secret() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Says why a job did not start. Nothing is left of it.
+/// Why a job did not start. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -12,7 +12,7 @@ pub enum StartError {
     #[error("a job needs at least one rank")]
     NoRanks,
     /// This machine is none of those that the job is on.
-    #[error("machine {node} is beyond the {nodes} of the job: they are counted from 0")]
+    #[error("there is no machine {node}: the job has {nodes}, counted from 0")]
     NoSuchNode {
         /// The number given for this machine.
         node: usize,
@@ -47,7 +47,7 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// The launcher lacks something it needs itself.
+    /// The launcher could not get something it needs itself.
     #[error("cannot {what}: {source}")]
     Setup {
         /// What it was about to do.
@@ -79,7 +79,7 @@ impl StartError {
     }
 }
 
-/// Says what a person can do about it, where the system's own words mislead.
+/// Returns what the system said, or something more helpful where its words mislead.
 fn reason(program: &OsStr, source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::NotFound if !program.as_encoded_bytes().contains(&b'/') => {
@@ -90,7 +90,7 @@ fn reason(program: &OsStr, source: &io::Error) -> String {
         }
         io::ErrorKind::NotFound => "no such file".into(),
         io::ErrorKind::PermissionDenied => {
-            "not executable, or in a folder that is closed to you".into()
+            "it is not executable, or you may not enter its folder".into()
         }
         io::ErrorKind::WouldBlock => format!("{source} (the limit on processes: see ulimit -u)"),
         _ => source.to_string(),

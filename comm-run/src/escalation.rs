@@ -1,5 +1,4 @@
-//! How a job is brought to its end: the first cause is kept, then the ranks are asked, then they
-//! are made to.
+//! How a job is ended: the first cause is kept, the ranks are asked to end, then they are killed.
 //!
 //! ```text
 //! Running --a rank fails--> Reporting --500 ms--> Asked --500 ms--> Killed --5 s--> given up
@@ -24,14 +23,14 @@ pub(crate) const ASK: Duration = Duration::from_millis(500);
 /// How long a killed rank may take to disappear. The kernel needs a while to free much memory.
 pub(crate) const KILL: Duration = Duration::from_secs(5);
 
-/// Says what a rank's failure means for the others.
+/// What happens to the other ranks when one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnFailure {
     /// They get 500 ms to report it, then they are ended.
     #[default]
     EndOthers,
-    /// They go on until they end by themselves or the deadline strikes.
+    /// They go on until they end by themselves or the job runs out of time.
     LetOthersFinish,
 }
 
@@ -69,7 +68,7 @@ impl Escalation {
         }
     }
 
-    /// A rank failed by itself.
+    /// Takes note of a rank that failed by itself.
     pub(crate) fn failed(&mut self, rank: usize, now: Instant) {
         self.cause.get_or_insert(Ending::RankFailed(rank));
         if self.phase == Phase::Running && self.policy == OnFailure::EndOthers {
@@ -77,7 +76,7 @@ impl Escalation {
         }
     }
 
-    /// Somebody wants the job to end. The second time they mean it.
+    /// Takes note of a request to end the job, and returns the signal that is due. The second request kills.
     #[must_use]
     pub(crate) fn stop(&mut self, signal: Signal, now: Instant) -> Option<Signal> {
         self.cause.get_or_insert(Ending::Stopped(signal));
@@ -94,12 +93,12 @@ impl Escalation {
         }
     }
 
-    /// Every rank is gone: nobody is left to be signalled, and the output gets the time it needs.
+    /// Takes note that every rank is gone: nobody is left to be signalled, and the output gets the time it needs.
     pub(crate) fn gone(&mut self) {
         (self.phase, self.until) = (Phase::Gone, None);
     }
 
-    /// The output has nowhere to go.
+    /// Takes note that the output cannot be written, and returns the signal that is due.
     #[must_use]
     pub(crate) fn output_lost(&mut self, now: Instant) -> Option<Signal> {
         self.cause.get_or_insert(Ending::OutputLost);
@@ -112,7 +111,7 @@ impl Escalation {
         self.until.into_iter().chain(deadline).min()
     }
 
-    /// Time has passed: returns the signal that is due.
+    /// Returns the signal that is due at this time.
     #[must_use]
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Signal> {
         if self.until.is_some_and(|until| until <= now) {
@@ -140,7 +139,7 @@ impl Escalation {
         self.phase == Phase::GivenUp
     }
 
-    /// Whether somebody wants the end now, rather than all of the output.
+    /// Returns whether a quick end matters more than all of the output.
     pub(crate) fn hurried(&self) -> bool {
         self.timed_out || matches!(self.cause, Some(Ending::Stopped(_) | Ending::OutputLost))
     }

@@ -4,10 +4,6 @@ use std::fmt::Write as _;
 
 use comm_factory::{Name, Selection, Variables, select};
 
-/// What a backend cannot start without.
-const TCP: [&str; 3] = ["COBRE_TCP_COORDINATOR", "COBRE_TCP_RANK", "COBRE_TCP_SIZE"];
-const SHM: [&str; 3] = ["COBRE_SHM_NAME", "COBRE_SHM_RANK", "COBRE_SHM_SIZE"];
-
 /// Holds the explanation, and whether a program with every backend would get a communicator.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Explanation {
@@ -56,7 +52,7 @@ pub(crate) fn explain(variables: &Variables) -> Explanation {
     Explanation { text, usable }
 }
 
-/// Writes why this backend and with what; tells whether it has what it needs.
+/// Writes why this backend was chosen and with what; returns whether it has what it needs.
 fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> bool {
     match &selection.decided_by {
         Some(name) => {
@@ -64,42 +60,24 @@ fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> b
             let _ = writeln!(text, "  decided by {name}={value}");
         }
         None => {
-            let _ = writeln!(text, "  no variable speaks for any other");
+            let _ = writeln!(text, "  no variable asks for another");
         }
     }
     for filled in &selection.filled {
         let _ = writeln!(
             text,
-            "  {}={} is filled from {}",
+            "  {}={} is taken from {}",
             filled.variable, filled.value, filled.from
         );
     }
-    let needed: &[&str] = match selection.backend {
-        Name::Tcp => &TCP,
-        Name::Shm => &SHM,
-        Name::Mpi | Name::Local => &[],
-    };
-    let is_set = |name: &str| {
-        variables
-            .get(name)
-            .is_some_and(|value| !value.trim().is_empty())
-            || selection
-                .filled
-                .iter()
-                .any(|filled| filled.variable == name)
-    };
-    let missing: Vec<_> = needed
-        .iter()
-        .copied()
-        .filter(|name| !is_set(name))
-        .collect();
+    let missing = &selection.missing;
     if !missing.is_empty() {
         let _ = writeln!(text, "  still missing: {}", missing.join(", "));
     }
     missing.is_empty()
 }
 
-/// Gives this process's variables.
+/// Returns this process's variables.
 pub(crate) fn environment() -> Variables {
     let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         let value = value.to_string_lossy().into_owned();
@@ -124,13 +102,13 @@ mod tests {
     fn alone_is_local() {
         let expected = [
             "a program with every backend: local",
-            "  no variable speaks for any other",
+            "  no variable asks for another",
         ];
         assert_eq!(of(&[]), (expected.map(str::to_owned).to_vec(), true));
     }
 
     #[test]
-    fn every_step_down_is_told() {
+    fn every_step_down_is_explained() {
         let (lines, usable) = of(&[
             ("PMI_RANK", "1"),
             ("PMI_SIZE", "4"),
@@ -142,8 +120,8 @@ mod tests {
             "  decided by PMI_RANK=1",
             "without mpi: tcp, if compiled in",
             "  decided by COBRE_TCP_COORDINATOR=h",
-            "  COBRE_TCP_RANK=1 is filled from PMI_RANK",
-            "  COBRE_TCP_SIZE=4 is filled from PMI_SIZE",
+            "  COBRE_TCP_RANK=1 is taken from PMI_RANK",
+            "  COBRE_TCP_SIZE=4 is taken from PMI_SIZE",
         ];
         assert_eq!(lines[..6], expected);
         // Never four programs that each believe to be alone.
@@ -155,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_and_counts() {
+    fn what_is_missing_is_listed_and_counts() {
         let (lines, usable) = of(&[("COBRE_SHM_NAME", "x"), ("COBRE_SHM_RANK", " ")]);
         assert!(!usable);
         assert_eq!(lines[2], "  still missing: COBRE_SHM_RANK, COBRE_SHM_SIZE");

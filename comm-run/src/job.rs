@@ -1,4 +1,4 @@
-//! A job before it runs: what to start, how often, with what, and when to lose patience.
+//! A job before it runs: what to start, how often, with what, and how long it may take.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use crate::escalation::OnFailure;
 use crate::launch::launch;
 use crate::node::{Backend, Node};
 use crate::outcome::Outcome;
-use crate::plan::{Plan, RankPlan};
+use crate::prepare::{Prepared, RankPlan};
 use crate::running::Running;
 use crate::sink::Sink;
 
@@ -80,14 +80,14 @@ impl Job {
         }
     }
 
-    /// Says how the ranks reach each other; shared memory unless told otherwise.
+    /// Sets how the ranks reach each other; the default is shared memory.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
-    /// Makes this job one machine's part of a larger one, over tcp. The lines of the ranks and the
+    /// Turns this job into one machine's part of a larger one, over tcp. The lines of the ranks and the
     /// variables carry the numbers of the whole; a [`Handle`](crate::Handle), an [`Outcome`] and
     /// what is set for single ranks count on this machine.
     #[must_use]
@@ -154,7 +154,7 @@ impl Job {
         self
     }
 
-    /// Says what a failed rank means for the others.
+    /// Sets what happens to the others when a rank fails.
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
@@ -171,8 +171,8 @@ impl Job {
     /// Takes over `SIGINT`, `SIGTERM` and `SIGHUP` of this process, for good: they stop the job
     /// instead. A signal that this process ignores (under `nohup`, say) stays ignored.
     ///
-    /// Without it these signals end this process, and the ranks with it, but nobody reports on
-    /// them.
+    /// Without it these signals end this process, and the ranks with it, but there is no
+    /// report.
     #[must_use]
     pub fn forward_signals(mut self) -> Self {
         self.forward_signals = true;
@@ -206,16 +206,17 @@ impl Job {
         }
     }
 
-    /// Tells what every rank would be started with, and starts nothing. What is fresh in every
-    /// job, such as names and ports, is an example.
+    /// Returns what every rank would be started with, and starts nothing. What is new in every job,
+    /// such as names and ports, is an example.
     ///
     /// # Errors
     ///
     /// As for [`start`](Self::start), as far as it can be known without a start.
     pub fn dry_run(&self) -> Result<Vec<RankPlan>, StartError> {
         self.check()?;
-        let plan = Plan::new(self)?;
-        Ok((0..self.size).map(|rank| plan.rank(self, rank)).collect())
+        let prepared = Prepared::new(self)?;
+        let plans = (0..self.size).map(|rank| prepared.plan(self, rank));
+        Ok(plans.collect())
     }
 
     /// Starts the job and waits for its end.

@@ -6,19 +6,19 @@ use std::sync::{Arc, mpsc as handover};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::attend::Pipes;
 use crate::environment::Variables;
 use crate::error::StartError;
 use crate::escalation::Escalation;
 use crate::forward::forward_signals;
 use crate::job::Job;
 use crate::outcome::Outcome;
-use crate::plan::Plan;
+use crate::prepare::Prepared;
 use crate::ranks::Ranks;
 use crate::running::{Handle, Running};
 use crate::sink::Sink;
-use crate::spawn::{bequeath, bind, tie_to_starter};
+use crate::spawn::{bind, pass_on, tie_to_starter};
 use crate::supervise::{Supervisor, child_exits};
+use crate::tasks::Pipes;
 use crate::terminal::Terminal;
 use crate::warden::Warden;
 
@@ -94,16 +94,16 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
             source,
         });
     }
-    let plan = Plan::new(job)?;
+    let prepared = Prepared::new(job)?;
     let warden = Warden::start().map_err(StartError::setup("start /bin/sh as a warden"))?;
     let mut leaders = Vec::with_capacity(job.size);
     let mut pipes = Vec::with_capacity(job.size);
     for rank in 0..job.size {
-        let mut command = command(job, rank, plan.variables(job, rank));
-        if let Some(listener) = plan.listener(rank) {
-            bequeath(&mut command, listener);
+        let mut command = command(job, rank, prepared.variables(job, rank));
+        if let Some(listener) = prepared.listener(rank) {
+            pass_on(&mut command, listener);
         }
-        if let Some(processor) = plan.processor(rank) {
+        if let Some(processor) = prepared.processor(rank) {
             bind(&mut command, processor);
         }
         tie_to_starter(&mut command, warden.as_ref().map(Warden::pipe));
@@ -146,7 +146,7 @@ fn take_pipes(leader: &mut Child) -> Option<Pipes> {
     Some((leader.stdout.take()?, leader.stderr.take()?))
 }
 
-/// A bug in the supervisor must not leave processes either.
+/// Ends the ranks when the supervisor panics: a bug there must not leave processes behind.
 struct EndAtPanic(Arc<Ranks>);
 
 impl Drop for EndAtPanic {

@@ -1,8 +1,8 @@
 //! Starts the ranks of a job on this machine, watches them, and leaves nothing behind.
 //!
-//! A [`Job`] describes what to start. [`Job::run`] waits for the end; [`Job::start`] gives a
+//! A [`Job`] describes what to start. [`Job::run`] waits for the end; [`Job::start`] returns a
 //! [`Running`] job whose [`Handle`] signals single ranks or stops the whole from any thread. The
-//! [`Outcome`] tells how every rank ended, who failed first, and that rank's last lines.
+//! [`Outcome`] holds how every rank ended, which failed first, and the last lines of each.
 //!
 //! # What is promised
 //!
@@ -16,8 +16,8 @@
 //!   killed, after a normal end too. The same holds when the starter dies, by `SIGKILL` too: the
 //!   parent-death signal ends the ranks at once (Linux), and a warden, a small shell that notices
 //!   the starter's end, kills the groups (everywhere).
-//! - **No stranger is hit.** A rank is reaped after the last signal to its group, so no number is
-//!   used twice.
+//! - **No other process is hit.** A rank is reaped after the last signal to its group, so its number
+//!   cannot belong to another process by then.
 //!
 //! A process that leaves its rank's group on purpose (`setsid`, a shell with job control) is on its
 //! own.
@@ -25,7 +25,6 @@
 //! Architecture invariant: knows no backend, and of the environment contract only the variables
 //! that it sets. Only the program `comm-run` asks comm-factory, to explain its choice.
 
-mod attend;
 mod environment;
 mod error;
 mod escalation;
@@ -36,7 +35,7 @@ mod logs;
 mod node;
 mod outcome;
 mod output;
-mod plan;
+mod prepare;
 mod processors;
 mod ranks;
 mod running;
@@ -45,6 +44,7 @@ mod sink;
 mod spawn;
 mod supervise;
 mod tail;
+mod tasks;
 mod terminal;
 mod warden;
 
@@ -55,7 +55,7 @@ pub use job::Job;
 pub use logs::Logs;
 pub use node::{Backend, Node};
 pub use outcome::{Ending, Exit, Outcome, RankOutcome};
-pub use plan::RankPlan;
+pub use prepare::RankPlan;
 pub use running::{Handle, Running};
 pub use signal::Signal;
 pub use sink::{Line, LineEnd, Sink, Stream};

@@ -23,11 +23,11 @@ struct Log {
 }
 
 impl<S: Sink> Logs<S> {
-    /// Makes the folder and the files of the ranks from `first_rank`; old ones are emptied.
+    /// Creates the folder and the files of `ranks` ranks from `first_rank` on; old ones are emptied.
     ///
     /// # Errors
     ///
-    /// Names the folder or the file that cannot be written.
+    /// Fails when a folder or a file cannot be written, and names it.
     pub fn create(folder: &Path, first_rank: usize, ranks: usize, next: S) -> io::Result<Self> {
         fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
         let mut files = Vec::with_capacity(2 * ranks);

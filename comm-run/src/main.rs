@@ -91,7 +91,7 @@ fn dry_run(job: &Job) -> i32 {
     }
 }
 
-/// 0 if a program with every backend would get a communicator here, else 1.
+/// Returns 0 if a program with every backend would get a communicator here, else 1.
 fn explain() -> i32 {
     let explanation = explain::explain(&explain::environment());
     match shown(std::io::stdout().write_all(explanation.text.as_bytes())) {
@@ -100,7 +100,7 @@ fn explain() -> i32 {
     }
 }
 
-/// 0 unless no job can run here.
+/// Returns 1 if no job can run here, else 0.
 fn doctor() -> i32 {
     let findings = doctor::examine();
     let mut out = std::io::stdout().lock();
@@ -115,12 +115,12 @@ fn doctor() -> i32 {
     }
 }
 
-/// Gives the exit code of something that was only to be shown.
+/// Returns the exit code of a command that only prints.
 pub(crate) fn shown(result: std::io::Result<()>) -> i32 {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            report::line(&format!("the output has nowhere to go: {error}"));
+            report::line(&format!("the output cannot be written: {error}"));
             141
         }
     }

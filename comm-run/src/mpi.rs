@@ -43,7 +43,8 @@ pub(crate) fn hand_over(handover: &Handover) -> i32 {
     126
 }
 
-/// Gives mpiexec the variables without any job's identity, but with the user's settings of Open MPI.
+/// Returns the variables for mpiexec: those of this process without any job's identity, but with the user's settings of
+/// Open MPI.
 fn variables(inherited: &Variables) -> Variables {
     let mut variables = without_identity(inherited);
     // Within one of its own jobs Open MPI describes that job in the same kind of variables.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Names a way for the ranks to reach each other.
+/// A way for the ranks to reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Backend {
@@ -13,7 +13,7 @@ pub enum Backend {
     Tcp,
 }
 
-/// Says which of the machines of a job this one is, and where they meet.
+/// The place of this machine in a job on several machines, and where its ranks meet.
 ///
 /// Every machine starts as many ranks as the others. Those of machine `node` are numbered from
 /// `node` times that number.

@@ -4,10 +4,12 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::signal::{Signal, name};
+use signal_hook::low_level::signal_name;
+
+use crate::signal::Signal;
 use crate::tail::LastLine;
 
-/// Says how one rank ended.
+/// How one process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// It exited by itself, with this code.
@@ -37,7 +39,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Signal(number) => match name(number) {
+            Self::Signal(number) => match signal_name(number) {
                 Some(name) => write!(f, "was killed by {name} (signal {number})"),
                 None => write!(f, "was killed by signal {number}"),
             },
@@ -45,7 +47,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Names what ended a job, the first cause when there were several.
+/// What ended a job: the first cause when there were several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ending {
@@ -53,19 +55,19 @@ pub enum Ending {
     Completed,
     /// This rank failed before anybody else did.
     RankFailed(usize),
-    /// The job's deadline struck.
+    /// The job ran out of time.
     TimedOut,
     /// Somebody asked for the end: Ctrl-C, another signal to the starter, or `Handle::stop`.
     Stopped(Signal),
-    /// The sink refused a line: nobody reads the output any more.
+    /// The sink failed: nobody reads the output any more, say.
     OutputLost,
 }
 
-/// Tells how one rank ended.
+/// How one rank ended.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RankOutcome {
-    /// Its process id. The number may belong to a stranger by now.
+    /// Its process id. The number may belong to another process by now.
     pub pid: u32,
     /// How it ended; `None` if it was still there seconds after `SIGKILL` (stuck in the kernel).
     pub exit: Option<Exit>,
@@ -77,7 +79,7 @@ pub struct RankOutcome {
     pub last_lines: Vec<LastLine>,
 }
 
-/// Tells how a whole job ended.
+/// How a whole job ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -90,7 +92,7 @@ pub struct Outcome {
     /// The rank that failed first, by itself. Can be set beside `TimedOut` and others: a rank may
     /// fail after the deadline.
     pub first_failure: Option<usize>,
-    /// Whether the deadline struck, first cause or not.
+    /// Whether the job ran out of time, as the first cause or later.
     pub timed_out: bool,
     /// What went wrong with the output, if something did.
     pub output_error: Option<io::Error>,

@@ -106,7 +106,7 @@ impl Pump {
     ///
     /// # Errors
     ///
-    /// Gives the reader's error, after passing on what came before it.
+    /// Returns the reader's error, after passing on what came before it.
     pub(crate) async fn run(mut self, mut reader: impl AsyncRead + Unpin) -> io::Result<()> {
         let mut buffer = Vec::new();
         let mut last = None;

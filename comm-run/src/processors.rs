@@ -4,7 +4,7 @@ use std::io;
 
 /// Chooses a processor for each rank: those this process may use, one of each core first.
 ///
-/// Gives fewer than `ranks` where there are fewer.
+/// Returns fewer than `ranks` where there are fewer.
 #[cfg(target_os = "linux")]
 pub(crate) fn choose(ranks: usize) -> io::Result<Vec<usize>> {
     use rustix::thread::{CpuSet, sched_getaffinity};
@@ -20,7 +20,7 @@ pub(crate) fn choose(_: usize) -> io::Result<Vec<usize>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Gives the first processor of the core that a processor belongs to; itself if the system does not say.
+/// Returns the first processor of the core that a processor belongs to; the processor itself if the system does not say.
 #[cfg(target_os = "linux")]
 fn core(cpu: usize) -> usize {
     let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -29,7 +29,7 @@ fn core(cpu: usize) -> usize {
     first.and_then(|first| first.parse().ok()).unwrap_or(cpu)
 }
 
-/// Puts processors, each with its core, in the order in which ranks take them: two ranks share a core only when
+/// Sorts processors, each with its core, in the order in which ranks take them: two ranks share a core only when
 /// every core has one.
 fn spread(processors: &[(usize, usize)]) -> Vec<usize> {
     let turn = |&(cpu, core): &(usize, usize)| {

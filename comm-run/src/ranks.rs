@@ -1,7 +1,7 @@
 //! The processes of a job: who they are, how they are signalled, and when they may be reaped.
 //!
-//! A process id is only ours until the process is reaped; afterwards the number may belong to a
-//! stranger. So an exit is first *looked at* (the dead leader stays, and keeps its group's number
+//! A process id is only ours until the process is reaped; afterwards the number may belong to another
+//! process. So an exit is first *looked at* (the dead leader stays, and keeps its group's number
 //! taken), then what is left of the group is killed, then the warden forgets it, and only then is
 //! the leader reaped. One lock covers all of it, so a signal from another thread either reaches the
 //! rank or is refused.
@@ -27,12 +27,12 @@ pub(crate) struct Ranks {
 
 #[derive(Debug)]
 struct State {
-    seats: Vec<Seat>,
+    processes: Vec<Process>,
     warden: Option<Warden>,
 }
 
 #[derive(Debug)]
-struct Seat {
+struct Process {
     leader: Child,
     reaped: bool,
     ended_by: Option<Signal>,
@@ -41,7 +41,7 @@ struct Seat {
 impl Ranks {
     pub(crate) fn new(leaders: Vec<Child>, warden: Option<Warden>) -> Self {
         let pids = leaders.iter().map(Pid::from_child).collect();
-        let seats = leaders.into_iter().map(|leader| Seat {
+        let processes = leaders.into_iter().map(|leader| Process {
             leader,
             reaped: false,
             ended_by: None,
@@ -49,7 +49,7 @@ impl Ranks {
         Self {
             pids,
             state: Mutex::new(State {
-                seats: seats.collect(),
+                processes: processes.collect(),
                 warden,
             }),
         }
@@ -62,7 +62,7 @@ impl Ranks {
             .collect()
     }
 
-    /// Looks whether a rank has ended, without reaping it.
+    /// Returns how a rank ended, if it has, without reaping it.
     pub(crate) fn exit(&self, rank: usize) -> Option<Exit> {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(self.pids[rank]), look).ok()??;
@@ -73,8 +73,8 @@ impl Ranks {
     /// Sends a signal to one rank's own process.
     pub(crate) fn signal(&self, rank: usize, signal: Signal) -> io::Result<()> {
         let state = self.state();
-        match state.seats.get(rank) {
-            Some(seat) if !seat.reaped => Ok(kill_process(self.pids[rank], signal.raw())?),
+        match state.processes.get(rank) {
+            Some(process) if !process.reaped => Ok(kill_process(self.pids[rank], signal.raw())?),
             _ => Err(rustix::io::Errno::SRCH.into()),
         }
     }
@@ -82,8 +82,8 @@ impl Ranks {
     /// Sends a signal to everything the ranks are and have started, to end it.
     pub(crate) fn end_all(&self, signal: Signal) {
         let mut state = self.state();
-        for (seat, &pid) in state.seats.iter_mut().zip(&self.pids) {
-            if seat.reaped {
+        for (process, &pid) in state.processes.iter_mut().zip(&self.pids) {
+            if process.reaped {
                 continue;
             }
             // A group of which only zombies are left cannot be signalled on every system, and need
@@ -91,21 +91,21 @@ impl Ranks {
             let _ = kill_process_group(pid, signal.raw());
             // A frozen process would not notice that it is asked to end.
             let _ = kill_process_group(pid, Raw::CONT);
-            seat.ended_by = Some(signal);
+            process.ended_by = Some(signal);
         }
     }
 
     /// Returns the strongest signal sent to end this rank so far.
     pub(crate) fn ended_by(&self, rank: usize) -> Option<Signal> {
-        self.state().seats[rank].ended_by
+        self.state().processes[rank].ended_by
     }
 
     /// Kills what an ended rank left behind in its group, then reaps it.
     pub(crate) fn reap(&self, rank: usize) {
         let mut state = self.state();
-        let State { seats, warden } = &mut *state;
-        let (seat, pid) = (&mut seats[rank], self.pids[rank]);
-        if seat.reaped {
+        let State { processes, warden } = &mut *state;
+        let (process, pid) = (&mut processes[rank], self.pids[rank]);
+        if process.reaped {
             return;
         }
         let _ = kill_process_group(pid, Raw::KILL);
@@ -113,12 +113,12 @@ impl Ranks {
             warden.forget(pid);
         }
         // Returns at once: the leader has ended, or has just been killed.
-        let _ = seat.leader.wait();
-        seat.reaped = true;
+        let _ = process.leader.wait();
+        process.reaped = true;
     }
 
     /// Returns whether a reaped rank's group still has members, killed but not gone yet. Sends
-    /// nothing: the number may be a stranger's by now.
+    /// nothing: the number may belong to another process by now.
     pub(crate) fn lingers(&self, rank: usize) -> bool {
         test_kill_process_group(self.pids[rank]).is_ok()
     }
@@ -131,7 +131,7 @@ impl Ranks {
         self.dismiss_warden();
     }
 
-    /// Ends the warden's watch. Only ranks that outlived `SIGKILL` can be left then.
+    /// Ends the warden. Only ranks that outlived `SIGKILL` can be left then.
     pub(crate) fn dismiss_warden(&self) {
         if let Some(warden) = self.state().warden.take() {
             warden.dismiss();

@@ -1,36 +1,35 @@
-//! What the user is told at the end, on standard error.
+//! What `comm-run` itself prints on standard error.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::time::Duration;
 
+use anstream::{AutoStream, ColorChoice};
 use comm_run::{Ending, Outcome, Signal, StartError};
 
-/// Says why the job did not start.
+/// Prints why the job did not start.
 pub(crate) fn error(error: &StartError) {
     line(&error.to_string());
 }
 
-/// Says one thing.
+/// Prints one line.
 pub(crate) fn line(text: &str) {
     print(format!("{text}\n").as_bytes());
 }
 
-/// Says why the job ended early, if it did, and shows the last lines of the rank to blame.
+/// Prints why the job ended early, if it did, and the last lines of the rank to blame.
 pub(crate) fn ending(outcome: &Outcome, timeout: Option<Duration>) {
     let headline = match outcome.ending {
         Ending::Completed => return,
         Ending::RankFailed(rank) => headline(outcome, rank),
         Ending::TimedOut => {
-            format!(
-                "the timeout of {} s struck",
-                timeout.unwrap_or_default().as_secs_f64()
-            )
+            let seconds = timeout.unwrap_or_default().as_secs_f64();
+            format!("the job timed out after {seconds} s")
         }
         Ending::Stopped(signal) => format!("stopped by {signal}"),
         Ending::OutputLost => match &outcome.output_error {
-            Some(error) => format!("the output has nowhere to go: {error}"),
-            None => "the output has nowhere to go".into(),
+            Some(error) => format!("the output cannot be written: {error}"),
+            None => "the output cannot be written".into(),
         },
         _ => "the job did not complete".into(),
     };
@@ -70,7 +69,7 @@ fn last_lines(outcome: &Outcome, rank: usize, text: &mut Vec<u8>) {
     }
 }
 
-/// Names the ranks that had to be ended, and how hard it was.
+/// Lists the ranks that had to be ended, by the signal that did it.
 fn ended(outcome: &Outcome) -> String {
     let mut text = String::new();
     let by = |signal: Option<Signal>| {
@@ -100,7 +99,7 @@ fn ended(outcome: &Outcome) -> String {
     {
         let _ = writeln!(
             text,
-            "rank {} (process {}) is still there: stuck in the kernel?",
+            "rank {} (process {}) did not end after SIGKILL: it may be stuck in the kernel",
             outcome.first_rank + number,
             rank.pid
         );
@@ -111,12 +110,10 @@ fn ended(outcome: &Outcome) -> String {
 /// Prints every line with the launcher's name in front. Who reads standard error may be gone; that
 /// is no reason to panic.
 fn print(text: &[u8]) {
-    let colour = std::io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let (on, off) = if colour {
-        ("\x1b[1m", "\x1b[0m")
-    } else {
+    let (on, off) = if AutoStream::choice(&std::io::stderr()) == ColorChoice::Never {
         ("", "")
+    } else {
+        ("\x1b[1m", "\x1b[0m")
     };
     let mut out = Vec::new();
     for line in text.split_inclusive(|&byte| byte == b'\n') {

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::ranks::Ranks;
 use crate::signal::Signal;
 
-/// Holds a job that runs. Dropping it ends the job.
+/// A job that runs. Dropping it ends the job.
 #[derive(Debug)]
 pub struct Running {
     handle: Handle,
@@ -48,7 +48,7 @@ impl Running {
             Some(Ok(Some(outcome))) => outcome,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
             Some(Ok(None)) | None => {
-                unreachable!("a started job has an outcome, and one who waits for it")
+                unreachable!("a started job has an outcome, and is waited for once")
             }
         }
     }
@@ -87,8 +87,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// Fails when there is no such rank or it is gone. Never hits a stranger who got the number
-    /// since.
+    /// Fails when there is no such rank or it is gone. Never reaches another process that
+    /// got the number since.
     pub fn signal(&self, rank: usize, signal: Signal) -> io::Result<()> {
         self.ranks.signal(rank, signal)
     }

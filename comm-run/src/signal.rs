@@ -1,8 +1,10 @@
-//! The signals a job deals in, and their names.
+//! The signals that can be sent to a job, and their names.
 
 use std::fmt;
 
-/// Names a signal that may be sent to a rank or to a whole job.
+use signal_hook::low_level::signal_name;
+
+/// A signal that may be sent to a rank or to a whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signal {
@@ -14,11 +16,11 @@ pub enum Signal {
     Quit,
     /// `SIGABRT`: what `abort()` raises.
     Abort,
-    /// `SIGKILL`: ends the process, unasked.
+    /// `SIGKILL`: ends the process, whatever it does.
     Kill,
     /// `SIGTERM`: asks the process to end.
     Terminate,
-    /// `SIGSTOP`: freezes the process; it is alive and absent.
+    /// `SIGSTOP`: freezes the process, which stays alive.
     Stop,
     /// `SIGCONT`: wakes a frozen process.
     Continue,
@@ -48,37 +50,6 @@ impl Signal {
 
 impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name(self.number()).unwrap_or("a signal"))
+        f.write_str(signal_name(self.number()).unwrap_or("a signal"))
     }
-}
-
-/// Returns the name of the signals a rank commonly dies of.
-pub(crate) fn name(number: i32) -> Option<&'static str> {
-    use rustix::process::Signal as Raw;
-    let named = [
-        (Raw::HUP, "SIGHUP"),
-        (Raw::INT, "SIGINT"),
-        (Raw::QUIT, "SIGQUIT"),
-        (Raw::ILL, "SIGILL"),
-        (Raw::TRAP, "SIGTRAP"),
-        (Raw::ABORT, "SIGABRT"),
-        (Raw::BUS, "SIGBUS"),
-        (Raw::FPE, "SIGFPE"),
-        (Raw::KILL, "SIGKILL"),
-        (Raw::USR1, "SIGUSR1"),
-        (Raw::SEGV, "SIGSEGV"),
-        (Raw::USR2, "SIGUSR2"),
-        (Raw::PIPE, "SIGPIPE"),
-        (Raw::ALARM, "SIGALRM"),
-        (Raw::TERM, "SIGTERM"),
-        (Raw::STOP, "SIGSTOP"),
-        (Raw::CONT, "SIGCONT"),
-        (Raw::XCPU, "SIGXCPU"),
-        (Raw::XFSZ, "SIGXFSZ"),
-        (Raw::SYS, "SIGSYS"),
-    ];
-    named
-        .iter()
-        .find(|(signal, _)| signal.as_raw() == number)
-        .map(|(_, name)| *name)
 }

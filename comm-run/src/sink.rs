@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::output::{Batch, lines};
 
-/// Tells a rank's two output streams apart.
+/// One of the two output streams of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// What the rank writes to its standard output.
@@ -15,7 +15,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// Says how a line ended.
+/// How a line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LineEnd {
@@ -27,7 +27,7 @@ pub enum LineEnd {
     Limit,
 }
 
-/// Holds one line of one rank.
+/// One line of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Line<'a> {
@@ -57,7 +57,7 @@ pub trait Sink: Send {
     ///
     /// # Errors
     ///
-    /// Gives an error when the output has nowhere to go any more.
+    /// Fails when the line cannot be written anywhere any more.
     fn line(&mut self, line: Line<'_>) -> io::Result<()>;
 
     /// Passes on what [`line`](Self::line) may hold back. Called whenever no further line is

@@ -26,15 +26,15 @@ use rustix::process::{Pid, getpid};
 
 use crate::warden::enlistment;
 
-/// Lets the process that `command` starts inherit the listener, under the same number, and no other
-/// process: the descriptor here stays close-on-exec.
-pub(crate) fn bequeath(command: &mut Command, listener: Arc<TcpListener>) {
+/// Passes the listener on to the process that `command` starts, under the same number, and to no
+/// other process: the descriptor here stays close-on-exec.
+pub(crate) fn pass_on(command: &mut Command, listener: Arc<TcpListener>) {
     let hook = move || Ok(fcntl_setfd(&*listener, FdFlags::empty())?);
     // SAFETY: I1, one system call; I2, the closure is `move`.
     unsafe { command.pre_exec(hook) };
 }
 
-/// Lets the process that `command` starts run on one processor only, with all its threads.
+/// Binds the process that `command` starts, with all its threads, to one processor.
 #[cfg(target_os = "linux")]
 pub(crate) fn bind(command: &mut Command, processor: usize) {
     let mut set = rustix::thread::CpuSet::new();

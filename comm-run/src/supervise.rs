@@ -1,8 +1,8 @@
-//! The life of a job after its start: one thread that hears of every exit, signal, timer and line,
-//! and decides.
+//! The life of a job after its start: one loop that learns of every exit, signal and timer, and
+//! decides.
 //!
 //! Architecture invariant: nothing in this loop blocks. Lines go to the sink on another thread, so
-//! a terminal that stands still cannot keep a deadline or a Ctrl-C waiting.
+//! a terminal that stands still cannot delay a deadline or a Ctrl-C.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -12,14 +12,14 @@ use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::attend::{Event, Pipes, Tended, attend_all};
 use crate::escalation::Escalation;
 use crate::outcome::{Exit, Outcome, RankOutcome};
 use crate::ranks::Ranks;
 use crate::signal::Signal;
 use crate::sink::Sink;
+use crate::tasks::{Event, Pipes, RankTasks, start_all};
 
-/// How long a job that is wanted gone waits for a sink that stands still.
+/// How long a job that must end soon waits for a sink that stands still.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Exits are announced by `SIGCHLD`, but a program that uses this library may have blocked it or
 /// taken it for itself.
@@ -37,7 +37,7 @@ enum Wake {
 /// One rank as the loop sees it.
 #[derive(Debug)]
 struct Watched {
-    tended: Tended,
+    tasks: RankTasks,
     exit: Option<Exit>,
     ended_by: Option<Signal>,
     elapsed: Option<Duration>,
@@ -45,9 +45,9 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(tended: Tended) -> Self {
+    fn new(tasks: RankTasks) -> Self {
         Self {
-            tended,
+            tasks,
             exit: None,
             ended_by: None,
             elapsed: None,
@@ -72,8 +72,8 @@ impl Supervisor {
     /// Follows the job to its end.
     pub(crate) async fn run(mut self, pipes: Vec<Pipes>, sink: Box<dyn Sink>) -> Outcome {
         let (events, mut inbox) = mpsc::unbounded_channel();
-        let tended = attend_all(&self.ranks, pipes, self.first_rank, sink, &events);
-        let mut watched: Vec<Watched> = tended.into_iter().map(Watched::new).collect();
+        let tasks = start_all(&self.ranks, pipes, self.first_rank, sink, &events);
+        let mut watched: Vec<Watched> = tasks.into_iter().map(Watched::new).collect();
         let mut output_error = None;
         let mut delivered = false;
         let mut flush_until = None;
@@ -160,7 +160,7 @@ impl Supervisor {
             rank.exit = Some(exit);
             rank.elapsed = Some(self.started.elapsed());
             rank.ended_by = self.ranks.ended_by(number);
-            if let Some(exited) = rank.tended.exited.take() {
+            if let Some(exited) = rank.tasks.exited.take() {
                 let _ = exited.send(());
             }
             if !exit.success() && rank.ended_by.is_none() {
@@ -192,7 +192,7 @@ impl Supervisor {
                 ended_by: rank.ended_by,
                 elapsed: rank.elapsed.unwrap_or(elapsed),
                 last_lines: rank
-                    .tended
+                    .tasks
                     .tail
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)

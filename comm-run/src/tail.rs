@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use crate::sink::Stream;
 
-/// How many lines of each stream are kept: a flood on one must not wash the reason away from the
-/// other.
+/// How many lines of each stream are kept. Each stream has its own, so that many lines on one cannot
+/// push the reason out of the other.
 pub(crate) const TAIL_LINES: usize = 20;
 /// How much of each.
 const TAIL_BYTES: usize = 4 << 10;
 
-/// Holds one of the last lines a rank wrote.
+/// One of the last lines a rank wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastLine {

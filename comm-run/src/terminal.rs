@@ -2,10 +2,13 @@
 //! front.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::Duration;
+
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
 
 use crate::sink::{Line, LineEnd, Sink, Stream};
 
@@ -28,18 +31,16 @@ struct Target {
 }
 
 impl Terminal {
-    /// Takes this process's stdout and stderr. Colours need a terminal and an empty `NO_COLOR`.
+    /// Takes this process's stdout and stderr. Colours appear on a terminal that knows
+    /// them, unless `NO_COLOR` is set; `CLICOLOR_FORCE` asks for them elsewhere, too.
     ///
     /// # Errors
     ///
-    /// Gives an error when no descriptor is left.
+    /// Fails when no descriptor is left.
     pub fn new() -> io::Result<Self> {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let (stdout, stderr) = (io::stdout(), io::stderr());
         Ok(Self {
-            stdout: Target::new(&stdout, stdout.is_terminal() && !plain)?,
-            stderr: Target::new(&stderr, stderr.is_terminal() && !plain)?,
+            stdout: Target::new(&io::stdout())?,
+            stderr: Target::new(&io::stderr())?,
         })
     }
 }
@@ -69,7 +70,8 @@ impl Sink for Terminal {
 impl Target {
     /// Bypasses the standard library's line buffer: lines arrive whole, and a partial write must
     /// not be forgotten.
-    fn new(of: &impl AsFd, colour: bool) -> io::Result<Self> {
+    fn new<S: AsFd + RawStream>(of: &S) -> io::Result<Self> {
+        let colour = AutoStream::choice(of) != ColorChoice::Never;
         let file = File::from(of.as_fd().try_clone_to_owned()?);
         Ok(Self {
             file,

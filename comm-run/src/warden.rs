@@ -1,8 +1,8 @@
-//! A last witness: ends the ranks' process groups when the starter dies without a word.
+//! The warden: a small shell that kills the ranks' process groups when the starter dies without cleaning up.
 //!
 //! A starter killed by `SIGKILL` cannot clean up. On Linux the parent-death signal ends its ranks,
-//! but not what the ranks started, and other systems have no such signal. So a small shell waits at
-//! the other end of a pipe. The ranks write their group into it before they become the program (see
+//! but not what the ranks started, and other systems have no such signal. So the warden waits at the
+//! other end of a pipe. The ranks write their group into it before they become the program (see
 //! `spawn`); the starter takes a group off the list once it has ended it. End of file means the
 //! starter is gone: whatever is still on the list is killed.
 //!
@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use rustix::process::Pid;
 
-/// Deaf to everything a terminal or a supervisor sends to a whole job, because it must outlive the
-/// starter by a moment.
+/// Ignores every signal that a terminal or a supervisor sends to a whole job, because it must outlive
+/// the starter by a moment.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
 groups=' '
@@ -78,7 +78,7 @@ impl Warden {
         let _ = writeln!(&*self.pipe, "forget {}", group.as_raw_nonzero());
     }
 
-    /// Sends the warden home without letting it act: the groups are gone.
+    /// Ends the warden before it acts: the groups are gone.
     pub(crate) fn dismiss(mut self) {
         // Neither can fail for a child that is not reaped.
         let _ = self.shell.kill();
@@ -89,17 +89,12 @@ impl Warden {
 /// Writes `watch <pid>\n` into `line` and returns the used part. Allocates nothing: runs between
 /// fork and exec.
 pub(crate) fn enlistment(pid: Pid, line: &mut [u8; 32]) -> &[u8] {
-    let mut at = line.len() - 1;
-    line[at] = b'\n';
-    let mut rest = pid.as_raw_nonzero().get().unsigned_abs();
-    while rest > 0 {
-        at -= 1;
-        line[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    at -= b"watch ".len();
-    line[at..at + b"watch ".len()].copy_from_slice(b"watch ");
-    &line[at..]
+    let size = line.len();
+    let mut free = &mut line[..];
+    // Cannot fail: there is room for every process id.
+    let _ = writeln!(free, "watch {}", pid.as_raw_nonzero());
+    let used = size - free.len();
+    &line[..used]
 }
 
 #[cfg(test)]

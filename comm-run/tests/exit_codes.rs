@@ -139,7 +139,7 @@ fn a_killed_rank_is_128_plus_signal_and_named() {
 fn the_timeout_is_124() {
     let ended = end(&["-n", "2", "--timeout", "0.2", "--", "sleep", "1000"]);
     assert_eq!(ended.code(), 124, "{ended:?}");
-    assert!(ended.says("timeout of 0.2 s"), "{ended:?}");
+    assert!(ended.says("the job timed out after 0.2 s"), "{ended:?}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Gives the blocks of a guide that are to be run, with the number of ranks they start.
+/// Returns the blocks of a guide that are to be run, with the number of ranks they start.
 fn runnable(name: &str) -> Vec<(String, usize)> {
     let mark = format!("<!-- run: {name} ");
     let ranks = |block: &Block| {

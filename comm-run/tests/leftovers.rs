@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// processes of a shell are.
 const FAMILY: &str = "sleep 1000 & (sleep 1000; :) & sh -c 'sleep 1000 & wait' & echo $$; wait";
 
-/// Says that it was asked to end, and ends.
+/// Prints that it was asked to end, and ends.
 const ASKED: &str = "trap 'echo asked; exit' TERM; echo up; while :; do sleep 0.01; done";
 
 fn pids(lines: &[String]) -> Vec<i32> {

@@ -189,7 +189,7 @@ fn logs_that_cannot_be_written_are_wrong_usage_and_start_nothing() {
 }
 
 #[test]
-fn explain_tells_the_backend_and_the_variable_that_decides() {
+fn explain_shows_the_backend_and_the_variable_that_decides() {
     let explain = |variables: &[(&str, &str)]| {
         let mark = common::fresh_mark();
         let mut command = common::comm_run(&["explain"], &mark);
@@ -209,8 +209,8 @@ fn explain_tells_the_backend_and_the_variable_that_decides() {
     for line in [
         "a program with every backend: tcp, if compiled in",
         "  decided by COBRE_COMM_BACKEND=tcp",
-        "  COBRE_TCP_RANK=1 is filled from RANK",
-        "  COBRE_TCP_COORDINATOR=h is filled from MASTER_ADDR",
+        "  COBRE_TCP_RANK=1 is taken from RANK",
+        "  COBRE_TCP_COORDINATOR=h is taken from MASTER_ADDR",
     ] {
         assert!(torch.stdout.iter().any(|l| l == line), "{line}: {torch:?}");
     }

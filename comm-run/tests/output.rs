@@ -32,6 +32,33 @@ fn every_line_has_its_rank_in_front_and_stays_in_its_stream() {
 }
 
 #[test]
+fn colours_are_as_the_environment_asks() {
+    let ended = |variables: &[(&str, &str)]| {
+        let mark = fresh_mark();
+        let script = "echo out; echo err >&2; exit 1";
+        let mut command = comm_run(&["-n", "1", "--", "sh", "-c", script], &mark);
+        command.envs(variables.iter().copied());
+        Starter::of(command, mark).end()
+    };
+    let forced = ended(&[("CLICOLOR_FORCE", "1")]);
+    assert_eq!(forced.stdout, ["\x1b[31m[0]\x1b[0m out"]);
+    assert_eq!(forced.stderr[0], "\x1b[31m[0]\x1b[0m err");
+    assert!(forced.says("\x1b[1mcomm-run:\x1b[0m rank 0 exited with code 1"));
+    // Nobody asks, and no terminal is there.
+    for plain in [
+        ended(&[]),
+        ended(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]),
+    ] {
+        assert_eq!(plain.stdout, ["[0] out"]);
+        assert_eq!(plain.stderr[0], "[0] err");
+        assert!(
+            plain.says("comm-run: rank 0 exited with code 1"),
+            "{plain:?}"
+        );
+    }
+}
+
+#[test]
 fn ranks_read_nothing_and_find_their_variables() {
     let script = "cat; echo $COBRE_COMM_BACKEND $COBRE_SHM_RANK/$COBRE_SHM_SIZE $RANK/$WORLD_SIZE \
                   $LOCAL_RANK/$LOCAL_WORLD_SIZE ${PMI_RANK-none} $COBRE_SHM_NAME $COBRE_JOB_ID";

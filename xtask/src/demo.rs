@@ -14,39 +14,39 @@ mod summary;
 
 use build::Build;
 use place::Place;
-use progress::{Told, watch};
+use progress::{Ran, watch};
 use summary::{Row, agreement};
 
-/// Says which case to solve, and where.
+/// Which case to solve, and where.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Demo {
-    /// Run on one backend instead of all that are there
+    /// Run on one backend instead of all that are installed
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// Ranks, where there can be several
+    /// Number of ranks, where there can be several
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     ranks: u16,
-    /// Months to plan
+    /// Number of months to plan
     #[arg(long, default_value_t = 24)]
     stages: u64,
-    /// Hydro plants
+    /// Number of hydro plants
     #[arg(long, default_value_t = 4)]
     plants: u64,
-    /// Iterations at most
+    /// Number of iterations at most
     #[arg(long, default_value_t = 20)]
     iterations: u64,
-    /// Draws another case
+    /// Seed of the case: another number draws another case
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Threads per rank
     #[arg(long, default_value_t = 1)]
     threads: u64,
-    /// Go on from the checkpoints that the last demo left
+    /// Continue from the checkpoints that the last demo left
     #[arg(long)]
     resume: bool,
 }
 
-/// Names a backend.
+/// A backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Backend {
     Shm,
@@ -73,7 +73,7 @@ pub(crate) fn run(demo: &Demo) -> bool {
 
 fn show(demo: &Demo) -> Result<bool, String> {
     fs::create_dir_all(folder())
-        .map_err(|why| format!("{} cannot be made: {why}", folder().display()))?;
+        .map_err(|why| format!("{} cannot be created: {why}", folder().display()))?;
     // With an MPI library one build serves all backends; each further library would take another. The last goes first: Open MPI
     // yields where ranks outnumber cores.
     let mut libraries = Mpi::ALL.into_iter().rev();
@@ -95,7 +95,7 @@ fn show(demo: &Demo) -> Result<bool, String> {
             let build = place.build(main);
             if !ready.contains(&build) {
                 println!("{}", bold(&format!("==> build {build}")));
-                build.make()?;
+                build.compile()?;
                 ready.push(build);
             }
             let first = rows.iter().all(|row: &Row| row.result.is_err());
@@ -114,8 +114,8 @@ fn show(demo: &Demo) -> Result<bool, String> {
     Ok(agreed)
 }
 
-/// Solves the case in one place; `whole` shows all that the solver says, not only how far it is.
-fn solve(demo: &Demo, place: Place, build: Build, whole: bool) -> Result<Told, String> {
+/// Solves the case in one place; `whole` shows all that the solver prints, not only how far it is.
+fn solve(demo: &Demo, place: Place, build: Build, whole: bool) -> Result<Ran, String> {
     let ranks = place.ranks(demo.ranks);
     let what = format!("{place}, {ranks} rank{}", if ranks == 1 { "" } else { "s" });
     println!("\n{}", bold(&format!("==> {what}")));
@@ -127,16 +127,16 @@ fn solve(demo: &Demo, place: Place, build: Build, whole: bool) -> Result<Told, S
     if whole {
         command.arg("--plot").arg(&plot);
     }
-    let mut told = watch(command, demo.iterations, whole)?;
+    let mut ran = watch(command, demo.iterations, whole)?;
     if whole {
         println!("plot of the bounds: {}", plot.display());
     }
-    told.policy = fs::read(&policy).map_err(|why| format!("{}: {why}", policy.display()))?;
-    Ok(told)
+    ran.policy = fs::read(&policy).map_err(|why| format!("{}: {why}", policy.display()))?;
+    Ok(ran)
 }
 
 impl Demo {
-    /// Gives the arguments of the solver itself.
+    /// Returns the arguments of the solver itself.
     fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         for (flag, value) in [

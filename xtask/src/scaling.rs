@@ -1,4 +1,4 @@
-//! Measures what more ranks bring: the example sddp on one rank and on two, and what a shared case costs.
+//! Measures what more ranks bring: the solver of examples/sddp on one rank and on two, and what a shared case costs.
 //!
 //! A benchmark, not a test: it wants a machine that does nothing else.
 
@@ -45,8 +45,8 @@ pub(crate) fn run(scaling: &Scaling) -> bool {
 fn measure(scaling: &Scaling) -> Result<bool, String> {
     let mut build = cargo(&["build", "--release", "--quiet"]);
     build.args(["--package", "comm-run", "--bin", "comm-run"]);
-    build.args(["--package", "comm-factory", "--example", "sddp"]);
-    build.args(["--features", "comm-factory/shm,comm-factory/tcp"]);
+    build.args(["--package", "sddp", "--bin", "sddp"]);
+    build.args(["--features", "sddp/shm,sddp/tcp"]);
     if let Outcome::Failed(reason) | Outcome::NotRun(reason) = process::run(&mut build) {
         return Err(format!("the build failed: {reason}"));
     }
@@ -107,7 +107,7 @@ impl Figures {
         let ranks = ranks.to_string();
         let flags = ["-n", &ranks, "--backend", backend, "--timeout", "600", "--"];
         let mut run = command(&programs.join("comm-run").to_string_lossy(), &flags);
-        run.arg(programs.join("examples").join("sddp"));
+        run.arg(programs.join("sddp"));
         let output = run
             .args(case.split_whitespace())
             .stderr(Stdio::inherit())

@@ -101,7 +101,7 @@ fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 6] {
     suite.args(["--test", "conformance"]).args(MPI_WORLDS);
     let mut everywhere = mpi.cargo("test", "comm-factory");
     everywhere.args(["--features", "mpi,shm,tcp", "--test", "everywhere"]);
-    let mut matrix = mpi.cargo("test", "comm-factory");
+    let mut matrix = mpi.cargo("test", "sddp");
     matrix.args(["--features", "mpi,shm,tcp", "--test", "sddp", "--", "mpi x"]);
     [
         (mpi.named(["mpich-lint", "ompi-lint"]), clippy),
@@ -181,7 +181,7 @@ fn compiled_steps() -> [(&'static str, Command); 12] {
             cargo(&[
                 "test",
                 "--package",
-                "comm-factory",
+                "sddp",
                 "--features",
                 "shm,tcp",
                 "--test",

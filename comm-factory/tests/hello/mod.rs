@@ -1,4 +1,4 @@
-//! The example `hello`: how to build it, and what it prints, computed here a second time.
+//! The example `hello`: how to build it and its neighbours, and what it prints, computed here a second time.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -10,13 +10,18 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Builds the example with these features and gives its path.
+/// Builds `hello` with these features and returns its path.
 pub fn build(features: &str) -> String {
-    let example = ["--package", "comm-factory", "--example", "hello"];
+    example("hello", features)
+}
+
+/// Builds an example of comm-factory with these features and returns its path.
+pub fn example(name: &str, features: &str) -> String {
+    let example = ["--package", "comm-factory", "--example", name];
     cargo_build(&[&example[..], &["--features", features]].concat())
 }
 
-/// Builds the one program that the arguments name, in the target directory of this test, and gives its path.
+/// Builds the one program that the arguments name, in the target directory of this test, and returns its path.
 ///
 /// Call it before a watchdog starts: nobody knows how much there is to compile.
 pub fn cargo_build(arguments: &[&str]) -> String {
@@ -37,13 +42,13 @@ pub fn cargo_build(arguments: &[&str]) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// Gives the directory above `debug/deps`, in which this test lies.
+/// Returns the directory above `debug/deps`, in which this test lies.
 fn target() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(3).unwrap().to_path_buf()
 }
 
-/// Gives the lines of some ranks of a job of `size`, in order.
+/// Returns the lines of some ranks of a job of `size`, in order.
 pub fn lines(ranks: Range<usize>, size: usize) -> Vec<String> {
     let roots: Vec<f64> = (0..1000_u32).map(|i| f64::from(i).sqrt()).collect();
     let sum: f64 = roots.iter().sum();
@@ -66,7 +71,7 @@ pub fn lines(ranks: Range<usize>, size: usize) -> Vec<String> {
         .collect()
 }
 
-/// Gives the lines as `comm-run` shows them: with the rank in front.
+/// Returns the lines as `comm-run` shows them: with the rank in front.
 pub fn prefixed(ranks: Range<usize>, size: usize) -> Vec<String> {
     let lines = ranks.clone().zip(lines(ranks, size));
     lines

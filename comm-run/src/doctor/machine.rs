@@ -12,14 +12,13 @@ use super::{Finding, bytes};
 
 /// Less than this is gone before a job has started.
 const LITTLE_MEMORY: u64 = 256 << 20;
-/// How long a program may take to tell its version.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program may take to print its version.
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// 2024-01-01: no clock that is set shows less.
 const EARLIEST: Duration = Duration::from_hours(24 * 19_723);
 
 pub(super) fn processors() -> Finding {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let usable = allowed(&status)
+    let usable = allowed()
         .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
         .unwrap_or(1);
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -32,7 +31,7 @@ fn judge_processors(usable: usize, quota: Option<f64>) -> Finding {
     match quota {
         Some(quota) if quota < f64::from(ranks) => Finding::warning(
             what,
-            format!("{usable} usable, but the control group pays for {quota:.1}"),
+            format!("{usable} usable, but the control group allows only {quota:.1}"),
             format!(
                 "use -n {:.0} or fewer, or raise the quota of the container",
                 quota.floor().max(1.0)
@@ -42,20 +41,19 @@ fn judge_processors(usable: usize, quota: Option<f64>) -> Finding {
     }
 }
 
-/// Counts the processors in `Cpus_allowed_list: 0-3,8`.
-fn allowed(status: &str) -> Option<usize> {
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let length = |range: &str| -> Option<usize> {
-        let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (low, high): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
-        Some(high.checked_sub(low)? + 1)
-    };
-    list.trim().split(',').map(length).sum()
+/// Counts the processors that this process may use, whatever its quota; `available_parallelism` stays below the quota.
+#[cfg(target_os = "linux")]
+fn allowed() -> Option<usize> {
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    usize::try_from(set.count()).ok()
 }
 
-/// Gives the processors that the control group of this process, or one around it, pays for.
+#[cfg(not(target_os = "linux"))]
+fn allowed() -> Option<usize> {
+    None
+}
+
+/// Returns how many processors the control group of this process, or one around it, allows.
 fn quota(mount: &Path, membership: &str) -> Option<f64> {
     let groups = membership.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -112,7 +110,7 @@ pub(super) fn mpi() -> Finding {
 fn mpi_named(program: &str) -> Finding {
     let what = "MPI";
     let (sender, lines) = mpsc::channel();
-    let job = Job::new(program, 1).args(["--version"]).timeout(PATIENCE);
+    let job = Job::new(program, 1).args(["--version"]).timeout(TIMEOUT);
     let job = job.sink(move |line: Line<'_>| {
         // Complaints about other things go to stderr.
         if line.stream == Stream::Stdout {
@@ -131,12 +129,16 @@ fn mpi_named(program: &str) -> Finding {
     let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).collect();
     if !outcome.success() {
         let text = format!("{program} --version fails with {}", outcome.exit_code());
-        return Finding::warning(what, text, "repair the installation, or another in PATH");
+        return Finding::warning(
+            what,
+            text,
+            "repair the installation, or put another first in PATH",
+        );
     }
     Finding::fine(what, format!("{program} is {}", version(&lines)))
 }
 
-/// Finds the one line that tells which MPI it is: the first, or with MPICH's Hydra the second.
+/// Finds the one line that names the MPI library: the first, or with MPICH's Hydra the second.
 fn version(lines: &[String]) -> String {
     let first = lines.first().map_or("silent", String::as_str);
     let number = lines.iter().find_map(|line| line.strip_prefix("Version:"));

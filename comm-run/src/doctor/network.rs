@@ -9,13 +9,13 @@ use super::Finding;
 /// The port of tcp jobs that name none.
 const USUAL_PORT: u16 = 29500;
 /// Far longer than a connection to oneself takes.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn loopback() -> Finding {
     // Not only bound: an interface that is down lets everybody listen and nobody connect.
     let reached = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
         let address = listener.local_addr()?;
-        TcpStream::connect_timeout(&address, PATIENCE)
+        TcpStream::connect_timeout(&address, TIMEOUT)
     });
     match reached {
         Ok(_) => Finding::fine("loopback", "127.0.0.1 can be reached"),

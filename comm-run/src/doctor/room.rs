@@ -15,7 +15,7 @@ const FEW_PROCESSES: u64 = 256;
 /// The descriptors that the launcher needs for itself while it starts a rank.
 const OWN_FILES: u64 = 18;
 
-/// Gives the folder that shared memory is found in.
+/// Returns the folder in which segments of shared memory appear.
 fn folder() -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from("/dev/shm")
@@ -24,7 +24,7 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Tells whether segments can be made at all.
+/// Returns whether segments can be created at all.
 pub(super) fn usable() -> bool {
     rustix::fs::access(folder(), rustix::fs::Access::WRITE_OK).is_ok()
 }
@@ -59,11 +59,11 @@ pub(super) fn ours() -> Option<Finding> {
     let folder = folder();
     let mut names = names_in(&folder)?;
     if names.is_empty() {
-        return Some(Finding::fine("segments", "none of ours under a name"));
+        return Some(Finding::fine("segments", "none left over from a job"));
     }
     names.sort();
     let advice = format!(
-        "jobs that start just now, or were killed while they did; if none is starting: cd {} && rm -- {}",
+        "they belong to jobs that are starting, or that were killed while they started; if no job is starting, remove them: cd {} && rm -- {}",
         folder.display(),
         names.join(" ")
     );

@@ -101,6 +101,8 @@ pub fn comm_run_in_shell(script: &str, mark: &str) -> Command {
 fn heedful(program: &str, mark: &str) -> Command {
     let mut command = Command::new("/usr/bin/env");
     command.args(["--default-signal", program]).env(MARK, mark);
+    // Lines are compared without colours.
+    command.env_remove("CLICOLOR_FORCE");
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

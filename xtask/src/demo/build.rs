@@ -7,24 +7,18 @@ use crate::mpi::Mpi;
 use crate::process::{self, cargo, workspace_root};
 use crate::report::Outcome;
 
-/// Names a build by the MPI library in it.
+/// A build, by the MPI library in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Build(pub(super) Option<Mpi>);
 
 impl Build {
     /// Builds the launcher and the solver.
-    pub(super) fn make(self) -> Result<(), String> {
+    pub(super) fn compile(self) -> Result<(), String> {
         let (mut build, features) = match self.0 {
-            Some(mpi) => (
-                mpi.cargo("build", "comm-factory"),
-                "comm-factory/shm,comm-factory/tcp,comm-factory/mpi",
-            ),
-            None => (
-                cargo(&["build", "--package", "comm-factory"]),
-                "comm-factory/shm,comm-factory/tcp",
-            ),
+            Some(mpi) => (mpi.cargo("build", "sddp"), "sddp/shm,sddp/tcp,sddp/mpi"),
+            None => (cargo(&["build", "--package", "sddp"]), "sddp/shm,sddp/tcp"),
         };
-        build.args(["--quiet", "--example", "sddp", "--features", features]);
+        build.args(["--quiet", "--bin", "sddp", "--features", features]);
         build.args(["--package", "comm-run", "--bin", "comm-run"]);
         match process::run(&mut build) {
             Outcome::Passed => Ok(()),
@@ -39,8 +33,9 @@ impl Build {
         if let Some(mpi) = self.0 {
             return Ok(workspace_root().join(mpi.target()).join("debug"));
         }
-        let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
-        let folder = own.parent().ok_or("a program lies in no folder")?;
+        let own = std::env::current_exe()
+            .map_err(|why| format!("the path of this program is unknown: {why}"))?;
+        let folder = own.parent().ok_or("this program lies in no folder")?;
         Ok(folder.to_path_buf())
     }
 }

@@ -9,7 +9,7 @@ use super::build::Build;
 use crate::mpi::Mpi;
 use crate::process::command;
 
-/// Names a backend and, for MPI, the library.
+/// A backend and, for MPI, the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Shm,
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// Gives a name for files.
+    /// Returns a name for files.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Shm => "shm",
@@ -48,12 +48,12 @@ impl Place {
         }
     }
 
-    /// Gives the number of ranks: as many as wanted, where there can be more than one.
+    /// Returns the number of ranks: as many as wanted, where there can be more than one.
     pub(super) fn ranks(self, wanted: u16) -> u16 {
         if self == Self::Local { 1 } else { wanted }
     }
 
-    /// Says why nothing runs here. A demonstration installs nothing, and takes one MPI library unless asked for MPI.
+    /// Returns why nothing runs here, if so. A demonstration installs nothing, and takes one MPI library unless asked for MPI.
     pub(super) fn absent(self, library: Option<Mpi>, asked: bool) -> Option<String> {
         let Self::Mpi(mpi) = self else {
             return None;
@@ -64,7 +64,7 @@ impl Place {
         })
     }
 
-    /// Gives the build that runs here, when `main` is that of the other places.
+    /// Returns the build that runs here, when `main` is that of the other places.
     pub(super) fn build(self, main: Build) -> Build {
         match self {
             Self::Mpi(mpi) => Build(Some(mpi)),
@@ -74,7 +74,7 @@ impl Place {
 
     /// Prepares the solver on this many ranks.
     pub(super) fn command(self, programs: &Path, ranks: u16) -> Command {
-        let solver = programs.join("examples").join("sddp");
+        let solver = programs.join("sddp");
         let ranks = ranks.to_string();
         let mut start = match self {
             Self::Local => {

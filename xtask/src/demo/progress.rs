@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Holds what a run told.
+/// What a run printed and left.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Ran {
     pub(super) checksum: String,
     pub(super) iterations: usize,
     pub(super) time: Duration,
@@ -16,19 +16,19 @@ pub(super) struct Told {
     pub(super) policy: Vec<u8>,
 }
 
-/// Runs the solver to its end and shows what it says: all of it if `whole`, else how far it is.
+/// Runs the solver to its end and shows what it prints: all of it if `whole`, else how far it is.
 ///
 /// # Errors
 ///
-/// If it fails, or says nothing about its policy. Its own words about that went to standard error.
-pub(super) fn watch(mut command: Command, iterations: u64, whole: bool) -> Result<Told, String> {
+/// If it fails, or prints no checksum. What it has to say about that went to standard error.
+pub(super) fn watch(mut command: Command, iterations: u64, whole: bool) -> Result<Ran, String> {
     let start = Instant::now();
     let mut solver = command
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|why| format!("{} cannot start: {why}", command.get_program().display()))?;
     let bar = stdout().is_terminal().then(|| bar(iterations));
-    let mut told = Told::default();
+    let mut ran = Ran::default();
     let mut kept = Vec::new();
     let lines = solver.stdout.take().map(BufReader::new);
     for line in lines.into_iter().flat_map(BufRead::lines) {
@@ -36,10 +36,10 @@ pub(super) fn watch(mut command: Command, iterations: u64, whole: bool) -> Resul
         let line = line.strip_prefix("[0] ").unwrap_or(&line);
         let bounds = bounds(line);
         if let Some(checksum) = line.strip_prefix("policy checksum ") {
-            checksum.clone_into(&mut told.checksum);
+            checksum.clone_into(&mut ran.checksum);
         }
         if bounds.is_some() {
-            told.iterations += 1;
+            ran.iterations += 1;
         }
         match (&bar, bounds) {
             (Some(bar), Some((lower, upper))) => {
@@ -58,23 +58,25 @@ pub(super) fn watch(mut command: Command, iterations: u64, whole: bool) -> Resul
             println!("{}", kept.join("\n"));
         }
     }
-    let status = solver.wait().map_err(|why| format!("no end: {why}"))?;
-    told.time = start.elapsed();
+    let status = solver
+        .wait()
+        .map_err(|why| format!("its end cannot be seen: {why}"))?;
+    ran.time = start.elapsed();
     if !status.success() {
         return Err(format!("the solver failed: {status}"));
     }
-    if told.checksum.is_empty() {
-        return Err("the solver did not tell the checksum of its policy".to_owned());
+    if ran.checksum.is_empty() {
+        return Err("the solver did not print the checksum of its policy".to_owned());
     }
     if !whole {
         println!(
             "{} iterations in {:.1} s, policy checksum {}",
-            told.iterations,
-            told.time.as_secs_f64(),
-            told.checksum
+            ran.iterations,
+            ran.time.as_secs_f64(),
+            ran.checksum
         );
     }
-    Ok(told)
+    Ok(ran)
 }
 
 fn bar(iterations: u64) -> ProgressBar {
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_the_table_are_told_from_everything_else() {
+    fn rows_of_the_table_are_recognised() {
         let row = "        3      19919.315290      27551.960461     7145.23    27.70 %";
         assert_eq!(bounds(row), Some(("19919.315290", "27551.960461")));
         for other in [
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_fails_or_tells_no_checksum_is_an_error() {
+    fn a_run_that_fails_or_prints_no_checksum_is_an_error() {
         let run = |script: &str| {
             let mut shell = Command::new("sh");
             shell.args(["-c", script]);
@@ -129,7 +131,7 @@ mod tests {
         };
         assert!(run("exit 3").unwrap_err().contains("exit status: 3"));
         assert!(run("echo hello").unwrap_err().contains("checksum"));
-        let told = run("echo '[0] policy checksum 12ab'").unwrap();
-        assert_eq!(told.checksum, "12ab");
+        let ran = run("echo '[0] policy checksum 12ab'").unwrap();
+        assert_eq!(ran.checksum, "12ab");
     }
 }

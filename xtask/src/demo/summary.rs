@@ -1,44 +1,44 @@
-//! The last word: every place with its checksum, and whether they agree.
+//! The summary: every place with its checksum, and whether they agree.
 
 use std::fmt::Write;
 
 use super::place::Place;
-use super::progress::Told;
+use super::progress::Ran;
 
-/// Tells what came of one place: what the solver told, or why there was none.
+/// The result of one place: what the solver left, or why it did not run.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) place: Place,
     pub(super) ranks: u16,
-    pub(super) result: Result<Told, String>,
+    pub(super) result: Result<Ran, String>,
 }
 
-/// Writes the table and the line below it, and says whether all policies are the same, byte by byte.
+/// Writes the table and the line below it, and returns whether all policies are the same, byte by byte.
 pub(super) fn agreement(rows: &[Row]) -> (String, bool) {
     let mut text = format!(
         "{:<14}{:>5}{:>12}{:>9}  policy checksum\n",
         "backend", "ranks", "iterations", "seconds"
     );
-    let mut ran: Vec<&Told> = Vec::new();
+    let mut ran: Vec<&Ran> = Vec::new();
     for row in rows {
         let place = row.place.to_string();
         // Writing to a string does not fail.
         let _ = match &row.result {
-            Ok(told) => {
-                ran.push(told);
+            Ok(run) => {
+                ran.push(run);
                 writeln!(
                     text,
                     "{place:<14}{:>5}{:>12}{:>9.1}  {}",
                     row.ranks,
-                    told.iterations,
-                    told.time.as_secs_f64(),
-                    told.checksum
+                    run.iterations,
+                    run.time.as_secs_f64(),
+                    run.checksum
                 )
             }
             Err(reason) => writeln!(text, "{place:<14}not run: {reason}"),
         };
     }
-    let same = |a: &Told, b: &Told| a.checksum == b.checksum && a.policy == b.policy;
+    let same = |a: &Ran, b: &Ran| a.checksum == b.checksum && a.policy == b.policy;
     let agreed = !ran.is_empty() && ran.windows(2).all(|pair| same(pair[0], pair[1]));
     let _ = match (agreed, ran.len()) {
         (_, 0) => write!(text, "nothing could run"),
@@ -60,10 +60,10 @@ mod tests {
         let rows = policies.map(|(checksum, policy)| Row {
             place: Place::Shm,
             ranks: 4,
-            result: Ok(Told {
+            result: Ok(Ran {
                 checksum: checksum.to_owned(),
                 policy: policy.to_vec(),
-                ..Told::default()
+                ..Ran::default()
             }),
         });
         rows.into()
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_run_is_said() {
+    fn what_did_not_run_is_listed() {
         let mut rows = rows([("1f", &[1]), ("1f", &[1])]);
         rows[1].result = Err("install it".to_owned());
         let (text, agreed) = agreement(&rows);

@@ -9,17 +9,10 @@ use super::{
 use crate::doctor::Level;
 
 #[test]
-fn processors_are_counted_from_the_list() {
-    let status = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\nMems:\t0\n");
-    for (list, count) in [
-        ("0", Some(1)),
-        ("0-3,8", Some(5)),
-        ("x", None),
-        ("3-1", None),
-    ] {
-        assert_eq!(allowed(&status(list)), count, "{list}");
-    }
-    assert_eq!(allowed(""), None);
+#[cfg(target_os = "linux")]
+fn the_allowed_processors_are_counted() {
+    let usable = std::thread::available_parallelism().unwrap().get();
+    assert!(allowed().unwrap() >= usable);
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! What the ranks of a job are started with: prepared once, before anything starts.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use crate::environment::{
+    Link, Seat, Secret, Variables, environment, fresh_job_id, fresh_secret, is_foreign, own,
+};
+use crate::error::StartError;
+use crate::job::Job;
+use crate::node::Backend;
+use crate::processors;
+
+/// How many connections may wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+/// The port at which programs of torchrun meet by default.
+const USUAL_PORT: u16 = 29500;
+
+/// What is new in every job.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    inherited: Variables,
+    id: String,
+    secret: String,
+    port: u16,
+    /// Bound before anything starts, so that no other program can take the port and no rank finds
+    /// it closed. Rank 0 inherits it.
+    listener: Option<Arc<TcpListener>>,
+    /// One per rank if they are to be bound, else none.
+    processors: Vec<usize>,
+}
+
+/// What a rank would be started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RankPlan {
+    /// The rank.
+    pub rank: usize,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// The variables it gets beside the inherited ones; in place of a secret stands `(redacted)`.
+    pub variables: Variables,
+    /// The inherited variables that it does not get.
+    pub cleared: Vec<OsString>,
+    /// The processor it is bound to.
+    pub processor: Option<usize>,
+}
+
+impl Prepared {
+    pub(crate) fn new(job: &Job) -> Result<Self, StartError> {
+        let random = "get random bytes from the system";
+        let processors = if job.bind {
+            let chosen = processors::choose(job.size);
+            let chosen = chosen.map_err(StartError::setup("bind ranks to processors"))?;
+            if chosen.len() < job.size {
+                return Err(StartError::TooFewProcessors {
+                    ranks: job.size,
+                    processors: chosen.len(),
+                });
+            }
+            chosen
+        } else {
+            Vec::new()
+        };
+        let listener = match (&job.node, job.backend) {
+            (None, Backend::Tcp) => {
+                Some(listen().map_err(StartError::setup("listen on 127.0.0.1"))?)
+            }
+            _ => None,
+        };
+        let port = match (&job.node, &listener) {
+            (Some(node), _) => node.port,
+            (None, Some(listener)) => port(listener).map_err(StartError::setup("find the port"))?,
+            // No rank listens there; a port that is free now is the best guess.
+            (None, None) => listen()
+                .and_then(|listener| port(&listener))
+                .unwrap_or(USUAL_PORT),
+        };
+        Ok(Self {
+            inherited: std::env::vars_os().collect(),
+            id: fresh_job_id().map_err(StartError::setup(random))?,
+            secret: fresh_secret().map_err(StartError::setup(random))?,
+            port,
+            listener: listener.map(Arc::new),
+            processors,
+        })
+    }
+
+    /// Returns every variable of a rank, counted on this machine.
+    pub(crate) fn variables(&self, job: &Job, local: usize) -> Variables {
+        let mut variables = environment(&self.inherited, self.seat(job, local));
+        variables.extend(given(job, local));
+        variables
+    }
+
+    /// Returns the listener if this rank is the one that inherits it.
+    pub(crate) fn listener(&self, local: usize) -> Option<Arc<TcpListener>> {
+        self.listener.clone().filter(|_| local == 0)
+    }
+
+    /// Returns the processor that a rank is bound to.
+    pub(crate) fn processor(&self, local: usize) -> Option<usize> {
+        self.processors.get(local).copied()
+    }
+
+    /// Returns what a rank would be started with, for a dry run.
+    pub(crate) fn plan(&self, job: &Job, local: usize) -> RankPlan {
+        let mut variables = own(self.seat(job, local));
+        variables.extend(given(job, local));
+        if let Some(secret) = variables.get_mut(std::ffi::OsStr::new("COBRE_TCP_SECRET")) {
+            *secret = "(redacted)".into();
+        }
+        let cleared = self.inherited.keys();
+        let cleared = cleared.filter(|name| is_foreign(name) && !variables.contains_key(*name));
+        let own_args = job.rank_args.get(&local).into_iter().flatten();
+        let command = std::iter::once(&job.program)
+            .chain(&job.args)
+            .chain(own_args);
+        RankPlan {
+            rank: job.first_rank() + local,
+            command: command.cloned().collect(),
+            cleared: cleared.cloned().collect(),
+            processor: self.processor(local),
+            variables,
+        }
+    }
+
+    fn seat<'a>(&'a self, job: &'a Job, local: usize) -> Seat<'a> {
+        let mut seat = Seat::new(&self.id, local, job.size);
+        seat.port = self.port;
+        if let Some(node) = &job.node {
+            seat.job = None;
+            seat.rank = job.first_rank() + local;
+            seat.size = node.nodes * job.size;
+            seat.host = &node.coordinator;
+            seat.link = Link::Tcp {
+                secret: Secret::File(&node.secret_file),
+                listener: None,
+            };
+        } else if job.backend == Backend::Tcp {
+            seat.link = Link::Tcp {
+                secret: Secret::Text(&self.secret),
+                listener: self.listener(local).map(|listener| listener.as_raw_fd()),
+            };
+        }
+        seat
+    }
+}
+
+/// Returns the variables that the owner of the job set for a rank.
+fn given(job: &Job, local: usize) -> Variables {
+    let mut given = job.variables.clone();
+    given.extend(job.rank_variables.get(&local).cloned().unwrap_or_default());
+    given
+}
+
+fn listen() -> io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // Hundreds of ranks connect at once. If this fails, the default stays.
+    let _ = rustix::net::listen(&listener, BACKLOG);
+    Ok(listener)
+}
+
+fn port(listener: &TcpListener) -> io::Result<u16> {
+    Ok(listener.local_addr()?.port())
+}

@@ -1,0 +1,176 @@
+//! What runs beside the supervisor's loop: the thread that feeds the sink, and for each rank two
+//! tasks that read its output and one that reaps it. They report to the loop and decide nothing.
+
+use std::io;
+use std::process::{ChildStderr, ChildStdout};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::AsyncRead;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::output::{Batch, LINE_LIMIT, Outlet, Pump};
+use crate::ranks::Ranks;
+use crate::sink::{Sink, Stream, feed};
+use crate::tail::Tail;
+
+/// What a rank left in its group may still finish writing after the rank itself ended (a `tee` at
+/// the end of its pipe, say).
+const LEFTOVERS: Duration = Duration::from_millis(500);
+/// How long the job waits for killed leftovers to disappear, so that its end means that they are
+/// gone. Bounded, because they are not its children: in a container whose first process does not
+/// reap they stay as zombies for ever.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// The two pipes of a rank that just started.
+pub(crate) type Pipes = (ChildStdout, ChildStderr);
+
+/// What a task reports to the loop.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The rank is reaped.
+    Reaped(usize),
+    /// A stream could not be read to its end.
+    Unreadable(io::Error),
+    /// The sink takes no more lines.
+    Lost(io::Error),
+    /// The sink has every line.
+    Delivered,
+}
+
+/// The loop's access to the tasks of one rank.
+#[derive(Debug)]
+pub(crate) struct RankTasks {
+    /// Used once, when the rank has exited: has it reaped.
+    pub(crate) exited: Option<oneshot::Sender<()>>,
+    pub(crate) tail: Arc<Mutex<Tail>>,
+}
+
+/// Begins to read the ranks' output and to deliver it, numbered from `first_rank`. Needs the
+/// runtime.
+pub(crate) fn start_all(
+    ranks: &Arc<Ranks>,
+    pipes: Vec<Pipes>,
+    first_rank: usize,
+    sink: Box<dyn Sink>,
+    events: &mpsc::UnboundedSender<Event>,
+) -> Vec<RankTasks> {
+    let (outlet, batches) = Outlet::new();
+    if let Err(error) = start_feeding(batches, sink, events) {
+        let _ = events.send(Event::Lost(error));
+    }
+    let start = |(rank, (stdout, stderr)): (usize, Pipes)| {
+        let tail = Arc::new(Mutex::new(Tail::default()));
+        let (exited, exit) = oneshot::channel();
+        let (leaving, left) = watch::channel(false);
+        let pump = |stream| Pump {
+            rank: first_rank + rank,
+            stream,
+            outlet: outlet.clone(),
+            tail: Arc::clone(&tail),
+            leaving: left.clone(),
+            limit: LINE_LIMIT,
+        };
+        let pumps = [
+            start_pump(pump(Stream::Stdout), receiver(stdout.into()), events),
+            start_pump(pump(Stream::Stderr), receiver(stderr.into()), events),
+        ];
+        tokio::spawn(reap(
+            rank,
+            Arc::clone(ranks),
+            exit,
+            pumps,
+            leaving,
+            events.clone(),
+        ));
+        RankTasks {
+            exited: Some(exited),
+            tail,
+        }
+    };
+    pipes.into_iter().enumerate().map(start).collect()
+}
+
+fn start_feeding(
+    batches: mpsc::UnboundedReceiver<Batch>,
+    mut sink: Box<dyn Sink>,
+    events: &mpsc::UnboundedSender<Event>,
+) -> io::Result<()> {
+    // Outside the thread, so that it reports also when the thread cannot start.
+    let done = ReportAtDrop(events.clone());
+    let lost = events.clone();
+    let feeder = std::thread::Builder::new().name("comm-run-output".into());
+    feeder.spawn(move || {
+        let _done = done;
+        feed(batches, sink.as_mut(), |error| {
+            let _ = lost.send(Event::Lost(error));
+        });
+    })?;
+    Ok(())
+}
+
+/// Waits for the end of one rank, lets what it left finish its lines, kills the rest, reaps it, and
+/// has what is still in the pipes read.
+async fn reap(
+    rank: usize,
+    ranks: Arc<Ranks>,
+    exit: oneshot::Receiver<()>,
+    [mut stdout, mut stderr]: [JoinHandle<()>; 2],
+    leaving: watch::Sender<bool>,
+    events: mpsc::UnboundedSender<Event>,
+) {
+    if exit.await.is_err() {
+        // The job was given up.
+        return;
+    }
+    let streams = async {
+        let _ = (&mut stdout).await;
+        let _ = (&mut stderr).await;
+    };
+    let _ = timeout(LEFTOVERS, streams).await;
+    ranks.reap(rank);
+    let since = Instant::now();
+    while ranks.lingers(rank) && since.elapsed() < LINGER {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let _ = events.send(Event::Reaped(rank));
+    // Sent, not only dropped: a dropped sender would end the pumps too, but by accident.
+    let _ = leaving.send(true);
+}
+
+fn receiver(pipe: std::os::fd::OwnedFd) -> io::Result<tokio::net::unix::pipe::Receiver> {
+    tokio::net::unix::pipe::Receiver::from_owned_fd(pipe)
+}
+
+fn start_pump(
+    pump: Pump,
+    reader: io::Result<impl AsyncRead + Unpin + Send + 'static>,
+    events: &mpsc::UnboundedSender<Event>,
+) -> JoinHandle<()> {
+    let events = events.clone();
+    tokio::spawn(async move {
+        let result = match reader {
+            Ok(reader) => pump.run(reader).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            let _ = events.send(Event::Unreadable(error));
+        }
+    })
+}
+
+/// Reports the end of the feeder, also when the sink panics: the job must end then, not wait for ever.
+struct ReportAtDrop(mpsc::UnboundedSender<Event>);
+
+impl Drop for ReportAtDrop {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self
+                .0
+                .send(Event::Lost(io::Error::other("the sink panicked")));
+        }
+        let _ = self.0.send(Event::Delivered);
+    }
+}

@@ -1,0 +1,37 @@
+//! The short examples of comm-factory print the same, to the bit, on every backend and with any number of ranks.
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "../../comm-factory/tests/hello/mod.rs"]
+mod hello;
+
+use std::process::Command;
+
+use common::Starter;
+
+/// Builds an example, runs it alone and as many ranks, and compares what it prints with what it prints alone.
+fn same_with_any_number_of_ranks(example: &str, expected: &str) {
+    let program = hello::example(example, "shm,tcp");
+    let output = Command::new(&program).env_clear().output();
+    let alone = hello::sorted(&output.expect("it starts").stdout);
+    assert!(alone.len() == 1 && alone[0].contains(expected), "{alone:?}");
+    for backend in ["shm", "tcp"] {
+        for ranks in ["1", "2", "3", "4"] {
+            let args = ["-n", ranks, "--backend", backend, "--", &program];
+            let ended = Starter::new(&args).end();
+            assert_eq!(ended.code(), 0, "{args:?}: {ended:?}");
+            assert_eq!(ended.stdout, [format!("[0] {}", alone[0])], "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_mean_has_the_same_bits() {
+    // (2 + sqrt 2 + 5 ln (1 + sqrt 2)) / 15 is 0.521405.
+    same_with_any_number_of_ranks("mean", "mean distance 0.521");
+}
+
+#[test]
+fn a_shared_table_answers_the_same() {
+    same_with_any_number_of_ranks("table", "230631 takes 442 steps");
+}

@@ -1,0 +1,23 @@
+//! What ends a run early, the same on every rank.
+
+use comm_factory::BackendError;
+use comm_factory::api::CommError;
+
+/// The cause.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// There is no communicator.
+    #[error("{0}")]
+    Backend(#[from] BackendError),
+    /// A collective failed: another rank is gone, or the program is wrong.
+    #[error("{0}")]
+    Comm(#[from] CommError),
+    /// A rank could not do its part and sent the reason to all others.
+    #[error("rank {rank}: {reason}")]
+    Rank { rank: u64, reason: String },
+    /// Ranks that should agree to the bit do not.
+    #[error(
+        "the ranks disagree on the lower bound ({low:e} and {high:e}): the same program must run on machines that compute alike"
+    )]
+    Disagree { low: f64, high: f64 },
+}

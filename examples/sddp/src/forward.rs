@@ -1,0 +1,63 @@
+//! The forward pass: runs the policy along sampled inflows, to see what it costs and which storages it meets.
+
+use comm_factory::api::Communicator;
+
+use super::failure::Failure;
+use super::policy::Policy;
+use super::split::{block, counts, map};
+use super::subproblem;
+use super::team::Team;
+use super::work::Work;
+
+/// What all ranks know after the pass, in scenario order.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    /// One cost per scenario.
+    pub(crate) costs: Vec<f64>,
+    /// The storages before each stage but the first: by scenario, stage and plant.
+    pub(crate) points: Vec<f64>,
+}
+
+/// Runs this rank's block of scenarios and gathers those of all.
+pub(crate) fn run<C: Communicator>(
+    team: &mut Team<'_, C>,
+    work: &Work<'_>,
+    policy: &Policy,
+) -> Result<Forward, Failure> {
+    let case = work.case;
+    let (scenarios, ranks) = (case.scenarios(), team.comm.size());
+    let mine = block(scenarios, ranks, team.comm.rank());
+    let paths =
+        team.together(|| map(mine, work.threads, |scenario| path(work, policy, scenario)))?;
+    let mut costs = Vec::with_capacity(paths.len());
+    let mut points = Vec::new();
+    for (cost, storages) in paths {
+        costs.push(cost);
+        points.extend(storages);
+    }
+    let each = (case.stages() - 1) * case.plants.len();
+    Ok(Forward {
+        costs: team.gather(&costs, &counts(scenarios, ranks, 1))?,
+        points: team.gather(&points, &counts(scenarios, ranks, each))?,
+    })
+}
+
+/// Follows one scenario and gives its cost and its storages.
+fn path(work: &Work<'_>, policy: &Policy, scenario: usize) -> Result<(f64, Vec<f64>), String> {
+    let (case, iteration) = (&work.case, policy.iterations());
+    let mut storage = case.start();
+    let mut points = Vec::with_capacity((case.stages() - 1) * case.plants.len());
+    let mut cost = 0.0;
+    for stage in 0..case.stages() {
+        let opening = case.sample(iteration as u64, scenario as u64, stage);
+        let cuts = &policy.cuts[stage];
+        let dispatch = subproblem::solve(case, stage, opening, &storage, cuts)
+            .map_err(|why| work.explain(why, iteration, stage, scenario, opening))?;
+        cost += dispatch.stage_cost;
+        storage = dispatch.storage;
+        if stage + 1 < case.stages() {
+            points.extend_from_slice(&storage);
+        }
+    }
+    Ok((cost, points))
+}

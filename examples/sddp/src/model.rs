@@ -1,0 +1,197 @@
+//! The case: hydro plants in cascades, thermal plants, demand, and the inflows that may come.
+
+use comm_factory::api::bytemuck::{Pod, Zeroable};
+
+use super::hash::Hash;
+use super::noise::Noise;
+
+/// Sizes and numbers that a case is made of; travels by broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[bytemuck(crate = "comm_factory::api::bytemuck")]
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) seed: u64,
+    pub(crate) stages: u64,
+    pub(crate) plants: u64,
+    pub(crate) thermals: u64,
+    /// Inflows that may come in each stage but the first, all equally likely.
+    pub(crate) openings: u64,
+    /// Paths through the stages per iteration.
+    pub(crate) scenarios: u64,
+    pub(crate) deficit_cost: f64,
+    /// The part of the demand that may go unserved.
+    pub(crate) deficit_limit: f64,
+    pub(crate) spill_cost: f64,
+}
+
+/// A hydro plant: water in hm3, energy in MW for a month.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[bytemuck(crate = "comm_factory::api::bytemuck")]
+#[repr(C)]
+pub(crate) struct Plant {
+    pub(crate) storage_start: f64,
+    pub(crate) storage_max: f64,
+    pub(crate) turbine_max: f64,
+    /// Energy per unit of turbined water.
+    pub(crate) energy: f64,
+    pub(crate) inflow_mean: f64,
+    /// The plant that gets its water; its own number or more than there are: the sea.
+    pub(crate) downstream: u64,
+}
+
+/// A thermal plant.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[bytemuck(crate = "comm_factory::api::bytemuck")]
+#[repr(C)]
+pub(crate) struct Thermal {
+    pub(crate) capacity: f64,
+    pub(crate) cost: f64,
+}
+
+/// The part of a case that rank 0 draws.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) plants: Vec<Plant>,
+    pub(crate) thermals: Vec<Thermal>,
+    pub(crate) demand: Vec<f64>,
+}
+
+/// A case that lies in shared regions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) header: Header,
+    pub(crate) plants: &'a [Plant],
+    pub(crate) thermals: &'a [Thermal],
+    pub(crate) demand: &'a [f64],
+    /// Inflows by stage, opening and plant.
+    pub(crate) tree: &'a [f64],
+}
+
+/// How inflows and demand follow the year.
+const WET: [f64; 12] = [1.4, 1.5, 1.3, 1.0, 0.8, 0.6, 0.5, 0.5, 0.6, 0.9, 1.0, 1.2];
+const WARM: [f64; 12] = [
+    1.05, 1.06, 1.04, 1.0, 0.97, 0.95, 0.95, 0.97, 0.98, 1.0, 1.01, 1.02,
+];
+
+/// How many plants lie on one river.
+const CASCADE: u64 = 4;
+
+impl Draft {
+    /// Draws a case. Basic arithmetic only: the same bits on every machine.
+    pub(crate) fn new(header: Header) -> Self {
+        let mut noise = Noise::new(header.seed, [1, 0, 0]);
+        let mut plants: Vec<Plant> = Vec::new();
+        for number in 0..header.plants {
+            let last = number % CASCADE == CASCADE - 1 || number + 1 == header.plants;
+            let storage_max = noise.between(60.0, 160.0);
+            plants.push(Plant {
+                storage_start: storage_max * noise.between(0.4, 0.6),
+                storage_max,
+                turbine_max: storage_max * noise.between(0.4, 0.6),
+                energy: noise.between(0.6, 1.0),
+                inflow_mean: storage_max * noise.between(0.1, 0.2),
+                downstream: if last { u64::MAX } else { number + 1 },
+            });
+        }
+        // What the rivers give in a mean stage, if nothing is spilled.
+        let mut energy = 0.0;
+        let mut below = 0.0;
+        for plant in plants.iter().rev() {
+            below = plant.energy
+                + if plant.downstream == u64::MAX {
+                    0.0
+                } else {
+                    below
+                };
+            energy += plant.inflow_mean * below;
+        }
+        let mean = 1.25 * energy;
+        let thermals = (0..header.thermals).map(|number| {
+            let place = ratio(number + 1, header.thermals);
+            Thermal {
+                capacity: 0.5 * mean * ratio(1, header.thermals) * noise.between(0.8, 1.2),
+                cost: 15.0 + 185.0 * place * place * noise.between(0.9, 1.1),
+            }
+        });
+        let thermals = thermals.collect();
+        let months = WARM.iter().cycle().zip(0..header.stages);
+        let demand = months.map(|(warm, _)| mean * warm).collect();
+        Self {
+            plants,
+            thermals,
+            demand,
+        }
+    }
+}
+
+impl Case<'_> {
+    /// Returns a fingerprint of the case. Iterations and ranks are no part of it.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hash = Hash::new();
+        hash.data(&[self.header]);
+        hash.data(self.plants);
+        hash.data(self.thermals);
+        hash.data(self.demand);
+        hash.data(self.tree);
+        hash.finish()
+    }
+
+    pub(crate) fn stages(&self) -> usize {
+        self.demand.len()
+    }
+
+    pub(crate) fn openings(&self) -> usize {
+        index(self.header.openings)
+    }
+
+    pub(crate) fn scenarios(&self) -> usize {
+        index(self.header.scenarios)
+    }
+
+    /// Returns the inflows of an opening.
+    pub(crate) fn inflows(&self, stage: usize, opening: usize) -> &[f64] {
+        let plants = self.plants.len();
+        let start = (stage * self.openings() + opening) * plants;
+        &self.tree[start..start + plants]
+    }
+
+    /// Returns the opening that a scenario meets. The first stage is known: it has one opening.
+    pub(crate) fn sample(&self, iteration: u64, scenario: u64, stage: usize) -> usize {
+        if stage == 0 {
+            return 0;
+        }
+        let mut noise = Noise::new(self.header.seed, [3 + iteration, scenario, stage as u64]);
+        index(noise.below(self.header.openings))
+    }
+
+    /// Returns the storage at the start.
+    pub(crate) fn start(&self) -> Vec<f64> {
+        self.plants.iter().map(|p| p.storage_start).collect()
+    }
+}
+
+/// Fills the inflows of the nodes from `first` on; a node is an opening of a stage.
+pub(crate) fn fill_tree(header: &Header, plants: &[Plant], first: usize, inflows: &mut [f64]) {
+    let openings = index(header.openings);
+    for (node, inflows) in inflows.chunks_exact_mut(plants.len()).enumerate() {
+        let (stage, opening) = ((first + node) / openings, (first + node) % openings);
+        let mut noise = Noise::new(header.seed, [2, stage as u64, opening as u64]);
+        // One draw for the weather everywhere, and one for each plant.
+        let weather = noise.between(0.5, 1.5);
+        for (inflow, plant) in inflows.iter_mut().zip(plants) {
+            let local = noise.between(0.7, 1.3);
+            let luck = if stage == 0 { 1.0 } else { weather * local };
+            *inflow = plant.inflow_mean * WET[stage % WET.len()] * luck;
+        }
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    let small = |number| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    small(part) / small(whole)
+}
+
+/// Turns a size of a header into an index; sizes were checked when the options were read.
+pub(crate) fn index(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}

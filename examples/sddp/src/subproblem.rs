@@ -1,0 +1,184 @@
+//! The dispatch of one stage: turbine the water now, or keep it for what the cuts say it is worth later.
+//!
+//! ```text
+//! min   thermal cost + deficit cost + spill cost + future
+//! for each plant   storage + turbined + spilled - (turbined + spilled upstream) = storage before + inflow
+//! demand           energy * turbined + thermal + deficit                        = demand
+//! for each cut     future - slope * storage                                    >= intercept
+//! ```
+//!
+//! Of many cuts few bind. They are added one by one, the most violated first, until none is violated.
+
+use super::cuts::Cuts;
+use super::lp::{Program, Unsolved, Variable};
+use super::model::Case;
+
+/// How far the future cost may stay below a cut, in units of the cut's height or 1.
+const VIOLATED: f64 = 1e-9;
+
+/// The best way to run a stage.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Dispatch {
+    /// This stage and what the cuts say of those after it.
+    pub(crate) cost: f64,
+    /// This stage alone.
+    pub(crate) stage_cost: f64,
+    /// The water left, by plant.
+    pub(crate) storage: Vec<f64>,
+    /// What one more unit of water would change in `cost`, by plant.
+    pub(crate) water_value: Vec<f64>,
+}
+
+/// The numbers of the columns of a stage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Columns {
+    first: Variable,
+    plants: usize,
+    thermals: usize,
+}
+
+impl Columns {
+    /// Numbers the columns from `first` on: one program may hold several stages.
+    pub(crate) fn of(case: &Case<'_>, first: Variable) -> Self {
+        Self {
+            first,
+            plants: case.plants.len(),
+            thermals: case.thermals.len(),
+        }
+    }
+
+    pub(crate) fn storage(self, plant: usize) -> Variable {
+        self.first + plant
+    }
+
+    pub(crate) fn turbined(self, plant: usize) -> Variable {
+        self.first + self.plants + plant
+    }
+
+    pub(crate) fn spilled(self, plant: usize) -> Variable {
+        self.first + 2 * self.plants + plant
+    }
+
+    pub(crate) fn thermal(self, thermal: usize) -> Variable {
+        self.first + 3 * self.plants + thermal
+    }
+
+    pub(crate) fn deficit(self) -> Variable {
+        self.first + 3 * self.plants + self.thermals
+    }
+
+    /// Returns the last column: the cost of the later stages.
+    pub(crate) fn future(self) -> Variable {
+        self.deficit() + 1
+    }
+}
+
+/// Returns cost and bounds of the columns of a stage, without the future cost.
+pub(crate) fn columns(case: &Case<'_>, stage: usize) -> Vec<(f64, f64, f64)> {
+    let header = &case.header;
+    let plants = || case.plants.iter();
+    let mut columns = Vec::with_capacity(Columns::of(case, 0).future() + 1);
+    columns.extend(plants().map(|plant| (0.0, 0.0, plant.storage_max)));
+    columns.extend(plants().map(|plant| (0.0, 0.0, plant.turbine_max)));
+    columns.extend(plants().map(|_| (header.spill_cost, 0.0, f64::INFINITY)));
+    let thermals = case.thermals.iter();
+    columns.extend(thermals.map(|thermal| (thermal.cost, 0.0, thermal.capacity)));
+    let deficit = header.deficit_limit * case.demand[stage];
+    columns.push((header.deficit_cost, 0.0, deficit));
+    columns
+}
+
+/// Returns the left side of a plant's water balance.
+pub(crate) fn balance(case: &Case<'_>, names: Columns, plant: usize) -> Vec<(Variable, f64)> {
+    let mut row = vec![
+        (names.storage(plant), 1.0),
+        (names.turbined(plant), 1.0),
+        (names.spilled(plant), 1.0),
+    ];
+    for (upstream, other) in case.plants.iter().enumerate() {
+        if other.downstream == plant as u64 {
+            row.push((names.turbined(upstream), -1.0));
+            row.push((names.spilled(upstream), -1.0));
+        }
+    }
+    row
+}
+
+/// Returns the left side of the demand.
+pub(crate) fn supply(case: &Case<'_>, names: Columns) -> Vec<(Variable, f64)> {
+    let plants = case.plants.iter().enumerate();
+    let mut row: Vec<_> = plants
+        .map(|(number, plant)| (names.turbined(number), plant.energy))
+        .collect();
+    row.extend((0..case.thermals.len()).map(|thermal| (names.thermal(thermal), 1.0)));
+    row.push((names.deficit(), 1.0));
+    row
+}
+
+/// Finds the best dispatch of `stage` with the water `before` and the inflows of `opening`.
+///
+/// # Errors
+///
+/// If there is none.
+pub(crate) fn solve(
+    case: &Case<'_>,
+    stage: usize,
+    opening: usize,
+    before: &[f64],
+    cuts: &Cuts,
+) -> Result<Dispatch, Unsolved> {
+    let names = Columns::of(case, 0);
+    let mut columns = columns(case, stage);
+    columns.push((1.0, 0.0, f64::INFINITY));
+    let mut program = Program::new(&columns);
+    let inflows = case.inflows(stage, opening);
+    let water: Vec<Variable> = (0..case.plants.len())
+        .map(|plant| {
+            let right = before[plant] + inflows[plant];
+            program.add_row(&balance(case, names, plant), right, right)
+        })
+        .collect();
+    let demand = case.demand[stage];
+    program.add_row(&supply(case, names), demand, demand);
+    program.solve()?;
+    let mut added = Vec::new();
+    while let Some(cut) = most_violated(&program, names, cuts, &added) {
+        added.push(cut);
+        let (intercept, slopes) = cuts.get(cut);
+        let mut row = vec![(names.future(), 1.0)];
+        row.extend(
+            (0..)
+                .zip(slopes)
+                .map(|(plant, slope)| (names.storage(plant), -slope)),
+        );
+        program.add_row(&row, intercept, f64::INFINITY);
+        program.solve()?;
+    }
+    let cost = program.cost();
+    Ok(Dispatch {
+        cost,
+        stage_cost: cost - program.value(names.future()),
+        storage: (0..case.plants.len())
+            .map(|plant| program.value(names.storage(plant)).max(0.0))
+            .collect(),
+        water_value: water.iter().map(|&row| program.dual(row)).collect(),
+    })
+}
+
+/// Finds the cut that the future cost lies farthest below, beyond the tolerance. One that was added is not added again.
+fn most_violated(program: &Program, names: Columns, cuts: &Cuts, added: &[usize]) -> Option<usize> {
+    let future = program.value(names.future());
+    let storage: Vec<f64> = (0..names.plants)
+        .map(|plant| program.value(names.storage(plant)))
+        .collect();
+    let mut worst = None;
+    let mut farthest = 0.0;
+    for cut in 0..cuts.len() {
+        let height = cuts.height(cut, &storage);
+        let distance = (height - future) / height.abs().max(1.0);
+        if distance > VIOLATED && distance > farthest && !added.contains(&cut) {
+            (worst, farthest) = (Some(cut), distance);
+        }
+    }
+    worst
+}

@@ -1,0 +1,96 @@
+//! The ranks together: collectives with the time they take, and errors that reach everybody.
+
+use std::time::{Duration, Instant};
+
+use comm_factory::api::{CommData, CommError, Communicator, CommunicatorExt, ReduceOp};
+
+use super::failure::Failure;
+
+/// How much of a reason travels to the other ranks.
+const REASON: usize = 512;
+
+/// Adds up where a rank's time goes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Times {
+    pub(crate) computing: Duration,
+    pub(crate) communicating: Duration,
+    /// For ranks that had more to compute.
+    pub(crate) waiting: Duration,
+}
+
+/// Wraps the communicator of this rank.
+#[derive(Debug)]
+pub(crate) struct Team<'a, C> {
+    pub(crate) comm: &'a C,
+    pub(crate) times: Times,
+}
+
+impl<'a, C: Communicator> Team<'a, C> {
+    pub(crate) fn new(comm: &'a C) -> Self {
+        let times = Times::default();
+        Self { comm, times }
+    }
+
+    /// Computes, then meets the others: goes on if all ranks can, and fails on all with the reason of the lowest if one cannot.
+    pub(crate) fn together<T>(
+        &mut self,
+        work: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, Failure> {
+        let start = Instant::now();
+        let result = work();
+        self.times.computing += start.elapsed();
+        let start = Instant::now();
+        let mine = match result {
+            Ok(_) => u64::MAX,
+            Err(_) => self.comm.rank() as u64,
+        };
+        let failed = self.comm.allreduce_scalar(mine, ReduceOp::Min)?;
+        self.times.waiting += start.elapsed();
+        match result {
+            Ok(result) if failed == u64::MAX => Ok(result),
+            result => Err(self.failure(failed, result.err())?),
+        }
+    }
+
+    /// Gets the reason from the rank that failed.
+    fn failure(&self, rank: u64, reason: Option<String>) -> Result<Failure, CommError> {
+        let mut bytes = [0; REASON];
+        for (byte, text) in bytes.iter_mut().zip(reason.unwrap_or_default().bytes()) {
+            *byte = text;
+        }
+        self.comm
+            .broadcast(&mut bytes, usize::try_from(rank).unwrap_or(usize::MAX))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let reason = text.trim_end_matches('\0').to_owned();
+        Ok(Failure::Rank { rank, reason })
+    }
+
+    /// Gathers what every rank has, in rank order; `counts` says how much that is.
+    pub(crate) fn gather<T: CommData>(
+        &mut self,
+        mine: &[T],
+        counts: &[usize],
+    ) -> Result<Vec<T>, CommError> {
+        let start = Instant::now();
+        let mut displs = Vec::with_capacity(counts.len());
+        let mut total = 0;
+        for count in counts {
+            displs.push(total);
+            total += count;
+        }
+        let mut all = vec![T::zeroed(); total];
+        self.comm.allgatherv(mine, &mut all, counts, &displs)?;
+        self.times.communicating += start.elapsed();
+        Ok(all)
+    }
+
+    /// Sends the bytes of rank 0 to all ranks.
+    pub(crate) fn share_bytes(&mut self, mut bytes: Vec<u8>) -> Result<Vec<u8>, CommError> {
+        let start = Instant::now();
+        let len = self.comm.broadcast_value(bytes.len() as u64, 0)?;
+        bytes.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+        self.comm.broadcast(&mut bytes, 0)?;
+        self.times.communicating += start.elapsed();
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,139 @@
+//! The determinism matrix: the policy file, with the cuts and the trace of both bounds, has the same bits everywhere.
+
+#[cfg(feature = "mpi")]
+pub(crate) mod mpi;
+
+use std::sync::OnceLock;
+
+use libtest_mimic::Trial;
+
+use super::job::{Place, RANK, policy, prepare, run, scratch};
+use super::reversed;
+
+/// A case of two rivers, with a number of scenarios that 3 and 4 ranks cannot split evenly. It ends because the lower bound
+/// converges, so the iteration in which it does is part of the comparison.
+pub(crate) const CASE: &str =
+    "--stages 9 --plants 5 --openings 5 --scenarios 10 --iterations 40 --tolerance 1e-3";
+
+/// The hash at the end of the policy of this case, on every backend and for good; the case is drawn without functions whose last bit
+/// depends on the system.
+const WRITTEN: u64 = 0x183b_4475_28a0_2bf9;
+
+/// Where it is solved.
+fn places() -> Vec<Place> {
+    let mut places = vec![Place::Local];
+    places.extend([2, 3, 4].map(Place::Shm));
+    places.extend([2, 4].map(Place::Tcp));
+    #[cfg(feature = "mpi")]
+    places.extend([2, 4].map(Place::Mpi));
+    places
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        Trial::test("matrix::written_down", || Ok(written_down()?)),
+        Trial::test("matrix::it_converges_before_the_limit", || Ok(converges()?)),
+        Trial::test("matrix::a_reversed_fold_is_noticed", || Ok(noticed()?)),
+    ];
+    for place in places() {
+        for threads in [1, 4] {
+            let name = format!("matrix::{}, threads {threads}", place.name());
+            trials.push(Trial::test(name, move || Ok(twice(place, threads)?)));
+        }
+        let name = format!("matrix::{}, stopped and resumed", place.name());
+        trials.push(Trial::test(name, move || Ok(resumed(place)?)));
+    }
+    trials
+}
+
+/// Returns the policy of one process and one thread, solved once.
+fn reference() -> Result<&'static [u8], String> {
+    static REFERENCE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+    let reference = REFERENCE.get_or_init(|| {
+        let (_folder, file) = scratch()?;
+        policy(Place::Local, CASE, &file)
+    });
+    reference.as_deref().map_err(Clone::clone)
+}
+
+/// Compares a policy with the reference; returns what differs.
+fn same(what: &str, bytes: &[u8]) -> Result<(), String> {
+    let reference = reference()?;
+    if bytes == reference {
+        return Ok(());
+    }
+    let at = bytes.iter().zip(reference).position(|(a, b)| a != b);
+    let (len, expected) = (bytes.len(), reference.len());
+    Err(format!(
+        "{what}: the policy differs from that of one process at byte {at:?} ({len} bytes, not {expected})"
+    ))
+}
+
+fn twice(place: Place, threads: usize) -> Result<(), String> {
+    for round in ["once", "twice"] {
+        let (_folder, file) = scratch()?;
+        let bytes = policy(place, &format!("{CASE} --threads {threads}"), &file)?;
+        same(
+            &format!("{}, {threads} threads, {round}", place.name()),
+            &bytes,
+        )?;
+    }
+    Ok(())
+}
+
+/// Stops after three iterations and goes on from the file, first in the same place, then in another.
+fn resumed(place: Place) -> Result<(), String> {
+    let stopped = CASE.replace("--iterations 40", "--iterations 3");
+    let resumed = format!("{CASE} --resume");
+    for other in [place, Place::Shm(2)] {
+        let (_folder, file) = scratch()?;
+        let short = policy(place, &stopped, &file)?;
+        if short.len() >= reference()?.len() {
+            return Err("it did not stop in the middle".to_owned());
+        }
+        let bytes = policy(other, &resumed, &file)?;
+        same(&format!("{}, then {}", place.name(), other.name()), &bytes)?;
+    }
+    Ok(())
+}
+
+fn written_down() -> Result<(), String> {
+    let hash = reference()?.last_chunk().copied().map(u64::from_le_bytes);
+    if hash != Some(WRITTEN) {
+        return Err(format!(
+            "the policy ends with the hash {hash:#x?}, not with {WRITTEN:#x}"
+        ));
+    }
+    Ok(())
+}
+
+/// The case must be able to show a wrong stopping iteration: it ends by itself, after some and before all iterations.
+fn converges() -> Result<(), String> {
+    let ran = run(prepare(Place::Local, RANK, CASE)?)?;
+    if ran.text().contains("the lower bound converged") {
+        Ok(())
+    } else {
+        Err(format!("it went on to the limit:\n{}", ran.text()))
+    }
+}
+
+/// With blocks in reverse rank order the folds over the scenarios run backwards: the comparison must fail, or it finds nothing.
+fn noticed() -> Result<(), String> {
+    for (place, role) in [
+        (Place::Shm(2), reversed::ALL),
+        (Place::Tcp(2), reversed::ALL),
+        (Place::Shm(2), reversed::COSTS),
+    ] {
+        let (_folder, file) = scratch()?;
+        let words = format!("{CASE} --checkpoint {}", file.display());
+        let ran = run(prepare(place, role, &words)?)?;
+        if !ran.outcome.success() {
+            return Err(format!("it should run, and be wrong:\n{}", ran.text()));
+        }
+        let bytes = std::fs::read(&file).map_err(|why| why.to_string())?;
+        if same("reversed", &bytes).is_ok() {
+            return Err(format!("{role} on {}: nobody noticed", place.name()));
+        }
+    }
+    Ok(())
+}
