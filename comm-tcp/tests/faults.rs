@@ -114,8 +114,8 @@ fn one_rank() {
         "some bulk" => say("end", describe(bulk(&comm, 150))),
         "slow" => {
             if comm.rank() == 0 {
-                // About a second in which this process runs, however long it is suspended.
-                for _ in 0..40 {
+                // A second and a half in which this process runs, however long it is suspended.
+                for _ in 0..60 {
                     std::thread::sleep(Duration::from_millis(25));
                 }
             }
@@ -291,7 +291,7 @@ fn a_rank_that_is_stopped_for_a_while_is_not_lost(#[values(0, 1)] stopped: usize
 /// A job that is suspended as a whole, for longer than its timeout, goes on where it was.
 #[test]
 fn a_job_that_is_suspended_for_longer_than_its_timeout_goes_on() {
-    let mut ranks = start_with("slow", 3, "3");
+    let mut ranks = start_with("slow", 3, "4");
     for rank in &mut ranks {
         rank.wait_for("ready");
     }
@@ -299,7 +299,7 @@ fn a_job_that_is_suspended_for_longer_than_its_timeout_goes_on() {
     for rank in &ranks {
         rank.signal(Signal::STOP);
     }
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(5));
     for rank in &ranks {
         rank.signal(Signal::CONT);
     }
