@@ -18,7 +18,6 @@ mod mpi;
 mod new_backend;
 mod process;
 mod report;
-mod scaling;
 mod test;
 mod tidy;
 mod tools;
@@ -45,7 +44,7 @@ enum Command {
     },
     /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
     Conformance(conformance::Conformance),
-    /// Measure the backends beside MPICH, Open MPI and Gloo, in turns, and say which targets hold
+    /// Measure the backends beside MPICH, Open MPI and Gloo or another build, in turns, and say which targets hold
     Bench(bench::Bench),
     /// Run random programs in real processes, do violence to them, and check that the contract holds
     Chaos(chaos::Chaos),
@@ -55,8 +54,6 @@ enum Command {
     Docs(docs::Docs),
     /// Make the crate of a new backend, which passes the suite for a world of one rank
     NewBackend(new_backend::NewBackend),
-    /// Measure what a second rank brings to that solver, and what a shared case costs
-    Scaling(scaling::Scaling),
 }
 
 /// Says what a step that could not run means for the exit code.
@@ -93,7 +90,6 @@ fn main() -> ExitCode {
         Some(Command::NewBackend(arguments)) => {
             new_backend::run(&process::workspace_root(), &arguments)
         }
-        Some(Command::Scaling(arguments)) => scaling::run(&arguments),
     };
     if succeeded {
         ExitCode::SUCCESS
