@@ -18,8 +18,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
-use crate::patience::{Idle, Patience, Pause};
-use crate::socket::poll_for;
+use crate::patience::{Idle, Patience, Pause, poll_for};
 use crate::variables;
 use crate::watch::{Outlook, Signals, Watcher};
 
@@ -45,6 +44,14 @@ impl Links {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Link> {
         let ring = self.ring.iter().flat_map(|ring| [&ring.next, &ring.prev]);
         self.data.iter().chain(ring)
+    }
+
+    /// Returns the ring; that there is one, the way of the call has made sure.
+    pub(crate) fn ring(&mut self) -> Result<&mut Ring, Broken> {
+        self.ring.as_mut().ok_or_else(|| Broken {
+            peer: 0,
+            reason: "there is no ring".to_owned(),
+        })
     }
 }
 

@@ -98,7 +98,8 @@ impl Server {
         &self.challenge
     }
 
-    /// Returns early whether the other side may be a client of this protocol, from what has come so far.
+    /// Returns early, from what has come so far, whether the other side may be a client of this
+    /// protocol.
     pub(crate) fn tolerates(received: &[u8]) -> bool {
         let seen = received.len().min(MAGIC.len());
         received[..seen] == MAGIC[..seen]

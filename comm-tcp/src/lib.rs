@@ -23,6 +23,7 @@
 //! | `engine`, `patience` | the one loop that waits |
 //! | `collective` | the calls |
 //! | `watch` | how all learn the first cause of a failure |
+//! | `fuzzing`, `traffic` | what tests outside the crate look at |
 //!
 //! Architecture invariant: one thread, on rank 0, that owns the watch links; everything else runs in
 //! the calls of the program. No asynchronous runtime.

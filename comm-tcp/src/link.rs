@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
 use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
 
@@ -18,6 +19,38 @@ const INBOX: usize = 16 << 10;
 pub(crate) trait Stream {
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+}
+
+/// Up to how many bytes it is cheaper to lay parts side by side than to hand the kernel a list of them.
+const TOGETHER: usize = 1 << 10;
+
+/// Peers that are gone give an error, never a signal.
+#[cfg(not(target_vendor = "apple"))]
+const QUIET: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const QUIET: SendFlags = SendFlags::empty();
+
+impl Stream for OwnedFd {
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = rustix::net::recv(&*self, into, RecvFlags::empty())?;
+        Ok(count)
+    }
+
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let length = parts.iter().map(|part| part.len()).sum();
+        if length <= TOGETHER {
+            let mut bytes = [0; TOGETHER];
+            let mut rest = &mut bytes[..];
+            for part in parts {
+                let (into, behind) = rest.split_at_mut(part.len());
+                into.copy_from_slice(part);
+                rest = behind;
+            }
+            return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
+        }
+        let mut control = SendAncillaryBuffer::default();
+        Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
+    }
 }
 
 /// Why a link can no longer be used.

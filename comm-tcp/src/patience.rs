@@ -1,8 +1,10 @@
 //! How a rank waits: it spins, then yields, then sleeps in the kernel.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use comm_kit::clock::Clock;
+use rustix::event::{PollFd, Timespec, poll};
 
 /// How long to wait in which way.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +39,9 @@ impl Patience {
     ///
     /// A sleep and a wake-up cost ten times what a message costs, so a rank looks again and again
     /// for a while. With as many processors as ranks it keeps its own for about one round trip: a
-    /// busy process of another job that it was given to would keep it for milliseconds. After that, and at once
-    /// with more ranks than processors, it gives the processor away between two looks: the rank
-    /// that is waited for may be the one that needs it.
+    /// busy process of another job that it was given to would keep it for milliseconds. After that,
+    /// and at once with more ranks than processors, it gives the processor away between two looks:
+    /// the rank that is waited for may be the one that needs it.
     pub(crate) fn new(local_ranks: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let spin = if local_ranks <= processors { 20 } else { 0 };
@@ -120,6 +122,26 @@ impl Idle {
 /// were taken up, and not for long.
 fn shares(took: Duration, yields: u32) -> bool {
     took < SOON && took >= TAKEN * yields
+}
+
+/// Polls for at most `limit`; an interruption counts as a poll without events.
+pub(crate) fn poll_for(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+    // A day at most: some systems take no longer times, and the callers ask again.
+    let limit = limit.map(|limit| limit.min(Duration::from_hours(24)));
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    match poll(fds, limit.as_ref()) {
+        Ok(_) => Ok(()),
+        Err(rustix::io::Errno::INTR) => {
+            for fd in fds {
+                fd.clear_revents();
+            }
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use crate::frame::{Header, Kind};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
 use crate::link::{Broken, Link};
 use crate::notice::frame;
-use crate::socket::poll_for;
+use crate::patience::poll_for;
 use crate::watch::{Signals, Watcher};
 
 pub(crate) use coordinate::coordinate;

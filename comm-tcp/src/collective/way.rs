@@ -20,7 +20,9 @@ use super::Failure;
 use crate::engine::{Engine, Task};
 use crate::link::Broken;
 
-pub(crate) use entry::{Contributions, Incoming, Outgoing, Sink};
+#[cfg(test)]
+pub(crate) use entry::Outgoing;
+pub(crate) use entry::{Contributions, Heads, Incoming, Sink};
 pub(crate) use pair::{Exchange, Folding};
 
 /// How the bytes of a call travel.

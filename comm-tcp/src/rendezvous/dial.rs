@@ -72,7 +72,7 @@ impl<'a> Dial<'a> {
             match &mut self.state {
                 State::Connecting => {
                     let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
-                    crate::socket::poll_for(&mut fds, Some(std::time::Duration::ZERO))?;
+                    crate::patience::poll_for(&mut fds, Some(std::time::Duration::ZERO))?;
                     if fds[0].revents().is_empty() {
                         return Ok(None);
                     }

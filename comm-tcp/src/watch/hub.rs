@@ -13,7 +13,8 @@ use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::Link;
 use crate::notice::{Cause, Notice};
-use crate::socket::{hang_up, poll_for};
+use crate::patience::poll_for;
+use crate::socket::hang_up;
 
 /// What the main thread of rank 0 and the hub tell each other without a message.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
-use crate::socket::poll_for;
+use crate::patience::poll_for;
 
 /// How long a rank that saw a link break waits for the verdict of rank 0.
 const VERDICT: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use crate::notice::{Cause, pack};
 use crate::watch::Outlook;
 
 use message::Entry;
-pub(crate) use message::{Incoming, Outgoing, Sink};
+pub(crate) use message::{Heads, Incoming, Outgoing, Sink};
 
 impl Engine {
     /// Goes through the entry round of a call that carries no bytes in it.

@@ -1,4 +1,5 @@
-//! The frames of one call on one link: the one that goes out, and the one that comes in.
+//! The frames of one call on one link: the one that goes out, the one that comes in, and the headers
+//! in front of streams.
 
 use std::io::IoSlice;
 
@@ -67,6 +68,55 @@ impl<'a> Outgoing<'a> {
     fn rest(&self) -> (&[u8], &'a [u8]) {
         let head = self.sent.min(HEADER);
         (&self.head[head..], &self.body[self.sent - head..])
+    }
+}
+
+/// The headers in front of the two streams of a large call, one out and one in, and whether they
+/// have gone and come.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    out: Outgoing<'static>,
+    expected: Option<Header>,
+}
+
+impl Heads {
+    pub(crate) fn new((sequence, call): (u64, Call), bytes_out: usize, bytes_in: usize) -> Self {
+        let header = |length: usize| Header::new(Kind::Bulk, sequence, call, length);
+        // The message has no body of its own: the stream follows it piece by piece.
+        let mut out = Outgoing::stream(&header(bytes_out));
+        if bytes_out == 0 {
+            out.give_up();
+        }
+        Self {
+            out,
+            expected: (bytes_in > 0).then(|| header(bytes_in)),
+        }
+    }
+
+    /// Sends the header; returns whether the stream may follow.
+    pub(crate) fn sent(&mut self, link: &mut Link) -> Result<bool, Broken> {
+        if !self.out.is_sent() {
+            self.out.send(link)?;
+        }
+        Ok(self.out.is_sent())
+    }
+
+    /// Reads the header; returns whether the stream follows.
+    pub(crate) fn came(&mut self, link: &mut Link) -> Result<bool, Broken> {
+        let Some(expected) = self.expected else {
+            return Ok(true);
+        };
+        let Some(header) = link.header()? else {
+            return Ok(false);
+        };
+        if header != expected {
+            return Err(Broken {
+                peer: link.peer(),
+                reason: format!("it sent {header:?} where {expected:?} was due"),
+            });
+        }
+        self.expected = None;
+        Ok(true)
     }
 }
 

@@ -14,9 +14,8 @@ use std::ops::Range;
 use comm_kit::Call;
 use rustix::event::PollFd;
 
-use super::{Heads, ring};
 use crate::collective::Blocks;
-use crate::collective::way::PORTION;
+use crate::collective::way::{Heads, PORTION};
 use crate::engine::{Links, Progress, Task};
 use crate::link::{Broken, Link};
 
@@ -150,7 +149,7 @@ impl<'a> Allgatherv<'a> {
 
 impl Task for Allgatherv<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
-        let ring = ring(links)?;
+        let ring = links.ring()?;
         self.skip_finished();
         let mut moved = self.write(&mut ring.next)?;
         moved |= self.read(&mut ring.prev)?;

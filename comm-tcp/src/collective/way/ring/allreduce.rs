@@ -17,8 +17,7 @@ use comm_api::{ReduceOp, ScalarKind};
 use comm_kit::Call;
 use rustix::event::PollFd;
 
-use super::{Heads, ring};
-use crate::collective::way::{PORTION, fold};
+use crate::collective::way::{Heads, PORTION, fold};
 use crate::engine::{Links, Progress, Task};
 use crate::link::{Broken, Link};
 
@@ -136,7 +135,7 @@ impl<'a> Allreduce<'a> {
 
 impl Task for Allreduce<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
-        let ring = ring(links)?;
+        let ring = links.ring()?;
         let mut moved = self.take_from_above(&mut ring.next)?;
         moved |= self.go_down(&mut ring.prev)?;
         moved |= self.take_from_below(&mut ring.prev)?;

@@ -5,8 +5,7 @@ use std::io::IoSlice;
 use comm_kit::Call;
 use rustix::event::PollFd;
 
-use super::{Heads, ring};
-use crate::collective::way::PORTION;
+use crate::collective::way::{Heads, PORTION};
 use crate::engine::{Links, Progress, Task};
 use crate::link::Broken;
 
@@ -50,7 +49,7 @@ impl<'a> Broadcast<'a> {
 
 impl Task for Broadcast<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
-        let ring = ring(links)?;
+        let ring = links.ring()?;
         let mut moved = false;
         let ready = self.ready().min(PORTION);
         if ready > 0 && self.heads.sent(&mut ring.next)? {
