@@ -1,4 +1,5 @@
-//! Large calls without a ring: everything through rank 0, as it comes in.
+//! The part of rank 0 in large calls without a ring: it passes on what comes in. The workers run an
+//! [`Exchange`](super::Exchange).
 //!
 //! Slower than the ring by far, because all bytes of all ranks pass one machine, but right: some
 //! networks let every rank reach rank 0 and no other.
@@ -7,80 +8,24 @@ use std::io::IoSlice;
 use std::ops::Range;
 
 use comm_api::{ReduceOp, ScalarKind};
-use comm_kit::fold_into;
+use rustix::event::PollFd;
 
-use super::entry::Land;
-use super::ring::PORTION;
-use crate::engine::{Step, Task};
+use super::{PORTION, fold};
+use crate::collective::Blocks;
+use crate::engine::{Links, Progress, Task};
 use crate::link::Broken;
-use crate::links::{Links, Port, Want};
-use crate::watch::Outlook;
-
-/// Sends one buffer to rank 0 while another comes back, on a worker.
-#[derive(Debug)]
-pub(crate) struct Exchange<'a, L: ?Sized> {
-    out: &'a [u8],
-    land: &'a mut L,
-    gone: usize,
-    came: usize,
-}
-
-impl<'a, L: Land + ?Sized> Exchange<'a, L> {
-    pub(crate) fn new(out: &'a [u8], land: &'a mut L) -> Self {
-        Self {
-            out,
-            land,
-            gone: 0,
-            came: 0,
-        }
-    }
-}
-
-impl<L: Land + ?Sized> Task for Exchange<'_, L> {
-    fn advance(&mut self, links: &mut Links) -> Result<Step, Broken> {
-        let link = &mut links.data[0];
-        let end = self.out.len().min(self.gone + PORTION);
-        let sent = link.write(&[IoSlice::new(&self.out[self.gone..end])])?;
-        self.gone += sent;
-        let mut read = 0;
-        if self.came < self.land.len() {
-            read = link.read(self.land.room(self.came))?;
-            self.came += read;
-        }
-        if self.gone == self.out.len() && self.came == self.land.len() {
-            return Ok(Step::Done);
-        }
-        Ok(Step::moved(sent + read > 0))
-    }
-
-    fn wants(&self, wants: &mut Vec<Want>) {
-        wants.push(Want {
-            port: Port::Data(0),
-            read: self.came < self.land.len(),
-            write: self.gone < self.out.len(),
-        });
-    }
-
-    fn outlook(&self) -> Outlook {
-        Outlook::Moving
-    }
-
-    fn waits_for(&self) -> usize {
-        0
-    }
-}
 
 /// One stretch of the buffer of rank 0, and how much of it is there.
 #[derive(Debug)]
-pub(crate) struct Stretch {
-    pub(crate) range: Range<usize>,
+struct Stretch {
+    range: Range<usize>,
     /// The rank it comes from.
-    pub(crate) from: usize,
+    from: usize,
     came: usize,
 }
 
 impl Stretch {
-    pub(crate) fn new(range: Range<usize>, from: usize) -> Self {
+    fn new(range: Range<usize>, from: usize) -> Self {
         let came = if from == 0 { range.len() } else { 0 };
         Self { range, from, came }
     }
@@ -92,25 +37,38 @@ impl Stretch {
 
 /// Takes stretches from workers and sends each of them to all others, on rank 0.
 #[derive(Debug)]
-pub(crate) struct Relay<'a> {
+pub(crate) struct Forward<'a> {
     buffer: &'a mut [u8],
     stretches: Vec<Stretch>,
     /// Of each worker, which stretch it is sent and how much of it has gone.
-    sinks: Vec<(usize, usize)>,
+    outgoing: Vec<(usize, usize)>,
 }
 
-impl<'a> Relay<'a> {
-    pub(crate) fn new(buffer: &'a mut [u8], stretches: Vec<Stretch>, size: usize) -> Self {
+impl<'a> Forward<'a> {
+    /// Passes on each block to all ranks but its own; the block of rank 0 is in its place.
+    pub(crate) fn blocks(recv: &'a mut [u8], blocks: Blocks<'_>) -> Self {
+        let size = blocks.counts.len();
+        let stretches = (0..size).map(|rank| Stretch::new(blocks.range(rank), rank));
+        Self::new(recv, stretches.collect(), size)
+    }
+
+    /// Passes on the buffer of the root.
+    pub(crate) fn buffer(buffer: &'a mut [u8], root: usize, size: usize) -> Self {
+        let whole = Stretch::new(0..buffer.len(), root);
+        Self::new(buffer, vec![whole], size)
+    }
+
+    fn new(buffer: &'a mut [u8], stretches: Vec<Stretch>, size: usize) -> Self {
         Self {
             buffer,
             stretches,
-            sinks: vec![(0, 0); size - 1],
+            outgoing: vec![(0, 0); size - 1],
         }
     }
 
-    /// Gives what can be sent to a worker now, past stretches that are through or its own.
+    /// Returns what can be sent to a worker now, past stretches that are through or its own.
     fn ready(&self, place: usize) -> (usize, Range<usize>) {
-        let (mut at, mut gone) = self.sinks[place];
+        let (mut at, mut gone) = self.outgoing[place];
         while let Some(stretch) = self.stretches.get(at) {
             if stretch.from != place + 1 && gone < stretch.range.len() {
                 let start = stretch.range.start;
@@ -123,8 +81,8 @@ impl<'a> Relay<'a> {
     }
 }
 
-impl Task for Relay<'_> {
-    fn advance(&mut self, links: &mut Links) -> Result<Step, Broken> {
+impl Task for Forward<'_> {
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let mut moved = false;
         for stretch in &mut self.stretches {
             if !stretch.is_there() {
@@ -137,7 +95,7 @@ impl Task for Relay<'_> {
             }
         }
         let mut done = self.stretches.iter().all(Stretch::is_there);
-        for place in 0..self.sinks.len() {
+        for place in 0..self.outgoing.len() {
             let (at, part) = self.ready(place);
             if at < self.stretches.len() {
                 done = false;
@@ -145,34 +103,27 @@ impl Task for Relay<'_> {
             if !part.is_empty() {
                 let gone = part.start - self.stretches[at].range.start;
                 let count = links.data[place].write(&[IoSlice::new(&self.buffer[part])])?;
-                self.sinks[place] = (at, gone + count);
+                self.outgoing[place] = (at, gone + count);
                 moved |= count > 0;
             }
         }
-        Ok(if done { Step::Done } else { Step::moved(moved) })
+        Ok(Progress::of(done, moved))
     }
 
-    fn wants(&self, wants: &mut Vec<Want>) {
-        for place in 0..self.sinks.len() {
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>) {
+        for (place, link) in links.data.iter().enumerate() {
             let (_, part) = self.ready(place);
             let mut stretches = self.stretches.iter();
-            wants.push(Want {
-                port: Port::Data(place),
-                read: stretches.any(|s| s.from == place + 1 && !s.is_there()),
-                write: !part.is_empty(),
-            });
+            let read = stretches.any(|s| s.from == place + 1 && !s.is_there());
+            fds.extend(link.interest(read, !part.is_empty()));
         }
-    }
-
-    fn outlook(&self) -> Outlook {
-        Outlook::Moving
     }
 
     fn waits_for(&self) -> usize {
         let late = self.stretches.iter().find(|stretch| !stretch.is_there());
         let slow = || {
-            let mut sinks = 0..self.sinks.len();
-            let slow = sinks.find(|&place| !self.ready(place).1.is_empty());
+            let mut places = 0..self.outgoing.len();
+            let slow = places.find(|&place| !self.ready(place).1.is_empty());
             slow.map_or(0, |place| place + 1)
         };
         late.map_or_else(slow, |stretch| stretch.from)
@@ -181,7 +132,7 @@ impl Task for Relay<'_> {
 
 /// Folds what the workers send, portion by portion in rank order, and sends the results back.
 #[derive(Debug)]
-pub(crate) struct RelayFold<'a> {
+pub(crate) struct Allreduce<'a> {
     send: &'a [u8],
     recv: &'a mut [u8],
     reduction: (ReduceOp, ScalarKind),
@@ -196,7 +147,7 @@ pub(crate) struct RelayFold<'a> {
 /// How much of each worker is kept until it can be folded; whole elements of every kind.
 pub(crate) const SLOT: usize = 64 << 10;
 
-impl<'a> RelayFold<'a> {
+impl<'a> Allreduce<'a> {
     /// `slots` has room for [`SLOT`] bytes of every worker.
     pub(crate) fn new(
         send: &'a [u8],
@@ -218,15 +169,11 @@ impl<'a> RelayFold<'a> {
     }
 
     fn fold(&mut self) -> Result<(), Broken> {
-        let (op, scalar) = self.reduction;
         let range = self.folded..self.folded + self.portion;
         let into = &mut self.recv[range.clone()];
         into.copy_from_slice(&self.send[range.clone()]);
         for slot in self.slots.chunks_exact(SLOT) {
-            fold_into(into, &slot[..self.portion], scalar, op).map_err(|error| Broken {
-                peer: 0,
-                reason: error.to_string(),
-            })?;
+            fold(into, &slot[..self.portion], self.reduction, 0)?;
         }
         self.folded = range.end;
         self.portion = (self.send.len() - self.folded).min(SLOT);
@@ -235,8 +182,8 @@ impl<'a> RelayFold<'a> {
     }
 }
 
-impl Task for RelayFold<'_> {
-    fn advance(&mut self, links: &mut Links) -> Result<Step, Broken> {
+impl Task for Allreduce<'_> {
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let mut moved = false;
         let slots = self.slots.chunks_exact_mut(SLOT);
         for ((slot, came), link) in slots.zip(&mut self.came).zip(&mut links.data) {
@@ -258,24 +205,14 @@ impl Task for RelayFold<'_> {
                 moved |= count > 0;
             }
         }
-        if self.gone.iter().all(|&gone| gone == self.send.len()) {
-            return Ok(Step::Done);
-        }
-        Ok(Step::moved(moved))
+        let done = self.gone.iter().all(|&gone| gone == self.send.len());
+        Ok(Progress::of(done, moved))
     }
 
-    fn wants(&self, wants: &mut Vec<Want>) {
-        for (place, (came, gone)) in self.came.iter().zip(&self.gone).enumerate() {
-            wants.push(Want {
-                port: Port::Data(place),
-                read: *came < self.portion,
-                write: *gone < self.folded,
-            });
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>) {
+        for ((came, gone), link) in self.came.iter().zip(&self.gone).zip(&links.data) {
+            fds.extend(link.interest(*came < self.portion, *gone < self.folded));
         }
-    }
-
-    fn outlook(&self) -> Outlook {
-        Outlook::Moving
     }
 
     fn waits_for(&self) -> usize {

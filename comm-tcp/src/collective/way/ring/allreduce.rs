@@ -1,4 +1,4 @@
-//! A large allreduce: partial results go up the chain of ranks, the result comes back down it.
+//! Allreduce: partial results go up the chain of ranks, the result comes back down it.
 //!
 //! ```text
 //!          up: x0          up: x0 + x1
@@ -14,18 +14,16 @@
 use std::io::IoSlice;
 
 use comm_api::{ReduceOp, ScalarKind};
-use comm_kit::fold_into;
+use comm_kit::Call;
+use rustix::event::PollFd;
 
-use super::ring::{Heads, PORTION, ring};
-use crate::call::Call;
-use crate::engine::{Step, Task};
+use crate::collective::way::{Heads, PORTION, fold};
+use crate::engine::{Links, Progress, Task};
 use crate::link::{Broken, Link};
-use crate::links::{Links, Port, Want};
-use crate::watch::Outlook;
 
 /// Moves partial results up and results down.
 #[derive(Debug)]
-pub(crate) struct Fold<'a> {
+pub(crate) struct Allreduce<'a> {
     up: Heads,
     down: Heads,
     rank: usize,
@@ -42,7 +40,7 @@ pub(crate) struct Fold<'a> {
     gone_down: usize,
 }
 
-impl<'a> Fold<'a> {
+impl<'a> Allreduce<'a> {
     pub(crate) fn new(
         at: (u64, Call),
         (rank, size): (usize, usize),
@@ -78,7 +76,7 @@ impl<'a> Fold<'a> {
         self.rank == self.size - 1
     }
 
-    /// Gives up to where results are there.
+    /// Returns up to where results are there.
     fn results(&self) -> usize {
         if self.is_last() {
             self.folded
@@ -94,16 +92,11 @@ impl<'a> Fold<'a> {
         let end = self.length().min(self.came_up + PORTION);
         let count = prev.read(&mut self.recv[self.came_up..end])?;
         self.came_up += count;
-        let (op, scalar) = self.reduction;
+        let (_, scalar) = self.reduction;
         let whole = self.came_up - self.came_up % scalar.size();
         let part = self.folded..whole;
-        // Whole elements of equal length, of an operation that was checked: this cannot fail.
-        fold_into(&mut self.recv[part.clone()], &self.send[part], scalar, op).map_err(|error| {
-            Broken {
-                peer: self.rank,
-                reason: error.to_string(),
-            }
-        })?;
+        let own = &self.send[part.clone()];
+        fold(&mut self.recv[part], own, self.reduction, self.rank)?;
         self.folded = whole;
         Ok(count > 0)
     }
@@ -140,35 +133,29 @@ impl<'a> Fold<'a> {
     }
 }
 
-impl Task for Fold<'_> {
-    fn advance(&mut self, links: &mut Links) -> Result<Step, Broken> {
-        let ring = ring(links)?;
+impl Task for Allreduce<'_> {
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
+        let ring = links.ring()?;
         let mut moved = self.take_from_above(&mut ring.next)?;
         moved |= self.go_down(&mut ring.prev)?;
         moved |= self.take_from_below(&mut ring.prev)?;
         moved |= self.go_up(&mut ring.next)?;
         let length = self.length();
-        if self.results() == length && self.gone_up == length && self.gone_down == length {
-            return Ok(Step::Done);
-        }
-        Ok(Step::moved(moved))
+        let done = [self.results(), self.gone_up, self.gone_down] == [length; 3];
+        Ok(Progress::of(done, moved))
     }
 
-    fn wants(&self, wants: &mut Vec<Want>) {
-        wants.push(Want {
-            port: Port::Prev,
-            read: self.came_up < self.length(),
-            write: self.gone_down < self.results(),
-        });
-        wants.push(Want {
-            port: Port::Next,
-            read: !self.is_last() && self.came_down < self.gone_up,
-            write: self.gone_up < self.folded,
-        });
-    }
-
-    fn outlook(&self) -> Outlook {
-        Outlook::Moving
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>) {
+        let Some(ring) = &links.ring else {
+            return;
+        };
+        let from_below = self.came_up < self.length();
+        let from_above = !self.is_last() && self.came_down < self.gone_up;
+        fds.extend(
+            ring.prev
+                .interest(from_below, self.gone_down < self.results()),
+        );
+        fds.extend(ring.next.interest(from_above, self.gone_up < self.folded));
     }
 
     fn waits_for(&self) -> usize {

@@ -1,17 +1,17 @@
-//! A large broadcast: a pipelined chain from the root along the ring.
+//! Broadcast: a pipelined chain from the root along the ring.
 
 use std::io::IoSlice;
 
-use super::ring::{Heads, PORTION, ring};
-use crate::call::Call;
-use crate::engine::{Step, Task};
+use comm_kit::Call;
+use rustix::event::PollFd;
+
+use crate::collective::way::{Heads, PORTION};
+use crate::engine::{Links, Progress, Task};
 use crate::link::Broken;
-use crate::links::{Links, Port, Want};
-use crate::watch::Outlook;
 
 /// Passes the buffer on as it comes in.
 #[derive(Debug)]
-pub(crate) struct Chain<'a> {
+pub(crate) struct Broadcast<'a> {
     heads: Heads,
     buffer: &'a mut [u8],
     came: usize,
@@ -21,17 +21,17 @@ pub(crate) struct Chain<'a> {
     neighbours: (usize, usize),
 }
 
-impl<'a> Chain<'a> {
+impl<'a> Broadcast<'a> {
     pub(crate) fn new(
         at: (u64, Call),
         (rank, size): (usize, usize),
         root: usize,
         buffer: &'a mut [u8],
     ) -> Self {
-        let place = (rank + size - root) % size;
+        let distance = (rank + size - root) % size;
         let length = buffer.len();
-        let came = if place == 0 { length } else { 0 };
-        let onward = if place == size - 1 { 0 } else { length };
+        let came = if distance == 0 { length } else { 0 };
+        let onward = if distance == size - 1 { 0 } else { length };
         Self {
             heads: Heads::new(at, onward, length - came),
             buffer,
@@ -47,9 +47,9 @@ impl<'a> Chain<'a> {
     }
 }
 
-impl Task for Chain<'_> {
-    fn advance(&mut self, links: &mut Links) -> Result<Step, Broken> {
-        let ring = ring(links)?;
+impl Task for Broadcast<'_> {
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
+        let ring = links.ring()?;
         let mut moved = false;
         let ready = self.ready().min(PORTION);
         if ready > 0 && self.heads.sent(&mut ring.next)? {
@@ -64,27 +64,17 @@ impl Task for Chain<'_> {
             self.came += count;
             moved |= count > 0;
         }
-        if self.came == self.buffer.len() && self.gone == self.onward {
-            return Ok(Step::Done);
-        }
-        Ok(Step::moved(moved))
+        let done = self.came == self.buffer.len() && self.gone == self.onward;
+        Ok(Progress::of(done, moved))
     }
 
-    fn wants(&self, wants: &mut Vec<Want>) {
-        wants.push(Want {
-            port: Port::Prev,
-            read: self.came < self.buffer.len(),
-            write: false,
-        });
-        wants.push(Want {
-            port: Port::Next,
-            read: false,
-            write: self.ready() > 0,
-        });
-    }
-
-    fn outlook(&self) -> Outlook {
-        Outlook::Moving
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>) {
+        let Some(ring) = &links.ring else {
+            return;
+        };
+        let expects_more = self.came < self.buffer.len();
+        fds.extend(ring.prev.interest(expects_more, false));
+        fds.extend(ring.next.interest(false, self.ready() > 0));
     }
 
     fn waits_for(&self) -> usize {
