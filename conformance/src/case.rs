@@ -8,7 +8,7 @@ use crate::orders::Placement;
 use crate::run::Run;
 use crate::subject::Failure;
 
-/// Gives what a case says on one rank; a panic is a failure too.
+/// Is the result of a case on one rank; a panic is a failure, too.
 pub(crate) type Verdict = Result<(), Failure>;
 
 /// Describes one case.
@@ -17,6 +17,7 @@ pub(crate) struct Case {
     pub(crate) clauses: &'static [Clause],
     needs: Vec<Need>,
     from_world: usize,
+    to_world: usize,
     rounds: usize,
     deaths: bool,
     memory: u64,
@@ -24,7 +25,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Makes a case that every world runs.
+    /// Creates a case that every world runs.
     pub(crate) fn new(
         name: impl Into<String>,
         clauses: &'static [Clause],
@@ -35,6 +36,7 @@ impl Case {
             clauses,
             needs: Vec::new(),
             from_world: 1,
+            to_world: usize::MAX,
             rounds: 1,
             deaths: false,
             memory: 0,
@@ -42,19 +44,25 @@ impl Case {
         }
     }
 
-    /// Makes the case start at worlds of `ranks`: it says nothing in smaller ones.
+    /// Sets the smallest world, where the case shows nothing in smaller ones.
     pub(crate) fn at_least(mut self, ranks: usize) -> Self {
         self.from_world = ranks;
         self
     }
 
-    /// Makes the case depend on more than its clauses.
+    /// Sets the largest world, where the case takes long and shows nothing more in larger ones.
+    pub(crate) fn at_most(mut self, ranks: usize) -> Self {
+        self.to_world = ranks;
+        self
+    }
+
+    /// Adds a need beyond the clauses.
     pub(crate) fn needs(mut self, need: Need) -> Self {
         self.needs.push(need);
         self
     }
 
-    /// Makes the driver start the job several times, one after the other, under the same name.
+    /// Sets how often the driver starts the job, one after the other, under the same name.
     pub(crate) fn rounds(mut self, rounds: usize) -> Self {
         self.rounds = rounds;
         self
@@ -66,39 +74,39 @@ impl Case {
         self
     }
 
-    /// Makes the case run only when asked for, and where each rank finds `bytes` of memory.
+    /// Restricts the case to runs with `--big`, where each rank finds `bytes` of memory.
     pub(crate) fn big(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Gives the memory that each rank takes; 0 where it does not matter.
+    /// Returns the memory that each rank takes; 0 where it does not matter.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Tells whether ranks of this case die on purpose.
+    /// Checks whether ranks of this case die on purpose.
     pub(crate) fn ranks_die(&self) -> bool {
         self.deaths
     }
 
-    /// Gives how many times the job is started.
+    /// Returns how many times the job is started.
     pub(crate) fn round_count(&self) -> usize {
         self.rounds
     }
 
-    /// Tells why a backend of this model does not run the case, or nothing if it does.
+    /// Returns why a backend of this model does not run the case, or nothing if it does.
     pub(crate) fn left_out_by(&self, model: &Model) -> Option<&'static str> {
         let clauses = self.clauses.iter().find_map(|&c| model.leaves_out(c));
         let needs = || self.needs.iter().find_map(|&need| model.lacks(need));
         let worlds = || {
-            let alone = model.worlds == Worlds::One && self.from_world > 1;
-            alone.then_some("there is one rank, always")
+            let single = model.worlds == Worlds::One && self.from_world > 1;
+            single.then_some("there is one rank, always")
         };
         clauses.or_else(needs).or_else(worlds)
     }
 
-    /// Gives the jobs to start for a backend of this model, among `worlds`.
+    /// Returns the jobs to start for a backend of this model, among `worlds`.
     pub(crate) fn jobs(&self, model: &Model, worlds: &[usize]) -> Vec<(usize, Placement)> {
         let placements: &[Placement] = match model.ranks {
             Ranks::Threads => &[Placement::Threads],
@@ -108,7 +116,8 @@ impl Case {
             Ranks::Both | Ranks::Processes => &[Placement::Processes],
         };
         let possible = |&world: &usize| {
-            world >= self.from_world && (model.worlds == Worlds::Any || world == 1)
+            let suits = self.from_world <= world && world <= self.to_world;
+            suits && (model.worlds == Worlds::Any || world == 1)
         };
         let worlds = worlds.iter().copied().filter(possible);
         worlds

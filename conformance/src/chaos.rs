@@ -1,39 +1,41 @@
-//! Chaos: random programs in real processes, and violence from outside, round after round.
+//! Chaos: random programs in real processes, and faults injected from outside, round after round.
 //!
-//! A round is a seed and a world. The driver draws a [`Plan`](plan::Plan) from them, starts the ranks, does what the plan says, and judges by
+//! A round is a seed and a world. The driver draws a [`Plan`](plan::Plan) from them, starts the ranks, injects the faults, and judges by
 //! the contract: nobody gets wrong data; who survives a death is told in time, by the right kind of error, and all of them
-//! blame the same rank, which really died (C12, C13); where nobody was to die, nobody is lost. Then a peaceful job of the
+//! blame the same rank, which really died (C12, C13); where nobody was to die, nobody is lost. Then a job without faults of the
 //! same name must run at once, and nothing may be left (C14).
 //!
 //! The ranks draw the same plan from the same seed: they say when they come to the points that the driver waits for, and
 //! leave by themselves where the plan says so.
 
+mod fault;
+mod inject;
 mod judge;
 mod log;
 mod options;
 mod plan;
 mod player;
-mod program;
+mod rank;
 mod round;
 mod step;
 mod stranger;
-mod theme;
-mod violence;
 mod witness;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
+
 use crate::clause::Clause;
 use crate::driver;
 use crate::model::{Model, Need};
 use crate::subject::Subject;
+pub(crate) use fault::Fault;
 use log::Log;
 use options::Options;
-pub(crate) use program::cases;
+pub(crate) use rank::cases;
 pub(crate) use round::Round;
-pub(crate) use theme::Theme;
 
 /// How long the ranks look for each other where one is killed at the start.
 const START_PATIENCE: Duration = Duration::from_secs(1);
@@ -44,24 +46,19 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// The argument that asks for chaos instead of the suite.
 const FLAG: &str = "--chaos";
 
-/// Gives the name of the case that ranks of this theme run.
-fn case_name(theme: Theme) -> String {
-    format!("chaos::{}", theme.name())
+/// Returns the name of the case that ranks run under this fault.
+fn case_name(fault: Fault) -> String {
+    format!("chaos::{}", fault.name())
 }
 
-/// Tells whether the arguments of this process ask for chaos.
+/// Checks whether the arguments of this process ask for chaos.
 pub(crate) fn is_asked_for() -> bool {
     std::env::args_os().any(|argument| argument == FLAG)
 }
 
 /// Runs rounds until there are enough of them, or one fails.
 pub(crate) fn main<S: Subject>() -> ExitCode {
-    let arguments = std::env::args_os().skip(1).filter(|word| word != FLAG);
-    let words = arguments.map(|word| word.to_string_lossy().into_owned());
-    let options = match Options::parse(words) {
-        Ok(options) => options,
-        Err(reason) => return driver::usage(&reason),
-    };
+    let options = Options::parse();
     if let Some(reason) = unfit(&S::MODEL) {
         return driver::usage(&format!("no chaos for '{}': {reason}", S::NAME));
     }
@@ -72,13 +69,13 @@ pub(crate) fn main<S: Subject>() -> ExitCode {
     }
 }
 
-/// Tells why a backend of this model has no ranks to be violent to.
+/// Returns why no faults can be injected into ranks of this model.
 fn unfit(model: &Model) -> Option<&'static str> {
     let without_deaths = model.leaves_out(Clause::C12);
     without_deaths.or_else(|| model.lacks(Need::Processes))
 }
 
-/// Runs the rounds and prints each; tells whether all went well.
+/// Runs the rounds and prints each; returns whether all went well.
 fn run<S: Subject>(options: &Options, out: &mut impl Write) -> io::Result<bool> {
     let start = Instant::now();
     let mut log = Log::default();
@@ -88,15 +85,15 @@ fn run<S: Subject>(options: &Options, out: &mut impl Write) -> io::Result<bool> 
             break;
         }
         let world = options.worlds[index % options.worlds.len()];
-        let theme = options.theme.unwrap_or_else(|| Theme::draw(seed));
-        let round = Round::new::<S>(theme, seed, world);
+        let fault = options.fault.unwrap_or_else(|| Fault::draw(seed));
+        let round = Round::new::<S>(fault, seed, world);
         let begin = Instant::now();
         let result = round.run();
         log.round(out, &round, begin.elapsed(), &result)?;
         if let Err(problems) = result {
             let only = options
-                .theme
-                .map(|theme| format!(" --violence {}", theme.name()));
+                .fault
+                .map(|fault| format!(" --fault {}", fault.name()));
             writeln!(
                 out,
                 "\n{problems}\nthe plan: {}\nto repeat this round: cargo xtask chaos --backend {} --world {world} --seed {seed} --rounds 1{}\n",

@@ -54,7 +54,7 @@ impl Clause {
         Self::C14,
     ];
 
-    /// Gives the clause in two or three words, for tables.
+    /// Returns the clause in two or three words, for tables.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Gives the time since the machine started, the same in every process.
+/// Returns the time since the machine started, the same in every process.
 pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -56,7 +56,7 @@ impl Metronome {
         }
     }
 
-    /// Gives what a bound may be exceeded by: four times the worst lateness so far, since a report
+    /// Returns what a bound may be exceeded by: four times the worst lateness so far, since a report
     /// passes through a few wake-ups, on both sides; or twice the time this thread was kept waiting
     /// for a processor, since the rank that reports was, too.
     pub(crate) fn slack(&self) -> Duration {
@@ -65,7 +65,7 @@ impl Metronome {
     }
 }
 
-/// Gives how long this thread has been ready to run without running, where the system counts that.
+/// Returns how long this thread has been ready to run without running, where the system counts that.
 fn queued() -> Duration {
     let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = counts.split_ascii_whitespace().nth(1);

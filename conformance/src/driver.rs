@@ -1,4 +1,4 @@
-//! The driver role: plans the jobs, runs each one, and says what came of it.
+//! The driver role: selects the jobs, runs each one, and says what came of it.
 
 mod job;
 mod judge;
@@ -9,11 +9,11 @@ mod pool;
 mod table;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::Parser;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::case::Case;
@@ -22,17 +22,14 @@ use crate::model::Model;
 use crate::orders::Placement;
 use crate::subject::Subject;
 pub(crate) use job::{Job, Output, PROGRAMS, Place, account};
-pub(crate) use options::{Options, number};
+pub(crate) use options::Options;
 
 /// The worlds that a backend is tested in.
 const WORLDS: [usize; 5] = [1, 2, 3, 4, 8];
 
 /// Runs the suite as tests, or as a table.
 pub(crate) fn main<S: Subject>(cases: Vec<Case>) -> ExitCode {
-    let (options, rest) = match Options::parse(std::env::args_os().skip(1)) {
-        Ok(parsed) => parsed,
-        Err(reason) => return usage(&reason),
-    };
+    let options = Options::parse();
     if let Some(pinned) = Model::of(S::NAME)
         && pinned != S::MODEL
     {
@@ -41,17 +38,17 @@ pub(crate) fn main<S: Subject>(cases: Vec<Case>) -> ExitCode {
             S::NAME
         ));
     }
-    let plan = match Plan::new::<S>(cases, &options) {
-        Ok(plan) => plan,
+    let selection = match Selection::new::<S>(cases, &options) {
+        Ok(selection) => selection,
         Err(reason) => return usage(&reason),
     };
     if options.table {
-        return table::run(S::NAME, &plan);
+        return table::run(S::NAME, &selection);
     }
-    mimic(&plan, rest)
+    mimic(&selection, options.tests)
 }
 
-/// Says what is wrong with the arguments or the orders.
+/// Prints what is wrong with the arguments or the orders; returns the exit code for it.
 pub(crate) fn usage(reason: &str) -> ExitCode {
     // Without a standard error stream there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "error: {reason}");
@@ -60,7 +57,7 @@ pub(crate) fn usage(reason: &str) -> ExitCode {
 
 /// Lists what to run, and what is not promised.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Selection {
     pub(crate) jobs: Vec<Job>,
     pub(crate) left_out: Vec<(Arc<Case>, &'static str)>,
     /// What takes more than was asked for, or more memory than there is.
@@ -69,20 +66,20 @@ pub(crate) struct Plan {
     pub(crate) at_once: usize,
 }
 
-impl Plan {
-    /// Plans the jobs of a backend.
+impl Selection {
+    /// Selects the jobs of a backend.
     pub(crate) fn new<S: Subject>(cases: Vec<Case>, options: &Options) -> Result<Self, String> {
         sound(&cases)?;
-        let mut plan = Self {
+        let mut selection = Self {
             jobs: Vec::new(),
             left_out: Vec::new(),
             not_run: Vec::new(),
             at_once: pool::width(),
         };
         // A launcher of its own may start ranks that burn a processor each, as MPI's do; and room for
-        // big calls was looked for as if each were alone.
+        // big calls was looked for as if each ran by itself.
         if options.big || S::launcher(1).is_ok_and(|launcher| launcher.is_some()) {
-            plan.at_once = 1;
+            selection.at_once = 1;
         }
         let worlds = if options.worlds.is_empty() {
             &WORLDS
@@ -97,32 +94,33 @@ impl Plan {
             }
             found = true;
             if case.memory() > 0 && !options.big {
-                plan.not_run.push((case, "takes --big".to_owned()));
+                selection.not_run.push((case, "takes --big".to_owned()));
                 continue;
             }
             if let Some(reason) = case.left_out_by(&S::MODEL) {
-                plan.left_out.push((case, reason));
+                selection.left_out.push((case, reason));
                 continue;
             }
             for (world, placement) in case.jobs(&S::MODEL, worlds) {
                 if let Err(reason) = memory::suffices(&case, world) {
-                    plan.not_run.push((Arc::clone(&case), reason));
+                    selection.not_run.push((Arc::clone(&case), reason));
                     continue;
                 }
-                plan.jobs
+                selection
+                    .jobs
                     .push(Job::new::<S>(Arc::clone(&case), world, placement, options));
             }
         }
         if !found {
             return Err(format!("no case has '{pattern}' in its name"));
         }
-        if plan.jobs.is_empty() && plan.not_run.is_empty() && !options.worlds.is_empty() {
+        if selection.jobs.is_empty() && selection.not_run.is_empty() && !options.worlds.is_empty() {
             return Err(format!(
                 "nothing to run in worlds of {:?} ranks: the backend or the cases have none of them",
                 options.worlds
             ));
         }
-        Ok(plan)
+        Ok(selection)
     }
 }
 
@@ -139,25 +137,23 @@ fn sound(cases: &[Case]) -> Result<(), String> {
     }
 }
 
-/// Runs the plan as tests that cargo and nextest understand.
-fn mimic(plan: &Plan, arguments: Vec<OsString>) -> ExitCode {
-    let program = OsString::from("conformance");
-    let mut arguments = Arguments::from_iter(std::iter::once(program).chain(arguments));
-    arguments.test_threads.get_or_insert(plan.at_once);
-    let run = plan.jobs.iter().cloned().map(|job| {
+/// Runs the selected jobs as tests that cargo and nextest understand.
+fn mimic(selection: &Selection, mut arguments: Arguments) -> ExitCode {
+    arguments.test_threads.get_or_insert(selection.at_once);
+    let run = selection.jobs.iter().cloned().map(|job| {
         let clauses = job.clauses();
         Trial::test(job.name(), move || {
             job.run().map(drop).map_err(Failed::from)
         })
         .with_kind(clauses)
     });
-    let left_out = plan.left_out.iter().map(|(case, reason)| {
+    let left_out = selection.left_out.iter().map(|(case, reason)| {
         let name = format!("{} ({reason})", case.name);
         Trial::test(name, move || Err(Failed::from("not promised")))
             .with_kind("not promised")
             .with_ignored_flag(true)
     });
-    let not_run = plan.not_run.iter().map(|(case, reason)| {
+    let not_run = selection.not_run.iter().map(|(case, reason)| {
         let reason = reason.clone();
         Trial::test(format!("{} ({reason})", case.name), || {
             Err(Failed::from(reason))

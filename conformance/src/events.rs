@@ -51,7 +51,7 @@ impl Subscriber for Events {
     fn exit(&self, _: &Id) {}
 }
 
-/// Gives what was heard: level, message and fields of every event.
+/// Returns what was heard: level, message and fields of every event.
 pub fn lines() -> MutexGuard<'static, Vec<String>> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,7 +64,7 @@ pub fn listen() -> MutexGuard<'static, ()> {
     turn
 }
 
-/// Gives how many lines hold all of `words`.
+/// Returns how many lines hold all of `words`.
 fn heard(words: &[&str]) -> usize {
     let all = |line: &&String| words.iter().all(|word| line.contains(word));
     lines().iter().filter(all).count()

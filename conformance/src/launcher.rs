@@ -21,7 +21,7 @@ pub struct Launcher {
 const MOST: usize = 200;
 
 impl Launcher {
-    /// Tells MPI libraries to yield where ranks outnumber cores. Open MPI does when it is told; the
+    /// Makes MPI libraries yield where ranks outnumber cores. Open MPI does when it is told; the
     /// collectives that MPICH writes for shared memory never do, 8 ms per barrier, so it gets others.
     pub const YIELDING: [(&'static str, &'static str); 5] = [
         ("OMPI_MCA_mpi_yield_when_idle", "1"),
@@ -65,7 +65,7 @@ impl Launcher {
         }
     }
 
-    /// Gives a command to start something other than the suite with.
+    /// Returns a command to start something other than the suite with.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);

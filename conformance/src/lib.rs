@@ -23,7 +23,7 @@
 //! threads of one, through [`comm_run`] or the
 //! [`Launcher`] of the backend; each (case, world) is a job and a test of its own. A rank
 //! runs the case and reports to the driver through a file of its own. A job passes when every
-//! process exits with 0, every rank has reported the rank and size it was told to have, and every
+//! process exits with 0, every rank has reported the rank and size it was ordered to have, and every
 //! rank has finished; ranks whose case is about dying announce how, and must leave that way.
 //!
 //! A backend cannot pick its cases. Its [`Model`] says what it promises; what it does not promise
@@ -41,6 +41,7 @@ mod launcher;
 mod model;
 mod noise;
 mod orders;
+mod program;
 mod rank;
 mod report;
 mod run;
@@ -49,11 +50,11 @@ mod suite;
 
 pub mod events;
 #[doc(hidden)]
+pub mod mutant;
+#[doc(hidden)]
 pub mod port;
 #[doc(hidden)]
 pub mod reference;
-#[doc(hidden)]
-pub mod teeth;
 
 use std::process::ExitCode;
 
@@ -73,7 +74,7 @@ pub use subject::{Failure, Seat, Subject};
 /// | `--case PATTERN` | runs the cases whose name contains the pattern |
 /// | `--random N`, `--seed S` | runs `N` random programs, from seed `S` on |
 /// | `--big` | also runs calls of more than 4 GiB, where there is memory for them |
-/// | `--chaos` | runs random programs under violence instead of the suite, see the README |
+/// | `--chaos` | runs random programs under faults instead of the suite, see the README |
 #[must_use]
 pub fn main<S: Subject>() -> ExitCode {
     match orders::Orders::from_env() {

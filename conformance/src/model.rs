@@ -30,7 +30,7 @@ pub struct Model {
     pub opens: Opens,
 }
 
-/// Tells how many ranks there can be.
+/// Describes how many ranks there can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worlds {
     /// Any number.
@@ -39,7 +39,7 @@ pub enum Worlds {
     One,
 }
 
-/// Tells what a rank can be.
+/// Describes what a rank can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ranks {
     /// A process.
@@ -50,7 +50,7 @@ pub enum Ranks {
     Both,
 }
 
-/// Tells what happens when a rank dies.
+/// Describes what happens when a rank dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Death {
     /// The current or next call of every survivor fails, naming it.
@@ -62,7 +62,7 @@ pub enum Death {
     EndsTheJob,
 }
 
-/// Tells who finds out which rank died first.
+/// Describes who finds out which rank died first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling {
     /// Every rank by itself.
@@ -71,7 +71,7 @@ pub enum Ruling {
     RankZero,
 }
 
-/// Tells when mismatches and refusals are told to the other ranks.
+/// Describes when mismatches and refusals are told to the other ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checks {
     /// Always.
@@ -80,7 +80,7 @@ pub enum Checks {
     OnRequest,
 }
 
-/// Tells who may return from a collective before all have entered.
+/// Describes who may return from a collective before all have entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Early {
     /// Nobody: every collective synchronises.
@@ -89,7 +89,7 @@ pub enum Early {
     RootOrEmpty,
 }
 
-/// Tells whether regions are shared between the ranks of a node.
+/// Describes whether regions are shared between the ranks of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     /// One copy per node; local rank 0 leads.
@@ -98,7 +98,7 @@ pub enum Memory {
     Heap,
 }
 
-/// Tells how many communicators one process may open.
+/// Describes how many communicators one process may open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opens {
     /// Any number, one after the other or at once.
@@ -172,7 +172,7 @@ impl Model {
         ..Self::FULL
     };
 
-    /// Gives the model that a backend of this workspace must declare.
+    /// Returns the model that a backend of this workspace must declare.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         match name {
@@ -185,7 +185,7 @@ impl Model {
         }
     }
 
-    /// Tells why `clause` is not promised, or nothing if it is.
+    /// Returns why `clause` is not promised, or nothing if it is.
     #[must_use]
     pub fn leaves_out(&self, clause: Clause) -> Option<&'static str> {
         match (clause, self.worlds, self.death) {
@@ -198,7 +198,7 @@ impl Model {
         }
     }
 
-    /// Tells why `need` is not met, or nothing if it is.
+    /// Returns why `need` is not met, or nothing if it is.
     pub(crate) fn lacks(&self, need: Need) -> Option<&'static str> {
         match need {
             Need::Synchronising if self.early == Early::RootOrEmpty => {
@@ -214,7 +214,7 @@ impl Model {
         }
     }
 
-    /// Gives the bound on the time from a death to the error, where deaths are reported.
+    /// Returns the bound on the time from a death to the error, where deaths are reported.
     pub(crate) fn death_within(&self) -> Duration {
         match self.death {
             Death::Reported { within } => within,

@@ -18,7 +18,7 @@ impl Noise {
         noise
     }
 
-    /// Gives the next number.
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -27,7 +27,7 @@ impl Noise {
         z ^ (z >> 31)
     }
 
-    /// Gives a number below `limit`, or 0.
+    /// Returns a number below `limit`, or 0.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         let limit = (limit as u64).max(1);
         usize::try_from(self.next() % limit).unwrap_or(0)
@@ -36,6 +36,18 @@ impl Noise {
     /// Picks one of `items`.
     pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
+    }
+
+    /// Picks one of `items`, each as often as its weight says.
+    pub(crate) fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
+        let mut at = self.below(items.iter().map(|(weight, _)| weight).sum());
+        for &(weight, item) in items {
+            match at.checked_sub(weight) {
+                Some(rest) => at = rest,
+                None => return item,
+            }
+        }
+        unreachable!("a number below the sum of the weights lies within one of them")
     }
 
     fn fill(&mut self, bytes: &mut [u8]) {
@@ -48,7 +60,7 @@ impl Noise {
     }
 }
 
-/// Gives the `len` elements that `rank` brings to the round `round`: anything, every bit pattern.
+/// Returns the `len` elements that `rank` brings to the round `round`: anything, every bit pattern.
 pub(crate) fn input<T: CommData>(round: usize, rank: usize, len: usize) -> Vec<T> {
     let mut data = vec![T::zeroed(); len];
     fill(bytemuck::cast_slice_mut(&mut data), round, rank);
@@ -60,7 +72,7 @@ pub(crate) fn fill(bytes: &mut [u8], round: usize, rank: usize) {
     source(round, rank).fill(bytes);
 }
 
-/// Gives the words, little end first, of what `rank` brings to `round`.
+/// Returns the words, little end first, of what `rank` brings to `round`.
 pub(crate) fn source(round: usize, rank: usize) -> Noise {
     Noise::new(0x00c0_b4e0, &[round, rank])
 }

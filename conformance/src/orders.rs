@@ -1,11 +1,11 @@
-//! What the driver tells the ranks it starts, through their environment.
+//! What the driver orders the ranks it starts to do, through their environment.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Tells where the ranks of a job live.
+/// Describes where the ranks of a job live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Placement {
     /// One process per rank.
@@ -14,7 +14,7 @@ pub(crate) enum Placement {
     Threads,
 }
 
-/// Tells a process what to run; `rank` is nothing where one process holds all ranks.
+/// Describes what a process is to run; `rank` is nothing where one process holds all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Orders {
     pub(crate) subject: String,
@@ -113,7 +113,7 @@ impl Orders {
         })
     }
 
-    /// Gives where the ranks of this job live.
+    /// Returns where the ranks of this job live.
     pub(crate) fn placement(&self) -> Placement {
         match self.rank {
             Some(_) => Placement::Processes,
@@ -121,12 +121,12 @@ impl Orders {
         }
     }
 
-    /// Gives the file that `rank` reports to.
+    /// Returns the file that `rank` reports to.
     pub(crate) fn report(&self, rank: usize) -> PathBuf {
         self.dir.join(format!("report-{}-{rank}", self.round))
     }
 
-    /// Gives the directory of the notices of this round.
+    /// Returns the directory of the notices of this round.
     pub(crate) fn board(&self) -> PathBuf {
         self.dir.join(format!("board-{}", self.round))
     }

@@ -10,26 +10,42 @@ mod meeting;
 mod region;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm_api::{
-    CommData, CommError, Communicator, FailureKind, ReduceOp, ScalarKind, SharedMemoryProvider,
-    check,
+    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
-use comm_kit::fold_into;
+use comm_kit::words::Lost;
+use comm_kit::{Call, Gate, Pass, Transport, exit_code, fold_into};
 
-use meeting::{Call, Meeting, Met};
+use meeting::{Meeting, Met};
 pub use region::ReferenceRegion;
 
 /// Takes part as one rank; dropped, it leaves.
 #[derive(Debug)]
 pub struct Reference {
+    gate: Gate<Member>,
+}
+
+/// Reaches the other ranks of one meeting. A call changes the number of the next step.
+#[derive(Debug)]
+struct Member {
     rank: usize,
     meeting: Arc<Meeting>,
-    next: AtomicU64,
-    busy: AtomicBool,
+}
+
+impl Transport for Member {
+    type State = u64;
+
+    fn refuse(&self, step: &mut u64, reason: &str) {
+        self.meeting.refuse(self.rank, *step, reason);
+        *step += 1;
+    }
+
+    fn panicked(&self, _: &mut u64) {
+        self.meeting.leave(self.rank, Lost::PanickedInside);
+    }
 }
 
 /// The meetings that still have free seats, by name.
@@ -60,79 +76,56 @@ impl Reference {
             meeting
         };
         let comm = Self::at(rank, meeting);
-        comm.meet("open", "open".to_owned(), &[])?;
+        comm.barrier()?;
         Ok(comm)
     }
 
     fn at(rank: usize, meeting: Arc<Meeting>) -> Self {
+        let member = Member { rank, meeting };
         Self {
-            rank,
-            meeting,
-            next: AtomicU64::new(0),
-            busy: AtomicBool::new(false),
+            gate: Gate::new(rank, member, 0),
         }
     }
 
-    /// Meets the others with `data`, having called `what`.
-    fn meet(&self, operation: &'static str, what: String, data: &[u8]) -> Result<Met, CommError> {
-        if self.busy.swap(true, Ordering::Acquire) {
-            return Err(CommError::failed(
-                operation,
-                FailureKind::Refused,
-                Some(self.rank),
-                "another thread of this rank is inside a collective of this communicator",
-            ));
-        }
-        let step = self.next.fetch_add(1, Ordering::Relaxed);
-        let call = Call::Made {
-            what,
-            data: data.into(),
-        };
-        let met = self.meeting.meet(self.rank, step, operation, call);
-        self.busy.store(false, Ordering::Release);
-        met
+    /// Meets the others with `data`, having called `call`.
+    fn meet(&self, call: Call, data: &[u8]) -> Result<Met, CommError> {
+        meet(&mut self.gate.enter(call.operation())?, call, data)
     }
+}
 
-    /// Announces what a check refused and passes it on.
-    fn checked(
-        &self,
-        operation: &'static str,
-        check: Result<(), CommError>,
-    ) -> Result<(), CommError> {
-        if let Err(error) = &check {
-            self.refuse(operation, error);
-        }
-        check
-    }
+/// Meets the others in the next step of a call that is under way.
+fn meet(pass: &mut Pass<'_, Member>, call: Call, data: &[u8]) -> Result<Met, CommError> {
+    let step = **pass;
+    **pass += 1;
+    let member = pass.transport();
+    let met = member.meeting.meet(member.rank, step, call, data);
+    met.map_err(|error| pass.fail(error))
 }
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        let reason = if std::thread::panicking() {
-            "panicked"
-        } else {
-            "dropped its communicator"
-        };
-        self.meeting.leave(self.rank, reason);
+        if let Some((member, _)) = self.gate.leave() {
+            member.meeting.leave(member.rank, Lost::by_drop());
+        }
     }
 }
 
 impl Communicator for Reference {
     fn rank(&self) -> usize {
-        self.rank
+        self.gate.rank()
     }
 
     fn size(&self) -> usize {
-        self.meeting.size()
+        self.gate.transport().meeting.size()
     }
 
     fn barrier(&self) -> Result<(), CommError> {
-        self.meet("barrier", "barrier".to_owned(), &[]).map(drop)
+        self.meet(Call::barrier(), &[]).map(drop)
     }
 
     fn abort(&self, code: i32) -> ! {
-        self.meeting.abort(self.rank);
-        std::process::exit(if code == 0 { 1 } else { code })
+        self.gate.transport().meeting.abort(self.rank(), code);
+        std::process::exit(exit_code(code))
     }
 
     fn allgatherv_bytes(
@@ -143,11 +136,10 @@ impl Communicator for Reference {
         displs: &[usize],
         elem_size: usize,
     ) -> Result<(), CommError> {
-        let (rank, size) = (self.rank, self.size());
+        let (rank, size) = (self.rank(), self.size());
         let check = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
-        self.checked("allgatherv", check)?;
-        let what = format!("allgatherv of {counts:?} elements of {elem_size} bytes");
-        let met = self.meet("allgatherv", what, send)?;
+        self.gate.checked(check)?;
+        let met = self.meet(Call::allgatherv(counts, elem_size), send)?;
         for (block, &displ) in met.data.iter().zip(displs) {
             if !block.is_empty() {
                 let start = displ * elem_size;
@@ -164,13 +156,9 @@ impl Communicator for Reference {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        self.checked("allreduce", check::allreduce_bytes(send, recv, scalar, op))?;
-        let len = send.len() / scalar.size();
-        let met = self.meet(
-            "allreduce",
-            format!("allreduce of {len} {scalar} by {op}"),
-            send,
-        )?;
+        let check = check::allreduce_bytes(send, recv, scalar, op);
+        self.gate.checked(check)?;
+        let met = self.meet(Call::allreduce(send.len(), scalar, op), send)?;
         recv.copy_from_slice(&met.data[0]);
         for next in &met.data[1..] {
             fold_into(recv, next, scalar, op)?;
@@ -185,22 +173,15 @@ impl Communicator for Reference {
         root: usize,
     ) -> Result<(), CommError> {
         let check = check::broadcast_bytes(self.size(), buf, elem_size, root);
-        self.checked("broadcast", check)?;
-        let bytes = buf.len();
-        let what = format!("broadcast of {bytes} bytes in elements of {elem_size} from {root}");
-        let data: &[u8] = if self.rank == root { buf } else { &[] };
-        let met = self.meet("broadcast", what, data)?;
+        self.gate.checked(check)?;
+        let data: &[u8] = if self.rank() == root { buf } else { &[] };
+        let met = self.meet(Call::broadcast(buf.len(), elem_size, root), data)?;
         buf.copy_from_slice(&met.data[root]);
         Ok(())
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
-        // Inside another collective, this one has no place in the sequence that others could see.
-        if !self.busy.swap(true, Ordering::Acquire) {
-            let step = self.next.fetch_add(1, Ordering::Relaxed);
-            self.meeting.refuse(self.rank, step, operation, error);
-            self.busy.store(false, Ordering::Release);
-        }
+    fn refuse(&self, _: &'static str, error: &CommError) {
+        self.gate.refuse(error);
     }
 }
 
@@ -211,30 +192,23 @@ impl SharedMemoryProvider for Reference {
         &self,
         count: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
-        let operation = "create_shared_region";
-        let what = format!(
-            "{operation} of {count} elements of {} bytes",
-            size_of::<T>()
-        );
         let mine = if self.is_leader() { count } else { 0 };
-        self.create(operation, what, mine)
+        self.create(Call::shared_region(count, size_of::<T>()), mine)
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
-        let operation = "create_partitioned_region";
-        let what = format!("{operation} in elements of {} bytes", size_of::<T>());
-        self.create(operation, what, local_count)
+        self.create(Call::partitioned_region(size_of::<T>()), local_count)
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        let met = self.meet("split_local", "split_local".to_owned(), &[])?;
-        Ok(Box::new(Self::at(self.rank, met.room)))
+        let met = self.meet(Call::split_local(), &[])?;
+        Ok(Box::new(Self::at(self.rank(), met.room)))
     }
 
     fn is_leader(&self) -> bool {
-        self.rank == 0
+        self.rank() == 0
     }
 }

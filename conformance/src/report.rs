@@ -1,4 +1,4 @@
-//! What a rank tells the driver, in a file of its own that no program output can be mistaken for.
+//! What a rank reports to the driver, in a file of its own that no program output can be mistaken for.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Tells how a rank is going to leave without finishing, because its case is about that.
+/// Describes how a rank is going to leave without finishing, because its case is about that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaving {
     /// The process is killed by this signal.
@@ -55,32 +55,32 @@ impl Report {
         Ok(report)
     }
 
-    /// Says what the communicator says about itself.
+    /// Reports the rank and size that a communicator returned.
     pub(crate) fn opened(&self, rank: usize, size: usize) {
         self.line(&format!("opened {rank} {size}"));
     }
 
-    /// Says that this rank is going to leave without finishing.
+    /// Reports that this rank is going to leave without finishing.
     pub(crate) fn leaving(&self, how: Leaving) {
         self.line(&how.line());
     }
 
-    /// Says that the case failed here.
+    /// Reports that the case failed here.
     pub(crate) fn failed(&self, message: &str) {
         self.line(&format!("failed {}", message.escape_debug()));
     }
 
-    /// Says how long after the death of another rank this one was told.
+    /// Reports how long after the death of another rank this one was told.
     pub(crate) fn told(&self, took: Duration) {
         self.line(&format!("told {}", took.as_nanos()));
     }
 
-    /// Says that this rank panicked as it had announced.
+    /// Reports that this rank panicked as it had announced.
     pub(crate) fn panicked(&self) {
         self.line("panicked");
     }
 
-    /// Says that the case is through.
+    /// Reports that the case is through.
     pub(crate) fn finished(&self) {
         self.line("finished");
     }

@@ -22,7 +22,7 @@ pub(crate) struct Run {
     expected: Mutex<Option<Leaving>>,
 }
 
-/// Says where a rank stands, for the message of a watchdog.
+/// Holds where a rank stands, for the message of a watchdog.
 #[derive(Debug, Default)]
 pub(crate) struct Position(Mutex<String>);
 
@@ -53,28 +53,28 @@ impl Run {
         })
     }
 
-    /// Gives the number of ranks.
+    /// Returns the number of ranks.
     pub(crate) fn size(&self) -> usize {
         self.orders.size
     }
 
-    /// Gives how many of `calls` to make: fewer where each takes long.
+    /// Returns how many of `calls` to make: fewer where each takes long.
     pub(crate) fn calls(&self, calls: usize) -> usize {
         calls.min(self.orders.most)
     }
 
-    /// Gives all ranks but this one.
+    /// Returns all ranks but this one.
     pub(crate) fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let rank = self.rank;
         (0..self.size()).filter(move |&other| other != rank)
     }
 
-    /// Tells whether ranks are processes, which can be killed alone.
+    /// Checks whether ranks are processes, which can be killed alone.
     pub(crate) fn processes(&self) -> bool {
         self.orders.placement() == Placement::Processes
     }
 
-    /// Gives the seat of this rank in the communicator `tag`; its timeout is short of the
+    /// Returns the seat of this rank in the communicator `tag`; its timeout is short of the
     /// watchdog's, so that a hang shows as the backend's own error where it has one.
     pub(crate) fn seat(&self, tag: &str) -> Seat {
         let name = if tag.is_empty() {
@@ -101,13 +101,13 @@ impl Run {
     pub(crate) fn open_seat<S: Subject>(&self, seat: &Seat) -> Result<S::Comm, Failure> {
         self.at(format_args!("opening {}", seat.name()));
         let comm = S::open(seat)?;
-        let told = (comm.rank(), comm.size());
-        self.report.opened(told.0, told.1);
-        if told != (self.rank, self.size()) {
+        let opened = (comm.rank(), comm.size());
+        self.report.opened(opened.0, opened.1);
+        if opened != (self.rank, self.size()) {
             let (rank, size) = (self.rank, self.size());
             let message = format!(
-                "opened as rank {} of {}, told to be rank {rank} of {size}",
-                told.0, told.1
+                "opened as rank {} of {}, ordered to be rank {rank} of {size}",
+                opened.0, opened.1
             );
             return Err(message.into());
         }
@@ -120,7 +120,7 @@ impl Run {
         self.position.set(place.to_string());
     }
 
-    /// Gives the place for watchdogs to look at.
+    /// Returns the place for watchdogs to look at.
     pub(crate) fn position(&self) -> Arc<Position> {
         Arc::clone(&self.position)
     }
@@ -131,7 +131,7 @@ impl Run {
         self.report.leaving(how);
     }
 
-    /// Tells what was announced.
+    /// Returns what was announced.
     pub(crate) fn announced(&self) -> Option<Leaving> {
         *self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use crate::launcher::Launcher;
 use crate::model::Model;
 use crate::port;
 
-/// Says what went wrong while a seat was opened or a case ran.
+/// Is what went wrong while a seat was opened or a case ran.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Joins a backend to the suite.
@@ -53,7 +53,7 @@ pub trait Subject: 'static {
     /// How long one case may take; a rank that takes longer says where it stands and is ended.
     const LIMIT: Duration = Duration::from_mins(1);
 
-    /// Gives the program that starts the ranks, where it is not `comm-run`.
+    /// Returns the program that starts the ranks, where it is not `comm-run`.
     ///
     /// # Errors
     ///
@@ -85,37 +85,37 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Gives the rank to take.
+    /// Returns the rank to take.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Gives the number of ranks.
+    /// Returns the number of ranks.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Gives the name of the communicator: letters, digits and dashes, unique on this machine.
+    /// Returns the name of the communicator: letters, digits and dashes, unique on this machine.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Gives how long a collective may wait for a rank that is alive; `None` is for ever.
+    /// Returns how long a collective may wait for a rank that is alive; `None` is for ever.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// Gives how long the ranks may take to find each other.
+    /// Returns how long the ranks may take to find each other.
     #[must_use]
     pub fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
 
-    /// Tells the other ranks of this communicator something they need to find each other.
+    /// Publishes something that the other ranks of this communicator need to find each other.
     ///
     /// # Errors
     ///
@@ -134,12 +134,12 @@ impl Seat {
             .wait(&format!("seat-{}-{key}", self.name), self.connect_timeout)
     }
 
-    /// Listens on a port of loopback as rank 0 and tells the others which; the same port for the same
+    /// Listens on a port of loopback as rank 0 and publishes it; the same port for the same
     /// name, so that a case can see whether it is free again.
     ///
     /// # Errors
     ///
-    /// If the port is taken, or cannot be told.
+    /// If the port is taken, or cannot be published.
     pub fn listen(&self) -> io::Result<TcpListener> {
         let listener = port::listen(&self.name)?;
         let port = listener.local_addr()?.port();
@@ -151,14 +151,23 @@ impl Seat {
     ///
     /// # Errors
     ///
-    /// If it does not tell within [`connect_timeout`](Self::connect_timeout).
+    /// If it does not publish one within [`connect_timeout`](Self::connect_timeout).
     pub fn port(&self) -> io::Result<u16> {
         self.lookup("port")?.parse().map_err(io::Error::other)
     }
 
-    /// Sets the timeout: cases about absent ranks do not wait for a minute.
+    /// Sets what a mutant takes instead of this seat.
+    #[doc(hidden)]
     #[must_use]
-    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
+    pub fn taken_as(mut self, name: String, rank: usize, size: usize) -> Self {
+        (self.name, self.rank, self.size) = (name, rank, size);
+        self
+    }
+
+    /// Sets the timeout: cases about absent ranks do not wait for a minute.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }

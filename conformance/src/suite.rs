@@ -12,6 +12,7 @@ mod mismatch;
 mod refusals;
 mod regions;
 mod sequences;
+mod words;
 
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ fn nobody_leaves_early(
     Ok(())
 }
 
-/// Gives a communicator that may be broken: `comm` stays as it is.
+/// Returns a communicator that may be broken: `comm` stays as it is.
 fn spare<S: Subject>(
     run: &Run,
     comm: &S::Comm,
@@ -79,7 +80,7 @@ fn spare<S: Subject>(
     }
 }
 
-/// Gives kind and rank of a failure to complete a collective together.
+/// Returns kind and rank of a failure to complete a collective together.
 #[track_caller]
 fn kind_and_rank(
     what: &str,
@@ -95,6 +96,14 @@ fn kind_and_rank(
         Err(other) => panic!("{what}: expected a collective that failed, got: {other}"),
         Ok(()) => panic!("{what}: expected an error, got Ok"),
     }
+}
+
+/// Checks that a call failed in this way and named this rank; returns the message.
+#[track_caller]
+fn fails(what: &str, result: Result<(), CommError>, kind: FailureKind, rank: usize) -> String {
+    let (actual, named, message) = kind_and_rank(what, result);
+    assert_eq!((actual, named), (kind, Some(rank)), "{what}: {message}");
+    message
 }
 
 /// Checks that collectives work and no data of an earlier call shows.

@@ -1,4 +1,4 @@
-//! Runs random programs under violence on one backend.
+//! Runs random programs under faults on one backend.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use crate::conformance::{Pass, find, plain, portable, start};
 
 /// Says what to do, on which backend, and for how long.
 ///
-/// Each round starts real processes that run a random program, and does violence to them: SIGKILL to one, some or all ranks, SIGSTOP,
+/// Each round starts real processes that run a random program, and injects faults: SIGKILL to one, some or all ranks, SIGSTOP,
 /// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or come late. Survivors must be told in time,
 /// and all blame the same rank that really died; nobody may get wrong data; the same job must start again at once; nothing may
 /// be left. A round that fails prints what happened and the command that repeats it.
@@ -27,9 +27,9 @@ pub(crate) struct Chaos {
     /// Run until M minutes have passed; may be a fraction
     #[arg(long, value_name = "M")]
     minutes: Option<f64>,
-    /// Do one kind of violence only, such as kill-one, stop or knock; a wrong one lists them
+    /// Inject one kind of fault only, such as kill-one, stop or knock; a wrong one lists them
     #[arg(long, value_name = "KIND")]
-    violence: Option<String>,
+    fault: Option<String>,
     /// Go on after a round that failed
     #[arg(long)]
     keep_going: bool,
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Chaos) -> ExitCode {
 }
 
 impl Chaos {
-    /// Gives the arguments of the test binary.
+    /// Returns the arguments of the test binary.
     fn flags(&self) -> Vec<String> {
         let mut flags = vec!["--chaos".to_owned()];
         let mut add = |flag: &str, value: String| flags.extend([flag.to_owned(), value]);
@@ -79,8 +79,8 @@ impl Chaos {
         if let Some(minutes) = self.minutes {
             add("--minutes", minutes.to_string());
         }
-        if let Some(violence) = &self.violence {
-            add("--violence", violence.clone());
+        if let Some(fault) = &self.fault {
+            add("--fault", fault.clone());
         }
         if self.keep_going {
             flags.push("--keep-going".to_owned());
@@ -101,11 +101,11 @@ mod tests {
             seed: 7,
             rounds: Some(3),
             minutes: Some(0.5),
-            violence: Some("stop".to_owned()),
+            fault: Some("stop".to_owned()),
             keep_going: true,
             portable_wait: false,
         };
-        let expected = "--chaos --world 2 --world 8 --seed 7 --rounds 3 --minutes 0.5 --violence stop --keep-going";
+        let expected = "--chaos --world 2 --world 8 --seed 7 --rounds 3 --minutes 0.5 --fault stop --keep-going";
         assert_eq!(arguments.flags().join(" "), expected);
     }
 }

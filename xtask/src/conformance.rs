@@ -102,7 +102,7 @@ pub(crate) struct Pass {
     pub(crate) test: &'static str,
 }
 
-/// Gives the one pass of most backends.
+/// Returns the one pass of most backends.
 pub(crate) fn plain(backend: &Backend) -> Pass {
     Pass {
         what: "",
@@ -111,7 +111,7 @@ pub(crate) fn plain(backend: &Backend) -> Pass {
     }
 }
 
-/// Gives the pass without what only Linux has.
+/// Returns the pass without what only Linux has.
 pub(crate) fn portable(backend: &Backend) -> Pass {
     Pass {
         cargo: Ok(with_cfg(
@@ -163,7 +163,7 @@ fn passes(backend: &Backend, arguments: &Conformance) -> Vec<Pass> {
     }
 }
 
-/// Runs the test of one backend with its own `flags` and gives its exit code.
+/// Runs the test of one backend with its own `flags` and returns its exit code.
 pub(crate) fn start(mut cargo: Command, test: &str, flags: &[String]) -> u8 {
     let status = cargo
         .args(["--quiet", "--test", test, "--"])
@@ -180,7 +180,7 @@ pub(crate) fn start(mut cargo: Command, test: &str, flags: &[String]) -> u8 {
 }
 
 impl Conformance {
-    /// Gives the arguments of the suite itself.
+    /// Returns the arguments of the suite itself.
     fn flags(&self) -> Vec<String> {
         let mut flags = vec!["--table".to_owned()];
         let mut add = |flag: &str, value: String| flags.extend([flag.to_owned(), value]);

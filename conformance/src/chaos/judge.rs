@@ -1,13 +1,13 @@
-//! Whether a violent job kept the contract: from what the ranks said, how they ended, and what was done to them.
+//! Whether a job with faults kept the contract: from what the ranks said, how they ended, and what was done to them.
 
 use std::time::Duration;
 
 use comm_run::Exit;
 
 use super::START_PATIENCE;
+use super::fault::Fault;
+use super::inject::{Injected, InjectedKind};
 use super::plan::{Plan, Way};
-use super::theme::Theme;
-use super::violence::{Deed, DeedKind};
 use super::witness::{NO_START, Witness};
 use crate::model::Ruling;
 use crate::report::{Account, Leaving};
@@ -19,7 +19,7 @@ pub(super) struct Evidence<'a> {
     /// How soon a death is told, and who finds out which one is.
     pub(super) within: Duration,
     pub(super) ruling: Ruling,
-    /// What the machine added, as the driver measured it.
+    /// Action the machine added, as the driver measured it.
     pub(super) slack: Duration,
     pub(super) timed_out: bool,
     pub(super) exits: Vec<Option<Exit>>,
@@ -27,12 +27,12 @@ pub(super) struct Evidence<'a> {
     pub(super) witnesses: Vec<Option<Witness>>,
     /// When each rank that left by itself did.
     pub(super) gone: Vec<Option<Duration>>,
-    pub(super) deeds: Vec<Deed>,
+    pub(super) injected: Vec<Injected>,
 }
 
 const KILL: i32 = 9;
 
-/// Lists what is wrong, and gives how long the last survivor took to be told.
+/// Lists what is wrong, and returns how long the last survivor took to be told.
 pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) {
     let mut problems = Vec::new();
     if evidence.timed_out {
@@ -44,9 +44,9 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
         let wrong = evidence.ending(rank);
         problems.extend(wrong.into_iter().map(|text| format!("rank {rank} {text}")));
     }
-    let deadly = evidence.plan.theme.is_deadly();
+    let deadly = evidence.plan.fault.is_deadly();
     // At the end the victim may have finished before, and so may those who survive it.
-    let may_finish = !deadly || evidence.plan.theme == Theme::KillAtEnd;
+    let may_finish = !deadly || evidence.plan.fault == Fault::KillAtEnd;
     if dead.is_empty() && !may_finish {
         problems.push("nobody died: the plan was not carried out".to_owned());
         return (problems, None);
@@ -88,7 +88,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
     (problems, slowest)
 }
 
-/// Says how a rank went, and when: between the two times.
+/// Describes how a rank went, and when: between the two times.
 #[derive(Debug, Clone, Copy)]
 struct Dead {
     rank: usize,
@@ -99,7 +99,7 @@ struct Dead {
 }
 
 impl Evidence<'_> {
-    /// Gives how a rank went, if it did.
+    /// Returns how a rank went, if it did.
     fn death(&self, rank: usize) -> Option<Dead> {
         let own = self.plan.leaves(rank).zip(self.gone[rank]);
         if let Some((way, at)) = own {
@@ -112,12 +112,13 @@ impl Evidence<'_> {
             });
         }
         let killed = self.exits[rank] == Some(Exit::Signal(KILL));
-        let deed = |deed: &&Deed| deed.rank == rank && deed.kind == DeedKind::Killed;
-        let deed = self.deeds.iter().filter(|_| killed).find(deed)?;
+        let record =
+            |record: &&Injected| record.rank == rank && record.kind == InjectedKind::Killed;
+        let record = self.injected.iter().filter(|_| killed).find(record)?;
         Some(Dead {
             rank,
-            from: deed.from,
-            to: deed.to,
+            from: record.from,
+            to: record.to,
             way: None,
         })
     }
@@ -151,7 +152,7 @@ impl Evidence<'_> {
         wrong
     }
 
-    /// Checks what a survivor was told, and gives how long that took.
+    /// Checks what a survivor was told, and returns how long that took.
     fn testimony(
         &self,
         rank: usize,
@@ -203,10 +204,10 @@ impl Evidence<'_> {
             ));
         }
         let ruler = |stopped: usize| stopped == 0 && self.ruling == Ruling::RankZero;
-        let awake = |deed: &&Deed| {
-            deed.kind == DeedKind::Stopped && (deed.rank == rank || ruler(deed.rank))
+        let awake = |record: &&Injected| {
+            record.kind == InjectedKind::Stopped && (record.rank == rank || ruler(record.rank))
         };
-        let awake = self.deeds.iter().filter(awake).map(|deed| deed.to);
+        let awake = self.injected.iter().filter(awake).map(|record| record.to);
         let since = awake.fold(cause.to.max(witness.entered), Duration::max);
         let took = witness.told.saturating_sub(since);
         let bound = self.within + slack;

@@ -1,16 +1,16 @@
-//! What happened, a line per round and a table in the end.
+//! Action happened, a line per round and a table in the end.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use super::fault::Fault;
 use super::round::Round;
-use super::theme::Theme;
 
 /// Sums up the rounds.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    themes: BTreeMap<Theme, Row>,
+    faults: BTreeMap<Fault, Row>,
 }
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Log {
         time: Duration,
         result: &Result<Option<Duration>, String>,
     ) -> io::Result<()> {
-        let row = self.themes.entry(round.plan().theme).or_default();
+        let row = self.faults.entry(round.plan().fault).or_default();
         row.rounds += 1;
         row.failed += usize::from(result.is_err());
         row.told = row.told.max(result.as_ref().ok().copied().flatten());
@@ -52,16 +52,16 @@ impl Log {
         writeln!(
             out,
             "\n{:<18} {:>6} {:>6}  slowest to be told",
-            "violence", "rounds", "failed"
+            "fault", "rounds", "failed"
         )?;
-        for (theme, row) in &self.themes {
+        for (fault, row) in &self.faults {
             let told = row.told.map_or("-".to_owned(), |told| {
                 format!("{:.1} ms", told.as_secs_f64() * 1e3)
             });
-            let (name, rounds, failed) = (theme.name(), row.rounds, row.failed);
+            let (name, rounds, failed) = (fault.name(), row.rounds, row.failed);
             writeln!(out, "{name:<18} {rounds:>6} {failed:>6}  {told}")?;
         }
-        let sum = |part: fn(&Row) -> usize| self.themes.values().map(part).sum::<usize>();
+        let sum = |part: fn(&Row) -> usize| self.faults.values().map(part).sum::<usize>();
         let (rounds, failed) = (sum(|row| row.rounds), sum(|row| row.failed));
         writeln!(
             out,

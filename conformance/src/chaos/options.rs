@@ -2,81 +2,68 @@
 
 use std::time::Duration;
 
-use super::theme::Theme;
-use crate::driver::number;
+use clap::builder::RangedU64ValueParser;
 
-/// Says what to do, and for how long.
-#[derive(Debug, Clone, PartialEq)]
+use super::fault::Fault;
+
+/// Runs random programs in real processes and injects faults.
+#[derive(Debug, Clone, PartialEq, clap::Parser)]
 pub(super) struct Options {
+    /// Run chaos instead of the suite
+    #[arg(long, required = true)]
+    chaos: bool,
+    /// Run worlds of N ranks, in turn; may be repeated
+    #[arg(long = "world", value_name = "N", default_values_t = [2, 3, 4],
+        value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     pub(super) worlds: Vec<usize>,
+    /// Draw the rounds from SEED on
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(super) seed: u64,
-    pub(super) rounds: Option<usize>,
-    pub(super) time: Option<Duration>,
-    pub(super) theme: Option<Theme>,
+    /// Run N rounds [default: 50, unless --minutes is given]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Run until M minutes have passed; may be a fraction
+    #[arg(long = "minutes", value_name = "M", value_parser = minutes)]
+    time: Option<Duration>,
+    /// Inject one kind of fault only
+    #[arg(long, value_name = "KIND")]
+    pub(super) fault: Option<Fault>,
+    /// Go on after a round that failed
+    #[arg(long)]
     pub(super) keep_going: bool,
+    /// What cargo adds for tests that are silent by themselves
+    #[arg(long, hide = true)]
+    quiet: bool,
 }
 
-/// How many rounds there are unless told otherwise.
+/// How many rounds there are unless the arguments say otherwise.
 const ROUNDS: usize = 50;
 
-impl Options {
-    /// Reads the arguments; everything unknown is an error.
-    pub(super) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self {
-            worlds: Vec::new(),
-            seed: 1,
-            rounds: None,
-            time: None,
-            theme: None,
-            keep_going: false,
-        };
-        let mut arguments = arguments.into_iter();
-        while let Some(flag) = arguments.next() {
-            let mut value = || arguments.next().ok_or(format!("{flag} needs a value"));
-            match flag.as_str() {
-                "--world" => options.worlds.push(world(&value()?)?),
-                "--seed" => options.seed = number(&flag, &value()?)?,
-                "--rounds" => options.rounds = Some(number(&flag, &value()?)?),
-                "--minutes" => {
-                    let minutes: f64 = number(&flag, &value()?)?;
-                    let time = Duration::try_from_secs_f64(minutes * 60.0);
-                    options.time = Some(time.map_err(|e| format!("--minutes {minutes}: {e}"))?);
-                }
-                "--violence" => options.theme = Some(Theme::parse(&value()?)?),
-                "--keep-going" => options.keep_going = true,
-                // What cargo adds for tests that are silent by themselves.
-                "--quiet" => {}
-                _ => return Err(format!("chaos knows no argument '{flag}'")),
-            }
-        }
-        if options.worlds.is_empty() {
-            options.worlds = vec![2, 3, 4];
-        }
-        if options.rounds.is_none() && options.time.is_none() {
-            options.rounds = Some(ROUNDS);
-        }
-        Ok(options)
-    }
-
-    /// Tells whether `rounds` in `time` are enough.
-    pub(super) fn enough(&self, rounds: usize, time: Duration) -> bool {
-        self.rounds.is_some_and(|most| rounds >= most) || self.time.is_some_and(|most| time >= most)
-    }
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|reason| format!("{reason}"))?;
+    Duration::try_from_secs_f64(minutes * 60.0).map_err(|reason| reason.to_string())
 }
 
-fn world(text: &str) -> Result<usize, String> {
-    match number("--world", text)? {
-        0 | 1 => Err(format!("--world {text}: chaos takes two ranks or more")),
-        world => Ok(world),
+impl Options {
+    /// Checks whether `rounds` in `time` are enough.
+    pub(super) fn enough(&self, rounds: usize, time: Duration) -> bool {
+        let most = self.rounds.or(self.time.is_none().then_some(ROUNDS));
+        most.is_some_and(|most| rounds >= most) || self.time.is_some_and(|most| time >= most)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(line.split_whitespace().map(str::to_owned))
+    fn parse(line: &str) -> Result<Options, clap::Error> {
+        Options::try_parse_from(
+            ["chaos", "--chaos"]
+                .into_iter()
+                .chain(line.split_whitespace()),
+        )
     }
 
     #[test]
@@ -89,11 +76,11 @@ mod tests {
 
     #[test]
     fn minutes_end_it_and_may_be_fractions() {
-        let options = parse("--minutes 0.5 --world 8 --seed 9 --violence stop").unwrap();
+        let options = parse("--minutes 0.5 --world 8 --seed 9 --fault stop").unwrap();
         assert!(!options.enough(usize::MAX, Duration::from_secs(29)));
         assert!(options.enough(0, Duration::from_secs(30)));
         assert_eq!((options.worlds, options.seed), (vec![8], 9));
-        assert_eq!(options.theme, Some(Theme::Stop));
+        assert_eq!(options.fault, Some(Fault::Stop));
     }
 
     #[test]
@@ -103,10 +90,11 @@ mod tests {
             "--seed",
             "--minutes -1",
             "--minutes x",
-            "--violence x",
             "--table",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
+        let unknown = parse("--fault x").unwrap_err().to_string();
+        assert!(unknown.contains("kill-one"), "{unknown}");
     }
 }

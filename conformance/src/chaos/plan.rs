@@ -1,30 +1,30 @@
-//! The plan of one round: what is done to the ranks, and when; drawn from a seed, so that the driver and every rank
+//! The plan of one round: which faults are injected, and when; drawn from a seed, so that the driver and every rank
 //! know the same one.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::theme::Theme;
+use super::fault::Fault;
 use crate::noise::Noise;
 
-/// Says what happens in one round.
+/// Lists the faults of one round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    pub(crate) theme: Theme,
+    pub(crate) fault: Fault,
     /// How many steps the program has; without a number it goes on until a call fails.
     pub(crate) steps: Option<usize>,
     /// How long each rank waits before it opens its communicator.
     pub(crate) late: Vec<Duration>,
-    pub(crate) acts: Vec<Act>,
+    pub(crate) injections: Vec<Injection>,
 }
 
-/// Says what is done, and when: `delay` after rank `who` has come to `point`.
+/// Describes one fault, and when it is injected: `delay` after rank `who` has come to `point`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Act {
+pub(crate) struct Injection {
     pub(crate) who: usize,
     pub(crate) point: Point,
     pub(crate) delay: Duration,
-    pub(crate) what: What,
+    pub(crate) what: Action,
 }
 
 /// Names a place in the program.
@@ -38,7 +38,7 @@ pub(crate) enum Point {
 
 /// Names what is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Action {
     /// From outside: these ranks are killed at once.
     Kill(Vec<usize>),
     /// From outside: this rank is stopped for a while.
@@ -65,61 +65,65 @@ pub(crate) enum Way {
 }
 
 impl Plan {
-    /// Draws the plan of `theme` for a world of `world` ranks, at least two.
-    pub(crate) fn draw(theme: Theme, seed: u64, world: usize) -> Self {
+    /// Draws the plan of `fault` for a world of `world` ranks, at least two.
+    pub(crate) fn draw(fault: Fault, seed: u64, world: usize) -> Self {
         let mut dice = Dice {
             noise: Noise::new(seed, &[world, 0xc4a0]),
             world,
         };
-        let late = match theme {
-            Theme::LateStart => dice.late(900),
-            Theme::StopAtStart | Theme::KillAtStart if dice.noise.below(2) == 0 => dice.late(100),
+        let late = match fault {
+            Fault::LateStart => dice.late(900),
+            Fault::StopAtStart | Fault::KillAtStart if dice.noise.below(2) == 0 => dice.late(100),
             _ => vec![Duration::ZERO; world],
         };
-        let acts = dice.acts(theme);
-        let steps = match (theme, acts.first().map(|act| act.point)) {
+        let injections = dice.injections(fault);
+        let steps = match (fault, injections.first().map(|injection| injection.point)) {
             // The last step is the one that the kill comes with.
-            (Theme::KillAtEnd, Some(Point::Step(last))) => Some(last + 1),
-            _ if theme.is_deadly() => None,
+            (Fault::KillAtEnd, Some(Point::Step(last))) => Some(last + 1),
+            _ if fault.is_deadly() => None,
             _ => Some(8 + dice.noise.below(40)),
         };
         Self {
-            theme,
+            fault,
             steps,
             late,
-            acts,
+            injections,
         }
     }
 
-    /// Tells whether somebody is to be killed before all have started.
+    /// Checks whether somebody is to be killed before all have started.
     pub(crate) fn kills_at_start(&self) -> bool {
-        let early = |act: &Act| act.point == Point::Opening && matches!(act.what, What::Kill(_));
-        self.acts.iter().any(early)
+        let early = |injection: &Injection| {
+            injection.point == Point::Opening && matches!(injection.what, Action::Kill(_))
+        };
+        self.injections.iter().any(early)
     }
 
-    /// Tells whether `rank` is to be killed from outside.
+    /// Checks whether `rank` is to be killed from outside.
     pub(crate) fn kills(&self, rank: usize) -> bool {
-        let hits = |act: &Act| matches!(&act.what, What::Kill(ranks) if ranks.contains(&rank));
-        self.acts.iter().any(hits)
+        let hits = |injection: &Injection| matches!(&injection.what, Action::Kill(ranks) if ranks.contains(&rank));
+        self.injections.iter().any(hits)
     }
 
-    /// Gives how `rank` leaves by itself, if it does.
+    /// Returns how `rank` leaves by itself, if it does.
     pub(crate) fn leaves(&self, rank: usize) -> Option<Way> {
-        self.acts.iter().find_map(|act| match act.what {
-            What::Leave(way) if act.who == rank => Some(way),
-            _ => None,
-        })
+        self.injections
+            .iter()
+            .find_map(|injection| match injection.what {
+                Action::Leave(way) if injection.who == rank => Some(way),
+                _ => None,
+            })
     }
 
-    /// Gives what `rank` does at `step`: say that it has come there, and perhaps leave.
-    pub(crate) fn at(&self, rank: usize, point: Point) -> impl Iterator<Item = &Act> {
-        let here = move |act: &&Act| act.who == rank && act.point == point;
-        self.acts.iter().filter(here)
+    /// Returns the injections that wait for `rank` to come to `point`.
+    pub(crate) fn at(&self, rank: usize, point: Point) -> impl Iterator<Item = &Injection> {
+        let here = move |injection: &&Injection| injection.who == rank && injection.point == point;
+        self.injections.iter().filter(here)
     }
 }
 
-impl Act {
-    /// Gives the notice by which the driver knows that it is time.
+impl Injection {
+    /// Returns the notice by which the driver knows that it is time.
     pub(crate) fn notice(&self) -> String {
         match self.point {
             Point::Opening => "opening".to_owned(),
@@ -139,7 +143,7 @@ impl Dice {
         self.noise.below(self.world)
     }
 
-    /// Gives up to `most` milliseconds, small ones as often as large ones.
+    /// Returns up to `most` milliseconds, small ones as often as large ones.
     fn time(&mut self, most: usize) -> Duration {
         let most = 1 + self.noise.below(most * 1000);
         Duration::from_micros(self.noise.below(most) as u64)
@@ -149,7 +153,7 @@ impl Dice {
         (0..self.world).map(|_| self.time(most)).collect()
     }
 
-    /// Gives some ranks, at least one and not all.
+    /// Returns some ranks, at least one and not all.
     fn some(&mut self) -> Vec<usize> {
         let count = 1 + self.noise.below(self.world - 1);
         let first = self.rank();
@@ -158,7 +162,7 @@ impl Dice {
         ranks
     }
 
-    /// Gives a rank other than `rank`.
+    /// Returns a rank other than `rank`.
     fn other(&mut self, rank: usize) -> usize {
         (rank + 1 + self.noise.below(self.world - 1)) % self.world
     }
@@ -167,8 +171,8 @@ impl Dice {
         Point::Step(self.noise.below(25))
     }
 
-    fn act(&mut self, point: Point, what: What) -> Act {
-        Act {
+    fn inject(&mut self, point: Point, what: Action) -> Injection {
+        Injection {
             who: self.rank(),
             point,
             delay: self.time(6),
@@ -176,18 +180,18 @@ impl Dice {
         }
     }
 
-    fn kill(&mut self, point: Point) -> Act {
+    fn kill(&mut self, point: Point) -> Injection {
         let victim = self.rank();
-        self.act(point, What::Kill(vec![victim]))
+        self.inject(point, Action::Kill(vec![victim]))
     }
 
-    fn stop(&mut self, point: Point) -> Act {
+    fn stop(&mut self, point: Point) -> Injection {
         let most = if self.noise.below(4) == 0 { 2500 } else { 600 };
-        let what = What::Stop(self.rank(), Duration::from_millis(5) + self.time(most));
-        self.act(point, what)
+        let what = Action::Stop(self.rank(), Duration::from_millis(5) + self.time(most));
+        self.inject(point, what)
     }
 
-    fn leave(&mut self) -> Act {
+    fn leave(&mut self) -> Injection {
         let code = i32::try_from(self.noise.below(50)).unwrap_or(0);
         let way = self.noise.pick(&[
             Way::Exit(0),
@@ -197,33 +201,33 @@ impl Dice {
             Way::Abort(code),
         ]);
         let point = self.step();
-        Act {
+        Injection {
             delay: Duration::ZERO,
-            ..self.act(point, What::Leave(way))
+            ..self.inject(point, Action::Leave(way))
         }
     }
 
-    fn acts(&mut self, theme: Theme) -> Vec<Act> {
+    fn injections(&mut self, fault: Fault) -> Vec<Injection> {
         let point = self.step();
         let all: Vec<usize> = (0..self.world).collect();
-        match theme {
-            Theme::Peace | Theme::LateStart => Vec::new(),
-            Theme::KillOne | Theme::KillAtEnd => vec![self.kill(point)],
-            Theme::KillSeveral => {
+        match fault {
+            Fault::Nothing | Fault::LateStart => Vec::new(),
+            Fault::KillOne | Fault::KillAtEnd => vec![self.kill(point)],
+            Fault::KillSeveral => {
                 let ranks = self.some();
-                vec![self.act(point, What::Kill(ranks))]
+                vec![self.inject(point, Action::Kill(ranks))]
             }
-            Theme::KillInTurn => {
+            Fault::KillInTurn => {
                 let first = self.kill(point);
                 self.and_kill_another(first)
             }
-            Theme::KillAll => vec![self.act(point, What::Kill(all))],
-            Theme::Leave => vec![self.leave()],
-            Theme::LeaveAndKill => {
+            Fault::KillAll => vec![self.inject(point, Action::Kill(all))],
+            Fault::Leave => vec![self.leave()],
+            Fault::LeaveAndKill => {
                 let first = self.leave();
                 self.and_kill_another(first)
             }
-            Theme::Stop => {
+            Fault::Stop => {
                 let count = 1 + self.noise.below(3);
                 (0..count)
                     .map(|_| Point::Step(self.noise.below(8)))
@@ -232,7 +236,7 @@ impl Dice {
                     .map(|point| self.stop(point))
                     .collect()
             }
-            Theme::StopAndKill => {
+            Fault::StopAndKill => {
                 let stop = self.stop(point);
                 let mut kill = self.kill(point);
                 // The same trigger, so that the kill comes whoever is stopped.
@@ -240,61 +244,61 @@ impl Dice {
                 kill.delay += stop.delay;
                 vec![stop, kill]
             }
-            Theme::Flood => vec![self.flood(), self.flood()],
-            Theme::FloodAndKill => vec![self.flood(), self.flood(), self.kill(point)],
-            Theme::Knock => vec![self.knock(Point::Opening), self.knock(Point::Step(1))],
-            Theme::KnockAndKill => vec![self.knock(Point::Opening), self.kill(point)],
-            Theme::StopAtStart => vec![self.stop(Point::Opening)],
-            Theme::KillAtStart => vec![self.kill(Point::Opening)],
-            Theme::KillAllAtStart => vec![self.act(Point::Opening, What::Kill(all))],
+            Fault::Flood => vec![self.flood(), self.flood()],
+            Fault::FloodAndKill => vec![self.flood(), self.flood(), self.kill(point)],
+            Fault::Knock => vec![self.knock(Point::Opening), self.knock(Point::Step(1))],
+            Fault::KnockAndKill => vec![self.knock(Point::Opening), self.kill(point)],
+            Fault::StopAtStart => vec![self.stop(Point::Opening)],
+            Fault::KillAtStart => vec![self.kill(Point::Opening)],
+            Fault::KillAllAtStart => vec![self.inject(Point::Opening, Action::Kill(all))],
         }
     }
 
     /// Adds the death of another rank, a little later and by the same trigger.
-    fn and_kill_another(&mut self, first: Act) -> Vec<Act> {
+    fn and_kill_another(&mut self, first: Injection) -> Vec<Injection> {
         let gone = match &first.what {
-            What::Kill(ranks) => ranks[0],
+            Action::Kill(ranks) => ranks[0],
             _ => first.who,
         };
-        let second = Act {
+        let second = Injection {
             delay: first.delay + self.time(20),
-            what: What::Kill(vec![self.other(gone)]),
+            what: Action::Kill(vec![self.other(gone)]),
             ..first.clone()
         };
         vec![first, second]
     }
 
-    fn flood(&mut self) -> Act {
-        let what = What::Flood(self.rank(), 20 + self.noise.below(2000));
-        self.act(Point::Step(1), what)
+    fn flood(&mut self) -> Injection {
+        let what = Action::Flood(self.rank(), 20 + self.noise.below(2000));
+        self.inject(Point::Step(1), what)
     }
 
-    fn knock(&mut self, point: Point) -> Act {
+    fn knock(&mut self, point: Point) -> Injection {
         let most = self.noise.pick(&[3, 12, 60]);
-        let what = What::Knock(1 + self.noise.below(most));
-        self.act(point, what)
+        let what = Action::Knock(1 + self.noise.below(most));
+        self.inject(point, what)
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.theme.name())?;
-        for act in &self.acts {
-            write!(f, "; {act}")?;
+        write!(f, "{}", self.fault.name())?;
+        for injection in &self.injections {
+            write!(f, "; {injection}")?;
         }
         Ok(())
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (who, delay) = (self.who, self.delay);
         match &self.what {
-            What::Kill(ranks) => write!(f, "kill {ranks:?}")?,
-            What::Stop(rank, time) => write!(f, "stop {rank} for {time:?}")?,
-            What::Flood(rank, count) => write!(f, "{count} signals to {rank}")?,
-            What::Knock(count) => write!(f, "{count} strangers")?,
-            What::Leave(way) => write!(f, "{who} leaves by {way:?}")?,
+            Action::Kill(ranks) => write!(f, "kill {ranks:?}")?,
+            Action::Stop(rank, time) => write!(f, "stop {rank} for {time:?}")?,
+            Action::Flood(rank, count) => write!(f, "{count} signals to {rank}")?,
+            Action::Knock(count) => write!(f, "{count} strangers")?,
+            Action::Leave(way) => write!(f, "{who} leaves by {way:?}")?,
         }
         match self.point {
             Point::Opening => write!(f, " {delay:?} after {who} began to open"),
@@ -305,34 +309,36 @@ impl fmt::Display for Act {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]
     fn a_seed_is_a_plan() {
-        for theme in Theme::ALL {
-            let plan = Plan::draw(theme, 7, 4);
-            assert_eq!(plan, Plan::draw(theme, 7, 4));
-            let endless = theme.is_deadly() && theme != Theme::KillAtEnd;
+        for &fault in Fault::value_variants() {
+            let plan = Plan::draw(fault, 7, 4);
+            assert_eq!(plan, Plan::draw(fault, 7, 4));
+            let endless = fault.is_deadly() && fault != Fault::KillAtEnd;
             assert_eq!(endless, plan.steps.is_none(), "{plan}");
         }
         assert_ne!(
-            Plan::draw(Theme::KillOne, 1, 4),
-            Plan::draw(Theme::KillOne, 2, 4)
+            Plan::draw(Fault::KillOne, 1, 4),
+            Plan::draw(Fault::KillOne, 2, 4)
         );
     }
 
     #[test]
     fn a_deadly_plan_has_a_death_and_a_harmless_one_has_none() {
-        for (theme, seed) in Theme::ALL
-            .into_iter()
+        for (&fault, seed) in Fault::value_variants()
+            .iter()
             .flat_map(|t| (0..50).map(move |s| (t, s)))
         {
             for world in [2, 3, 8] {
-                let plan = Plan::draw(theme, seed, world);
+                let plan = Plan::draw(fault, seed, world);
                 let dies = |rank: &usize| plan.kills(*rank) || plan.leaves(*rank).is_some();
                 let dead = (0..world).filter(dies).count();
-                assert_eq!(dead > 0, theme.is_deadly(), "{plan}");
-                let all = matches!(theme, Theme::KillAll | Theme::KillAllAtStart);
+                assert_eq!(dead > 0, fault.is_deadly(), "{plan}");
+                let all = matches!(fault, Fault::KillAll | Fault::KillAllAtStart);
                 assert!(!all || dead == world, "{plan}");
             }
         }

@@ -2,17 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use comm_api::{
-    CommData, CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider, SharedRegion,
-};
+use comm_api::{CommError, Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
 
-use super::step::{Element, Scalar, Step};
+use super::step::Step;
 use crate::clock;
 use crate::model::Memory;
 use crate::noise::{Noise, input, same};
-use crate::suite::allreduce::naive::Naive;
-use crate::suite::determinism::turned;
-use crate::suite::elements::{Cut, Triple};
 
 /// Holds what a rank has during the program.
 pub(super) struct Player<C: Communicator + SharedMemoryProvider> {
@@ -26,9 +21,9 @@ pub(super) struct Player<C: Communicator + SharedMemoryProvider> {
     pub(super) entered: Duration,
 }
 
-/// Says which call failed.
+/// Names the call that failed.
 #[derive(Debug)]
-pub(super) enum Hitch {
+pub(super) enum FailedCall {
     /// One of the communicator.
     Comm(CommError),
     /// A fence, or a call of a split: the communicator has not been asked yet.
@@ -39,7 +34,7 @@ pub(super) enum Hitch {
 const PART: usize = 300;
 
 impl<C: Communicator + SharedMemoryProvider> Player<C> {
-    /// Makes what lives as long as the program.
+    /// Creates what lives as long as the program.
     pub(super) fn new(comm: C, memory: Memory) -> Result<Self, (C, Duration, CommError)> {
         let entered = clock::now();
         let made = comm
@@ -78,37 +73,19 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
     /// # Panics
     ///
     /// If a result is wrong, or an error that is not fatal comes where none belongs.
-    pub(super) fn perform(&mut self, step: &Step, index: usize) -> Result<(), Hitch> {
+    pub(super) fn perform(&mut self, step: &Step, index: usize) -> Result<(), FailedCall> {
         self.entered = clock::now();
         match step {
-            Step::Barrier => self.comm.barrier().map_err(Hitch::Comm),
-            Step::Broadcast { element, len, root } => match element {
-                Element::Byte => self.broadcast::<u8>(index, *len, *root),
-                Element::Triple => self.broadcast::<Triple>(index, *len, *root),
-                Element::Double => self.broadcast::<f64>(index, *len, *root),
-                Element::Cut => self.broadcast::<Cut>(index, *len, *root),
-            },
-            Step::Reduce { scalar, op, len } => match scalar {
-                Scalar::Byte => self.reduce::<u8>(index, *op, *len),
-                Scalar::Int => self.reduce::<i32>(index, *op, *len),
-                Scalar::Float => self.reduce::<f32>(index, *op, *len),
-                Scalar::Double => self.reduce::<f64>(index, *op, *len),
-            },
-            Step::Gather {
-                element,
-                counts,
-                gap,
-            } => match element {
-                Element::Byte => self.gather::<u8>(index, counts, *gap),
-                Element::Triple => self.gather::<Triple>(index, counts, *gap),
-                Element::Double => self.gather::<f64>(index, counts, *gap),
-                Element::Cut => self.gather::<Cut>(index, counts, *gap),
-            },
-            Step::Refused { culprit } => self.refused(*culprit),
+            Step::Call(call) => {
+                let (rank, size) = (self.comm.rank(), self.comm.size());
+                let outcome = call.run(&self.comm, index).map_err(FailedCall::Comm)?;
+                call.check(&outcome, index, rank, size);
+                Ok(())
+            }
             Step::Region { whole, len, phases } => self.visit(index, *whole, *len, *phases),
             Step::Fence => self.fence(index),
             Step::Split => {
-                let split = self.comm.split_local().map_err(Hitch::Comm)?;
+                let split = self.comm.split_local().map_err(FailedCall::Comm)?;
                 self.entered = clock::now();
                 self.on_split(split.as_ref(), index)
             }
@@ -121,57 +98,7 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
         }
     }
 
-    fn broadcast<T: CommData>(&self, index: usize, len: usize, root: usize) -> Result<(), Hitch> {
-        let mut buf = input::<T>(index, self.comm.rank(), len);
-        self.comm.broadcast(&mut buf, root).map_err(Hitch::Comm)?;
-        same("a broadcast", &buf, &input::<T>(index, root, len));
-        Ok(())
-    }
-
-    fn reduce<T: Naive>(&self, index: usize, op: ReduceOp, len: usize) -> Result<(), Hitch> {
-        let mut recv = vec![T::zeroed(); len];
-        let send = input::<T>(index, self.comm.rank(), len);
-        let result = self.comm.allreduce(&send, &mut recv, op);
-        result.map_err(Hitch::Comm)?;
-        let all: Vec<Vec<T>> = (0..self.comm.size())
-            .map(|rank| input(index, rank, len))
-            .collect();
-        same("a reduction", &recv, &T::fold(&all, op));
-        Ok(())
-    }
-
-    /// Every rank lays the blocks out in an order of its own, with gaps that must stay.
-    fn gather<T: CommData>(&self, index: usize, counts: &[usize], gap: usize) -> Result<(), Hitch> {
-        let (rank, size) = (self.comm.rank(), self.comm.size());
-        let (displs, len) = turned(rank + index, counts, gap);
-        let mut recv = input::<T>(index, size + rank, len);
-        let mut wanted = recv.clone();
-        for (from, (&at, &count)) in displs.iter().zip(counts).enumerate() {
-            wanted[at..at + count].copy_from_slice(&input::<T>(index, from, count));
-        }
-        let send = input::<T>(index, rank, counts[rank]);
-        let result = self.comm.allgatherv(&send, &mut recv, counts, &displs);
-        result.map_err(Hitch::Comm)?;
-        same("a gather", &recv, &wanted);
-        Ok(())
-    }
-
-    fn refused(&self, culprit: usize) -> Result<(), Hitch> {
-        let (rank, size) = (self.comm.rank(), self.comm.size());
-        let root = if rank == culprit { size } else { 0 };
-        match self.comm.broadcast(&mut [0_u8; 9], root) {
-            Err(error) if error.is_fatal() => Err(Hitch::Comm(error)),
-            Err(CommError::InvalidRoot { .. }) if rank == culprit => Ok(()),
-            Err(CommError::CollectiveFailed {
-                kind: FailureKind::Refused,
-                rank: Some(blamed),
-                ..
-            }) if rank != culprit && blamed == culprit => Ok(()),
-            other => panic!("rank {culprit} gave a wrong root, and this came of it: {other:?}"),
-        }
-    }
-
-    /// Gives what a region of this node holds after every rank has written what it brings.
+    /// Returns what a region of this node holds after every rank has written what it brings.
     fn written(&self, index: usize, whole: bool, len: usize) -> Vec<u64> {
         let rank = self.comm.rank();
         match (whole, self.memory) {
@@ -183,28 +110,34 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
         }
     }
 
-    fn visit(&mut self, index: usize, whole: bool, len: usize, phases: usize) -> Result<(), Hitch> {
+    fn visit(
+        &mut self,
+        index: usize,
+        whole: bool,
+        len: usize,
+        phases: usize,
+    ) -> Result<(), FailedCall> {
         let made = if whole {
             self.comm.create_shared_region::<u64>(len)
         } else {
             self.comm.create_partitioned_region::<u64>(len)
         };
-        let mut region = made.map_err(Hitch::Comm)?;
+        let mut region = made.map_err(FailedCall::Comm)?;
         for phase in 0..phases {
             let data = input::<u64>(index + phase, self.comm.rank(), len);
             let mine = region.as_mut_slice();
             mine.copy_from_slice(&data[..mine.len()]);
             self.entered = clock::now();
-            region.fence().map_err(Hitch::Beside)?;
+            region.fence().map_err(FailedCall::Beside)?;
             let wanted = self.written(index + phase, whole, len);
             same("a region", region.as_slice(), &wanted);
             self.entered = clock::now();
-            region.fence().map_err(Hitch::Beside)?;
+            region.fence().map_err(FailedCall::Beside)?;
         }
         Ok(())
     }
 
-    fn fence(&mut self, index: usize) -> Result<(), Hitch> {
+    fn fence(&mut self, index: usize) -> Result<(), FailedCall> {
         if let Some(written) = self.written.take() {
             let wanted = self.written(written, false, PART);
             same("the standing region", self.region.as_slice(), &wanted);
@@ -213,13 +146,13 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
             self.region.as_mut_slice().copy_from_slice(&data);
             self.written = Some(index);
         }
-        self.region.fence().map_err(Hitch::Beside)
+        self.region.fence().map_err(FailedCall::Beside)
     }
 
-    fn on_split(&self, split: &dyn Communicator, index: usize) -> Result<(), Hitch> {
+    fn on_split(&self, split: &dyn Communicator, index: usize) -> Result<(), FailedCall> {
         let mut sum = [0];
         let result = (&split).allreduce(&[index + self.comm.rank()], &mut sum, ReduceOp::Sum);
-        result.map_err(Hitch::Beside)?;
+        result.map_err(FailedCall::Beside)?;
         let wanted = match self.memory {
             Memory::Shared => (0..self.comm.size()).map(|rank| index + rank).sum(),
             Memory::Heap => index + self.comm.rank(),
@@ -238,17 +171,17 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
         }
     }
 
-    fn burst(&mut self, index: usize, calls: usize) -> Result<(), Hitch> {
+    fn burst(&mut self, index: usize, calls: usize) -> Result<(), FailedCall> {
         let size = self.comm.size();
         for call in 0..calls {
             self.entered = clock::now();
             match (index + call) % 3 {
-                0 => self.comm.barrier().map_err(Hitch::Comm)?,
+                0 => self.comm.barrier().map_err(FailedCall::Comm)?,
                 1 => {
                     let mut sum = [0];
                     let mine = [call + self.comm.rank()];
                     let result = self.comm.allreduce(&mine, &mut sum, ReduceOp::Sum);
-                    result.map_err(Hitch::Comm)?;
+                    result.map_err(FailedCall::Comm)?;
                     let wanted = size * call + size * (size - 1) / 2;
                     assert_eq!(sum, [wanted], "call {call} of a burst");
                 }
@@ -256,7 +189,7 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
                     let mut value = [call + self.comm.rank()];
                     let root = call % size;
                     let result = self.comm.broadcast(&mut value, root);
-                    result.map_err(Hitch::Comm)?;
+                    result.map_err(FailedCall::Comm)?;
                     assert_eq!(value, [call + root], "call {call} of a burst");
                 }
             }

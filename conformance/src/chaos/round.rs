@@ -1,4 +1,4 @@
-//! One round: a violent job, then a peaceful one of the same name.
+//! One round: a job with faults, then one without, of the same name.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use comm_run::OnFailure;
 
+use super::fault::Fault;
+use super::inject::Injector;
 use super::judge::{self, Evidence};
 use super::plan::Plan;
-use super::theme::Theme;
-use super::violence::Violence;
 use super::witness::{NOTICE, Witness};
 use super::{LIMIT, case_name};
 use crate::board::Board;
@@ -35,7 +35,7 @@ pub(crate) struct Round {
 
 impl Round {
     /// Draws the round of a seed.
-    pub(crate) fn new<S: Subject>(theme: Theme, seed: u64, world: usize) -> Self {
+    pub(crate) fn new<S: Subject>(fault: Fault, seed: u64, world: usize) -> Self {
         Self {
             subject: S::NAME,
             seed,
@@ -43,11 +43,11 @@ impl Round {
             within: S::MODEL.death_within(),
             ruling: S::MODEL.ruling,
             limit: LIMIT.min(S::LIMIT),
-            plan: Plan::draw(theme, seed, world),
+            plan: Plan::draw(fault, seed, world),
         }
     }
 
-    /// Tells the ranks that they are of `subject`, where one binary holds several.
+    /// Orders the ranks to be of `subject`, where one binary holds several.
     pub(crate) fn of(mut self, subject: &'static str) -> Self {
         self.subject = subject;
         self
@@ -70,11 +70,11 @@ impl Round {
         let place =
             Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
         let told = self.job(&place, 0, &self.plan)?;
-        let after = Plan::draw(Theme::Peace, self.seed, self.world);
+        let after = Plan::draw(Fault::Nothing, self.seed, self.world);
         self.job(&place, 1, &after)
-            .map_err(|problems| format!("the peaceful job after it:\n{problems}"))?;
+            .map_err(|problems| format!("the job without faults after it:\n{problems}"))?;
         let port = |round| {
-            let board = Board::new(self.orders(&place, round, Theme::Peace, 0).board());
+            let board = Board::new(self.orders(&place, round, Fault::Nothing, 0).board());
             board.read(&format!("seat-{}-port", place.name))
         };
         match (port(0), port(1)) {
@@ -85,14 +85,14 @@ impl Round {
         }
     }
 
-    fn orders(&self, place: &Place, round: usize, theme: Theme, rank: usize) -> Orders {
+    fn orders(&self, place: &Place, round: usize, fault: Fault, rank: usize) -> Orders {
         Orders {
             subject: self.subject.to_owned(),
-            case: case_name(theme),
+            case: case_name(fault),
             rank: Some(rank),
             size: self.world,
             name: place.name.clone(),
-            dir: place.dir.clone(),
+            dir: place.dir.path().to_owned(),
             round,
             limit: self.limit,
             programs: 0,
@@ -102,7 +102,7 @@ impl Round {
     }
 
     fn job(&self, place: &Place, round: usize, plan: &Plan) -> Result<Option<Duration>, String> {
-        let orders = |rank| self.orders(place, round, plan.theme, rank);
+        let orders = |rank| self.orders(place, round, plan.fault, rank);
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
         let board = Board::new(orders(0).board());
         let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
@@ -120,17 +120,17 @@ impl Round {
         let running = job
             .start()
             .map_err(|e| format!("the job did not start: {e}"))?;
-        let (over, deeds) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let (over, injected) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         let handle = running.handle();
-        let violence = Violence {
+        let injector = Injector {
             handle: &handle,
             board: &board,
             seed: self.seed,
             over: &over,
-            deeds: &deeds,
+            injected: &injected,
         };
         let outcome = thread::scope(|scope| {
-            violence.run(scope, plan);
+            injector.run(scope, plan);
             let outcome = running.wait();
             over.store(true, Ordering::Release);
             outcome
@@ -155,11 +155,13 @@ impl Round {
             gone: ranks
                 .map(|rank| notice(rank, "gone")?.parse().ok().map(Duration::from_nanos))
                 .collect(),
-            deeds: deeds.into_inner().unwrap_or_else(PoisonError::into_inner),
+            injected: injected
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner),
         };
         let (mut problems, told) = judge::judge(&evidence);
         // All ranks killed between the link and the unlink of a file leave it to the next job.
-        if plan.theme != Theme::KillAllAtStart {
+        if plan.fault != Fault::KillAllAtStart {
             problems.extend(leftovers::find(&place.name));
         }
         if problems.is_empty() {
@@ -170,8 +172,8 @@ impl Round {
                 problems.push(format!("rank {rank} was told: {}", witness.message));
             }
         }
-        for deed in &evidence.deeds {
-            problems.push(format!("done: {deed:?}"));
+        for record in &evidence.injected {
+            problems.push(format!("done: {record:?}"));
         }
         problems.extend(output.shown());
         Err(problems.join("\n"))

@@ -1,33 +1,13 @@
-//! The steps of a random program: each checks its own result against what the inputs, which every rank can make,
-//! must give.
-
-use comm_api::ReduceOp;
+//! The steps of a program under faults: collectives, and what takes more than one call.
 
 use crate::noise::Noise;
+use crate::program::{Collective, Kind, Mix};
 
 /// Names one step; the same on every rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    Barrier,
-    Broadcast {
-        element: Element,
-        len: usize,
-        root: usize,
-    },
-    Reduce {
-        scalar: Scalar,
-        op: ReduceOp,
-        len: usize,
-    },
-    Gather {
-        element: Element,
-        counts: Vec<usize>,
-        gap: usize,
-    },
-    /// One rank gives arguments that are refused.
-    Refused {
-        culprit: usize,
-    },
+    /// One collective.
+    Call(Collective),
     /// A region comes, is written and read some times, and goes.
     Region {
         whole: bool,
@@ -41,74 +21,48 @@ pub(crate) enum Step {
     /// The split that lives as long as the program is used.
     SplitCall,
     /// Each rank computes for a while of its own.
-    Pause {
-        micros: usize,
-    },
+    Pause { micros: usize },
     /// Small calls without anything in between.
-    Burst {
-        calls: usize,
-    },
+    Burst { calls: usize },
 }
 
-/// Names what travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Element {
-    Byte,
-    Triple,
-    Double,
-    Cut,
-}
+const KINDS: &[(usize, Kind)] = &[
+    (2, Kind::Barrier),
+    (4, Kind::Broadcast),
+    (4, Kind::Reduce),
+    (5, Kind::Gather),
+    (2, Kind::Refused),
+];
 
-/// Names what is folded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scalar {
-    Byte,
-    Int,
-    Float,
-    Double,
-}
+/// Mostly small, sometimes past a page, rarely past every slot, very rarely in many pieces.
+const MIXED: Mix = Mix {
+    kinds: KINDS,
+    lengths: &[(1, 300_000), (2, 60_000), (6, 3_000), (51, 40)],
+};
+
+/// Moves a lot.
+const BULK: Mix = Mix {
+    kinds: KINDS,
+    lengths: &[
+        (1, 300_000),
+        (20, 500_000),
+        (2, 60_000),
+        (6, 3_000),
+        (31, 40),
+    ],
+};
 
 impl Step {
-    /// Gives the step `index` of the program `seed`.
+    /// Returns the step `index` of the program `seed`.
     pub(crate) fn draw(seed: u64, index: usize, size: usize) -> Self {
         let mut noise = Noise::new(seed, &[size, index, 0x57e9]);
         let noise = &mut noise;
-        // Every fourth program moves a lot.
-        let bulk = seed.is_multiple_of(4);
-        let elements = [
-            Element::Byte,
-            Element::Triple,
-            Element::Double,
-            Element::Cut,
-        ];
+        let mix = if seed.is_multiple_of(4) { BULK } else { MIXED };
         match noise.below(32) {
-            0 | 1 => Self::Barrier,
-            2..=5 => Self::Broadcast {
-                element: noise.pick(&elements),
-                len: length(noise, bulk),
-                root: noise.below(size),
-            },
-            6..=9 => {
-                let scalar =
-                    noise.pick(&[Scalar::Byte, Scalar::Int, Scalar::Float, Scalar::Double]);
-                let floats = matches!(scalar, Scalar::Float | Scalar::Double);
-                Self::Reduce {
-                    scalar,
-                    op: ReduceOp::ALL[noise.below(if floats { 3 } else { 5 })],
-                    len: length(noise, bulk).max(1),
-                }
-            }
-            10..=14 => Self::Gather {
-                element: noise.pick(&elements),
-                counts: (0..size).map(|_| length(noise, bulk) / size).collect(),
-                gap: noise.below(4),
-            },
-            15 | 16 => Self::Refused {
-                culprit: noise.below(size),
-            },
+            0..17 => Self::Call(Collective::draw(noise, &mix, size)),
             17 | 18 => Self::Region {
                 whole: noise.below(2) == 0,
-                len: length(noise, bulk),
+                len: mix.length(noise),
                 phases: 1 + noise.below(4),
             },
             19..=21 => Self::Fence,
@@ -123,18 +77,6 @@ impl Step {
             },
         }
     }
-}
-
-/// Mostly small, sometimes past a page, rarely past every slot, very rarely in many pieces.
-fn length(noise: &mut Noise, bulk: bool) -> usize {
-    let most = match noise.below(60) {
-        0 => 300_000,
-        10..30 if bulk => 500_000,
-        1 | 2 => 60_000,
-        3..=8 => 3_000,
-        _ => 40,
-    };
-    noise.below(most)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a survivor says about the end: posted on the notice board, judged by the driver.
+//! Action a survivor says about the end: posted on the notice board, judged by the driver.
 
 use std::fmt;
 use std::time::Duration;
 
 use comm_api::CommError;
 
-/// Says what a rank was told, and when.
+/// Holds what a survivor was told, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Witness {
     /// The kind of the failure, or [`NO_START`].
@@ -16,7 +16,7 @@ pub(crate) struct Witness {
     pub(crate) entered: Duration,
     /// When it came back.
     pub(crate) told: Duration,
-    /// What the machine added, as this rank measured it.
+    /// Action the machine added, as this rank measured it.
     pub(crate) slack: Duration,
     /// Whom a fence or a split blamed before, if one was the first to fail.
     pub(crate) before: Option<(String, Option<usize>)>,
@@ -29,7 +29,7 @@ pub(crate) const NO_START: &str = "NoStart";
 /// The notice of a witness.
 pub(crate) const NOTICE: &str = "witness";
 
-/// Gives kind and rank of an error, in words.
+/// Returns kind and rank of an error, in words.
 pub(crate) fn kind_and_rank(error: &CommError) -> (String, Option<usize>) {
     match error {
         CommError::CollectiveFailed { kind, rank, .. } => (format!("{kind:?}"), *rank),

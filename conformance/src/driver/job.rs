@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm_run::{Line, OnFailure};
+use tempfile::TempDir;
 
 use super::judge::{self, Evidence};
 use super::leftovers;
@@ -21,7 +21,7 @@ use crate::orders::{Orders, Placement, RANK, rank_in};
 use crate::report::Account;
 use crate::subject::{Failure, Subject};
 
-/// How many random programs a job runs unless told otherwise.
+/// How many random programs a job runs unless the arguments say otherwise.
 pub(crate) const PROGRAMS: usize = 20;
 
 /// Describes one job.
@@ -62,32 +62,37 @@ impl Job {
         }
     }
 
-    /// Tells the ranks that they are of `subject`, where one binary holds several.
+    /// Orders the ranks to be of `subject`, where one binary holds several.
     pub(crate) fn of(mut self, subject: &'static str) -> Self {
         self.subject = subject;
         self
     }
 
-    /// Gives the name of the test: case, world and, for threads, placement.
+    /// Returns the name of the test: case, world and, for threads, placement.
     pub(crate) fn name(&self) -> String {
         let (case, world) = (&self.case.name, self.world);
         format!("{case}/{world}{}", self.placement.suffix())
     }
 
-    /// Gives the clauses in one word.
+    /// Returns the clauses in one word.
     pub(crate) fn clauses(&self) -> String {
         let names: Vec<String> = self.case.clauses.iter().map(ToString::to_string).collect();
         names.join(" ")
     }
 
-    /// Tells whether the case is about what ranks tell each other, or all cases are asked for so.
+    /// Checks whether the case is about what ranks tell each other, or all cases are asked for so.
     fn checks(&self) -> bool {
-        let told = [Clause::C10, Clause::C11, Clause::C13];
+        let compared = [Clause::C10, Clause::C11, Clause::C13];
         let asked = std::env::var_os("COBRE_COMM_CHECK").is_some_and(|value| value == "1");
-        asked || self.case.clauses.iter().any(|clause| told.contains(clause))
+        asked
+            || self
+                .case
+                .clauses
+                .iter()
+                .any(|clause| compared.contains(clause))
     }
 
-    /// Runs the job and gives how long after a death survivors were told, or all that went wrong.
+    /// Runs the job; returns how long after a death survivors were told, or all that went wrong.
     pub(crate) fn run(&self) -> Result<Vec<Duration>, String> {
         let place =
             Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
@@ -110,7 +115,7 @@ impl Job {
             rank: (self.placement == Placement::Processes).then_some(rank),
             size: self.world,
             name: place.name.clone(),
-            dir: place.dir.clone(),
+            dir: place.dir.path().to_owned(),
             round,
             limit: self.limit,
             programs: self.programs,
@@ -182,7 +187,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Gives where the lines of the job go.
+    /// Returns where the lines of the job go.
     pub(crate) fn sink(&self) -> impl FnMut(Line<'_>) -> io::Result<()> + Send + 'static {
         let text = Arc::clone(&self.text);
         move |line| {
@@ -192,7 +197,7 @@ impl Output {
         }
     }
 
-    /// Gives all that was printed, if anything was.
+    /// Returns all that was printed, if anything was.
     pub(crate) fn shown(&self) -> Option<String> {
         let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         (!text.is_empty()).then(|| format!("output:\n{text}"))
@@ -210,23 +215,23 @@ pub(crate) fn account(path: &Path) -> Option<Account> {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) name: String,
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: TempDir,
 }
 
 impl Place {
     pub(crate) fn create() -> io::Result<Self> {
-        let nonce = RandomState::new().build_hasher().finish();
-        let name = format!("conformance-{nonce:016x}");
-        let dir = std::env::temp_dir().join(&name);
-        fs::create_dir(&dir)?;
+        let dir = tempfile::Builder::new()
+            .prefix("conformance-")
+            .rand_bytes(16)
+            .tempdir()?;
+        let name = dir.path().file_name().unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
         Ok(Self { name, dir })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What cannot be removed is in the system's directory for such things.
-        let _ = fs::remove_dir_all(&self.dir);
         // What a backend left was reported; it shall not pile up.
         leftovers::remove(&self.name);
     }

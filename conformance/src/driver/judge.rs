@@ -28,8 +28,8 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     for (rank, account) in evidence.accounts.iter().enumerate() {
         match account {
             Some(account) => {
-                let told = format!("rank {rank} of {} in {}", evidence.world, evidence.name);
-                let mut wrong = self_report(account, rank, evidence.world, &told);
+                let ordered = format!("rank {rank} of {} in {}", evidence.world, evidence.name);
+                let mut wrong = self_report(account, rank, evidence.world, &ordered);
                 wrong.extend(ending(account, evidence.placement));
                 problems.extend(wrong.into_iter().map(|text| format!("rank {rank} {text}")));
             }
@@ -40,15 +40,15 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     problems
 }
 
-fn self_report(account: &Account, rank: usize, world: usize, told: &str) -> Vec<String> {
+fn self_report(account: &Account, rank: usize, world: usize, ordered: &str) -> Vec<String> {
     let mut wrong: Vec<String> = account
         .failed
         .iter()
         .map(|message| format!("failed: {message}"))
         .collect();
-    if account.greeting != told {
+    if account.greeting != ordered {
         wrong.push(format!(
-            "reported '{}' instead of '{told}'",
+            "reported '{}' instead of '{ordered}'",
             account.greeting
         ));
     }
@@ -57,7 +57,9 @@ fn self_report(account: &Account, rank: usize, world: usize, told: &str) -> Vec<
     }
     for &(opened, size) in &account.opened {
         if (opened, size) != (rank, world) {
-            wrong.push(format!("opened as rank {opened} of {size}, told {told}"));
+            wrong.push(format!(
+                "opened as rank {opened} of {size}, ordered {ordered}"
+            ));
         }
     }
     wrong

@@ -1,6 +1,6 @@
 //! Whether there is memory for a case that takes much of it.
 
-use std::fs;
+use comm_kit::memory::available;
 
 use crate::case::Case;
 
@@ -20,14 +20,4 @@ pub(super) fn suffices(case: &Case, world: usize) -> Result<(), String> {
         )),
         None => Err("this system does not say how much memory it has".to_owned()),
     }
-}
-
-/// Gives the memory that processes can take without harm to others.
-fn available() -> Option<u64> {
-    let table = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = table
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
 }

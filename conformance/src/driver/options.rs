@@ -1,86 +1,56 @@
-//! The arguments of the driver that are not those of every test.
+//! The arguments of the driver, beside those of every test.
 
-use std::ffi::OsString;
+use clap::builder::RangedU64ValueParser;
+use libtest_mimic::Arguments;
 
-/// Says what to run.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+/// Runs the conformance suite on a backend.
+#[derive(Debug, Default, Clone, clap::Parser)]
 pub(crate) struct Options {
+    /// Print a table of clauses, cases, worlds, times and results
+    #[arg(long)]
     pub(crate) table: bool,
+    /// Run worlds of N ranks instead of 1, 2, 3, 4 and 8; may be repeated
+    #[arg(long = "world", value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) worlds: Vec<usize>,
+    /// Run the cases whose name contains PATTERN
+    #[arg(long, value_name = "PATTERN")]
     pub(crate) case: Option<String>,
+    /// Run N random programs per job
+    #[arg(long = "random", value_name = "N")]
     pub(crate) programs: Option<usize>,
+    /// Draw the random programs from SEED on
+    #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
+    /// Also run calls of more than 4 GiB, where there is memory for them
+    #[arg(long)]
     pub(crate) big: bool,
-}
-
-impl Options {
-    /// Takes its own arguments out and gives back the rest.
-    pub(crate) fn parse(
-        arguments: impl IntoIterator<Item = OsString>,
-    ) -> Result<(Self, Vec<OsString>), String> {
-        let mut options = Self::default();
-        let mut rest = Vec::new();
-        let mut arguments = arguments.into_iter();
-        while let Some(argument) = arguments.next() {
-            let text = argument.to_string_lossy().into_owned();
-            let (flag, inline) = match text.split_once('=') {
-                Some((flag, value)) => (flag, Some(value.to_owned())),
-                None => (text.as_str(), None),
-            };
-            let mut value = || {
-                inline
-                    .clone()
-                    .or_else(|| arguments.next().map(|v| v.to_string_lossy().into_owned()))
-                    .ok_or_else(|| format!("{flag} needs a value"))
-            };
-            match flag {
-                "--table" => options.table = true,
-                "--big" => options.big = true,
-                "--world" => {
-                    let world = number(flag, &value()?)?;
-                    if world == 0 {
-                        return Err("--world 0: a world has at least one rank".to_owned());
-                    }
-                    options.worlds.push(world);
-                }
-                "--case" => options.case = Some(value()?),
-                "--random" => options.programs = Some(number(flag, &value()?)?),
-                "--seed" => options.seed = Some(number(flag, &value()?)?),
-                _ => rest.push(argument),
-            }
-        }
-        Ok((options, rest))
-    }
-}
-
-/// Reads the number behind a flag.
-pub(crate) fn number<N: std::str::FromStr>(flag: &str, text: &str) -> Result<N, String>
-where
-    N::Err: std::fmt::Display,
-{
-    text.parse()
-        .map_err(|reason| format!("{flag} {text}: {reason}"))
+    #[command(flatten)]
+    pub(crate) tests: Arguments,
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
-    fn parse(line: &str) -> Result<(Options, Vec<OsString>), String> {
-        Options::parse(line.split_whitespace().map(OsString::from))
+    fn parse(line: &str) -> Result<Options, clap::Error> {
+        Options::try_parse_from(["conformance"].into_iter().chain(line.split_whitespace()))
     }
 
     #[test]
-    fn own_arguments_are_taken_and_others_left() {
-        let (options, rest) = parse("--nocapture --world 3 --world=8 --case fold x").unwrap();
+    fn own_arguments_stand_beside_those_of_every_test() {
+        let options = parse("--nocapture --world 3 --world=8 --case fold x").unwrap();
         assert_eq!(options.worlds, [3, 8]);
         assert_eq!(options.case.as_deref(), Some("fold"));
-        assert_eq!(rest, ["--nocapture", "x"]);
+        assert!(options.tests.nocapture);
+        assert_eq!(options.tests.filter.as_deref(), Some("x"));
     }
 
     #[test]
     fn random_programs_take_a_count_and_a_seed() {
-        let (options, _) = parse("--random 10000 --seed 18446744073709551615").unwrap();
+        let options = parse("--random 10000 --seed 18446744073709551615").unwrap();
         assert_eq!(
             (options.programs, options.seed),
             (Some(10_000), Some(u64::MAX))
@@ -95,6 +65,7 @@ mod tests {
             "--world -1",
             "--seed",
             "--random one",
+            "--no-such-thing",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -8,13 +8,13 @@ use std::thread;
 /// The most jobs at a time, on however many processors: some are about time.
 const MOST: usize = 4;
 
-/// Gives how many jobs to run at a time: as many as there are processors, within reason.
+/// Returns how many jobs to run at a time: as many as there are processors, within reason.
 pub(super) fn width() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     processors.min(MOST)
 }
 
-/// Runs `work` on all items, `width` of them at a time, and gives the results to `each` in the order of the items.
+/// Runs `work` on all items, `width` of them at a time, and passes the results to `each` in the order of the items.
 /// Stops early if `each` fails.
 pub(super) fn in_order<T: Sync, R: Send, E>(
     items: &[T],
@@ -71,15 +71,15 @@ mod tests {
     fn results_come_in_order_although_the_last_are_ready_first() {
         let both = Barrier::new(2);
         let items = [0, 1];
-        let (tell, told) = mpsc::channel();
-        let told = Mutex::new(told);
+        let (release, released) = mpsc::channel();
+        let released = Mutex::new(released);
         let mut seen = Vec::new();
         let work = |&item: &usize| {
             both.wait();
             if item == 0 {
-                told.lock().unwrap().recv_timeout(WATCHDOG).unwrap();
+                released.lock().unwrap().recv_timeout(WATCHDOG).unwrap();
             } else {
-                tell.send(()).unwrap();
+                release.send(()).unwrap();
             }
             item
         };

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::{Job, Plan, pool};
+use super::{Job, Selection, pool};
 use crate::clause::Clause;
 
 /// Counts the jobs of one clause.
@@ -16,19 +16,19 @@ struct Tally {
     left_out: Option<&'static str>,
 }
 
-/// Runs the plan and prints it as it goes.
-pub(super) fn run(subject: &str, plan: &Plan) -> ExitCode {
-    match print(subject, plan, &mut io::stdout().lock()) {
+/// Runs the selected jobs and prints each as it ends.
+pub(super) fn run(subject: &str, selection: &Selection) -> ExitCode {
+    match print(subject, selection, &mut io::stdout().lock()) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(reason) => super::usage(&format!("cannot print the table: {reason}")),
     }
 }
 
-fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> {
-    let cases = plan.jobs.iter().map(|job| &job.case.name);
-    let left_out = plan.left_out.iter().map(|(case, _)| &case.name);
-    let not_run = plan.not_run.iter().map(|(case, _)| &case.name);
+fn print(subject: &str, selection: &Selection, out: &mut impl Write) -> io::Result<usize> {
+    let cases = selection.jobs.iter().map(|job| &job.case.name);
+    let left_out = selection.left_out.iter().map(|(case, _)| &case.name);
+    let not_run = selection.not_run.iter().map(|(case, _)| &case.name);
     let width = cases
         .chain(left_out)
         .chain(not_run)
@@ -51,29 +51,34 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
         let result = job.run();
         (begin.elapsed().as_secs_f64(), result)
     };
-    pool::in_order(&plan.jobs, plan.at_once, clocked, |job, (time, result)| {
-        let world = format!("{}{}", job.world, job.placement.suffix());
-        let (clauses, name) = (job.clauses(), &job.case.name);
-        let mark = if result.is_ok() { "pass" } else { "FAIL" };
-        writeln!(
-            out,
-            "{clauses:<12} {name:<width$} {world:<9} {time:>7.3} s  {mark}"
-        )?;
-        out.flush()?;
-        for &clause in job.case.clauses {
-            let tally = tallies.entry(clause).or_default();
-            match &result {
-                Ok(_) => tally.passed += 1,
-                Err(_) => tally.failed += 1,
+    pool::in_order(
+        &selection.jobs,
+        selection.at_once,
+        clocked,
+        |job, (time, result)| {
+            let world = format!("{}{}", job.world, job.placement.suffix());
+            let (clauses, name) = (job.clauses(), &job.case.name);
+            let mark = if result.is_ok() { "pass" } else { "FAIL" };
+            writeln!(
+                out,
+                "{clauses:<12} {name:<width$} {world:<9} {time:>7.3} s  {mark}"
+            )?;
+            out.flush()?;
+            for &clause in job.case.clauses {
+                let tally = tallies.entry(clause).or_default();
+                match &result {
+                    Ok(_) => tally.passed += 1,
+                    Err(_) => tally.failed += 1,
+                }
             }
-        }
-        match result {
-            Ok(times) => told.extend(times),
-            Err(reason) => failures.push((job.name(), reason)),
-        }
-        io::Result::Ok(())
-    })?;
-    for (case, reason) in &plan.left_out {
+            match result {
+                Ok(times) => told.extend(times),
+                Err(reason) => failures.push((job.name(), reason)),
+            }
+            io::Result::Ok(())
+        },
+    )?;
+    for (case, reason) in &selection.left_out {
         let names: Vec<String> = case.clauses.iter().map(ToString::to_string).collect();
         let (clauses, name) = (names.join(" "), &case.name);
         writeln!(
@@ -85,7 +90,7 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
             tallies.entry(clause).or_default().left_out = Some(reason);
         }
     }
-    for (case, reason) in &plan.not_run {
+    for (case, reason) in &selection.not_run {
         let names: Vec<String> = case.clauses.iter().map(ToString::to_string).collect();
         let (clauses, name) = (names.join(" "), &case.name);
         writeln!(
@@ -99,18 +104,18 @@ fn print(subject: &str, plan: &Plan, out: &mut impl Write) -> io::Result<usize> 
     for (name, reason) in &failures {
         writeln!(out, "\nFAIL {name}\n{reason}")?;
     }
-    let (passed, failed) = (plan.jobs.len() - failures.len(), failures.len());
+    let (passed, failed) = (selection.jobs.len() - failures.len(), failures.len());
     writeln!(
         out,
         "\n{subject}: {passed} passed, {failed} failed, {} cases not promised, {} not run, {:.1} s",
-        plan.left_out.len(),
-        plan.not_run.len(),
+        selection.left_out.len(),
+        selection.not_run.len(),
         start.elapsed().as_secs_f64()
     )?;
     Ok(failed)
 }
 
-/// Says how soon the survivors of a death were told.
+/// Prints how soon the survivors of a death were told.
 fn deaths(out: &mut impl Write, mut told: Vec<Duration>) -> io::Result<()> {
     told.sort_unstable();
     let Some(&worst) = told.last() else {
@@ -123,7 +128,7 @@ fn deaths(out: &mut impl Write, mut told: Vec<Duration>) -> io::Result<()> {
     )
 }
 
-/// Says, clause by clause, what was shown.
+/// Prints the result of every clause.
 fn summary(out: &mut impl Write, tallies: &BTreeMap<Clause, Tally>) -> io::Result<()> {
     writeln!(out)?;
     for clause in Clause::ALL {

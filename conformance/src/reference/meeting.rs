@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm_api::{CommError, FailureKind};
+use comm_kit::clock::{Clock, sleep_limit};
+use comm_kit::words::{self, Lost};
+use comm_kit::{Call, interrupt};
 
 /// Brings the ranks of one communicator, or of one region, together.
 #[derive(Debug)]
@@ -19,7 +22,7 @@ pub(super) struct Meeting {
 struct State {
     seated: Vec<bool>,
     /// Why a rank will put down nothing more.
-    gone: Vec<Option<&'static str>>,
+    gone: Vec<Option<Lost>>,
     /// The first fatal error, which is every later answer.
     cause: Option<CommError>,
     steps: BTreeMap<u64, Step>,
@@ -28,29 +31,21 @@ struct State {
 /// Holds what the ranks put down in one step, until all have taken it.
 #[derive(Debug)]
 struct Step {
-    calls: Vec<Option<Call>>,
+    parts: Vec<Option<Part>>,
     taken: usize,
     room: Arc<Meeting>,
 }
 
-/// Says what one rank did in a step.
+/// Describes what one rank did in a step.
 #[derive(Debug, Clone)]
-pub(super) enum Call {
-    /// It called `what` and brought `data`.
-    Made {
-        /// All that must agree between the ranks, in words.
-        what: String,
-        /// What it brought.
-        data: Arc<[u8]>,
-    },
+enum Part {
+    /// It called `call` and brought `data`.
+    Called { call: Call, data: Arc<[u8]> },
     /// It refused its own arguments.
-    Refused {
-        /// Why.
-        reason: String,
-    },
+    Refused { reason: String },
 }
 
-/// Gives what all ranks brought, in rank order, and a fresh meeting for the same ranks.
+/// Holds what all ranks brought, in rank order, and a fresh meeting for the same ranks.
 #[derive(Debug)]
 pub(super) struct Met {
     pub(super) data: Vec<Arc<[u8]>>,
@@ -76,7 +71,7 @@ impl Meeting {
         self.size
     }
 
-    /// Takes a seat; tells whether it was the last free one.
+    /// Takes a seat; returns whether it was the last free one.
     pub(super) fn sit(&self, rank: usize, size: usize) -> Result<bool, CommError> {
         let mut state = self.lock();
         if size != self.size || rank >= size || state.seated[rank] {
@@ -87,49 +82,48 @@ impl Meeting {
     }
 
     /// Leaves for good: steps that still miss this rank will never be complete.
-    pub(super) fn leave(&self, rank: usize, reason: &'static str) {
-        self.lock().gone[rank] = Some(reason);
+    pub(super) fn leave(&self, rank: usize, how: Lost) {
+        self.lock().gone[rank].get_or_insert(how);
         self.bell.notify_all();
     }
 
-    /// Leaves, and ends the meeting for all.
-    pub(super) fn abort(&self, rank: usize) {
-        let aborted =
-            CommError::failed("abort", FailureKind::Aborted, Some(rank), "it called abort");
-        self.lock().cause.get_or_insert(aborted);
-        self.bell.notify_all();
+    /// Ends the meeting for all.
+    pub(super) fn abort(&self, rank: usize, code: i32) {
+        let message = words::aborted(code);
+        let error = CommError::failed("abort", FailureKind::Aborted, Some(rank), message);
+        self.end(&mut self.lock(), error);
     }
 
     /// Puts down a refusal and goes on at once.
-    pub(super) fn refuse(&self, rank: usize, step: u64, operation: &str, error: &CommError) {
+    pub(super) fn refuse(&self, rank: usize, step: u64, reason: &str) {
+        let reason = reason.to_owned();
         let mut state = self.lock();
-        let reason = format!("{operation} refused its arguments: {error}");
-        self.put_down(&mut state, rank, step, Call::Refused { reason });
+        self.put_down(&mut state, rank, step, Part::Refused { reason });
         self.take(&mut state, step);
-        self.bell.notify_all();
     }
 
-    /// Puts down `call`, waits for all, and decides: all ranks see the same calls, so all decide
-    /// alike.
+    /// Puts down `call` and `data`, waits for all, and decides: all ranks see the same parts, so all decide alike.
     pub(super) fn meet(
         &self,
         rank: usize,
         step: u64,
-        operation: &'static str,
         call: Call,
+        data: &[u8],
     ) -> Result<Met, CommError> {
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let operation = call.operation();
+        let mut clock = Clock::start();
+        let deadline = self.timeout.map(|timeout| clock.now() + timeout);
+        let data = data.into();
         let mut state = self.lock();
         if let Some(cause) = &state.cause {
-            return Err(cause.clone());
+            return Err(cause.again(operation));
         }
-        self.put_down(&mut state, rank, step, call);
-        self.bell.notify_all();
+        self.put_down(&mut state, rank, step, Part::Called { call, data });
         loop {
             // A complete step counts, whatever happened since: who contributed may leave.
-            let calls = &state.steps[&step].calls;
-            if calls.iter().all(Option::is_some) {
-                let verdict = decide(operation, calls);
+            let parts = &state.steps[&step].parts;
+            if parts.iter().all(Option::is_some) {
+                let verdict = decide(operation, parts);
                 let room = Arc::clone(&state.steps[&step].room);
                 self.take(&mut state, step);
                 return match verdict {
@@ -139,39 +133,44 @@ impl Meeting {
                 };
             }
             if let Some(cause) = &state.cause {
-                return Err(cause.clone());
+                return Err(cause.again(operation));
             }
-            let lost = (0..self.size).find(|&r| calls[r].is_none() && state.gone[r].is_some());
-            if let Some(lost) = lost {
-                let reason = state.gone[lost].unwrap_or_default();
-                let error = CommError::failed(operation, FailureKind::PeerLost, Some(lost), reason);
+            let missing: Vec<usize> = (0..self.size).filter(|&r| parts[r].is_none()).collect();
+            let lost = missing.iter().find_map(|&r| Some((r, state.gone[r]?)));
+            if let Some((lost, how)) = lost {
+                let message = words::lost(how, None);
+                let error =
+                    CommError::failed(operation, FailureKind::PeerLost, Some(lost), message);
                 return Err(self.end(&mut state, error));
             }
-            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            state = match rest {
-                Some(rest) if rest.is_zero() => {
-                    let error = self.late(operation, calls);
-                    return Err(self.end(&mut state, error));
-                }
-                Some(rest) => self
-                    .bell
-                    .wait_timeout(state, rest)
-                    .map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state),
-                None => self
-                    .bell
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-            };
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(clock.now()));
+            if rest.is_some_and(|rest| rest.is_zero()) {
+                let error = self.late(operation, parts, &missing);
+                return Err(self.end(&mut state, error));
+            }
+            let limit = sleep_limit(rest);
+            let slept = self.bell.wait_timeout(state, limit);
+            drop(slept);
+            clock.waited(limit);
+            // Not under the lock: the hook may take long, or panic.
+            let interrupted = interrupt::requested();
+            state = self.lock();
+            if interrupted {
+                let (kind, message) = (FailureKind::Aborted, words::interrupted());
+                let error = CommError::failed(operation, kind, Some(rank), message);
+                return Err(self.end(&mut state, error));
+            }
         }
     }
 
-    fn put_down(&self, state: &mut State, rank: usize, step: u64, call: Call) {
+    fn put_down(&self, state: &mut State, rank: usize, step: u64, part: Part) {
         let table = state.steps.entry(step).or_insert_with(|| Step {
-            calls: vec![None; self.size],
+            parts: vec![None; self.size],
             taken: 0,
             room: Arc::new(Self::new(self.size, self.timeout)),
         });
-        table.calls[rank] = Some(call);
+        table.parts[rank] = Some(part);
+        self.bell.notify_all();
     }
 
     /// Counts one rank as done with a step, and clears the table after the last.
@@ -184,33 +183,25 @@ impl Meeting {
         }
     }
 
-    /// Makes `error` the cause unless there is one, and gives the cause.
+    /// Sets `error` as the cause unless there is one; returns the cause.
     fn end(&self, state: &mut State, error: CommError) -> CommError {
         self.bell.notify_all();
         state.cause.get_or_insert(error).clone()
     }
 
-    /// Says who is missing at the timeout; a disagreement among those who came counts more.
-    fn late(&self, operation: &'static str, calls: &[Option<Call>]) -> CommError {
-        let present: Vec<_> = calls
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| c.is_some())
-            .collect();
-        if let Some(error) = disagreement(operation, &present) {
-            return error;
-        }
-        let missing: Vec<usize> = (0..self.size).filter(|&r| calls[r].is_none()).collect();
-        let message = format!(
-            "ranks {missing:?} did not come within {:?}; raise the timeout if they are merely slow",
-            self.timeout.unwrap_or_default()
-        );
-        CommError::failed(
-            operation,
-            FailureKind::TimedOut,
-            missing.first().copied(),
-            message,
-        )
+    /// Returns the error at the timeout: who is missing, unless those who came disagree.
+    fn late(
+        &self,
+        operation: &'static str,
+        parts: &[Option<Part>],
+        missing: &[usize],
+    ) -> CommError {
+        disagreement(operation, parts).unwrap_or_else(|| {
+            let absent = words::ranks(missing);
+            let message = words::absent(&absent, self.timeout, "the timeout of the reference");
+            let first = missing.first().copied();
+            CommError::failed(operation, FailureKind::TimedOut, first, message)
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -219,41 +210,29 @@ impl Meeting {
 }
 
 /// Decides a complete step: a refusal, else a disagreement, else the data of all.
-fn decide(operation: &'static str, calls: &[Option<Call>]) -> Result<Vec<Arc<[u8]>>, CommError> {
-    let refused = |(rank, call): (usize, &Option<Call>)| match call {
-        Some(Call::Refused { reason }) => Some((rank, reason.clone())),
+fn decide(operation: &'static str, parts: &[Option<Part>]) -> Result<Vec<Arc<[u8]>>, CommError> {
+    let refused = |(rank, part): (usize, &Option<Part>)| match part {
+        Some(Part::Refused { reason }) => Some(words::refused(operation, rank, Some(reason))),
         _ => None,
     };
-    if let Some((rank, reason)) = calls.iter().enumerate().find_map(refused) {
-        let kind = FailureKind::Refused;
-        return Err(CommError::failed(operation, kind, Some(rank), reason));
+    let refusal = parts.iter().enumerate().find_map(refused);
+    if let Some(error) = refusal.or_else(|| disagreement(operation, parts)) {
+        return Err(error);
     }
-    let all: Vec<_> = calls.iter().enumerate().collect();
-    match disagreement(operation, &all) {
-        Some(error) => Err(error),
-        None => Ok(calls
-            .iter()
-            .filter_map(|call| match call {
-                Some(Call::Made { data, .. }) => Some(Arc::clone(data)),
-                _ => None,
-            })
-            .collect()),
-    }
+    let data = |part: &Option<Part>| match part {
+        Some(Part::Called { data, .. }) => Some(Arc::clone(data)),
+        _ => None,
+    };
+    Ok(parts.iter().filter_map(data).collect())
 }
 
-/// Finds the lowest rank that called something else than the first.
-fn disagreement(operation: &'static str, calls: &[(usize, &Option<Call>)]) -> Option<CommError> {
-    let made = |&(rank, call): &(usize, &Option<Call>)| match call {
-        Some(Call::Made { what, .. }) => Some((rank, what.clone())),
+/// Returns the error of ranks that called different things, if those who came did.
+fn disagreement(operation: &'static str, parts: &[Option<Part>]) -> Option<CommError> {
+    let called = |(rank, part): (usize, &Option<Part>)| match part {
+        Some(Part::Called { call, .. }) => Some((rank, *call)),
         _ => None,
     };
-    let mut made = calls.iter().filter_map(made);
-    let (first, wanted) = made.next()?;
-    let (rank, what) = made.find(|(_, what)| *what != wanted)?;
-    let message = format!(
-        "rank {rank} called {what}, rank {first} called {wanted}; \
-         all ranks must call the same collectives in the same order"
-    );
+    let (rank, message) = words::differing(parts.iter().enumerate().filter_map(called))?;
     let kind = FailureKind::Mismatch;
     Some(CommError::failed(operation, kind, Some(rank), message))
 }

@@ -1,11 +1,15 @@
 //! The region of the reference: every rank holds a copy, and fences exchange what was written.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use comm_api::{CommData, CommError, SharedRegion, bytemuck};
+use comm_kit::memory::zeroed_vec;
+use comm_kit::words::Lost;
+use comm_kit::{Call, Phases};
 
-use super::Reference;
-use super::meeting::{Call, Meeting};
+use super::meeting::Meeting;
+use super::{Reference, meet};
 
 /// Holds one rank's copy of a region, which is the same on all ranks in a read phase.
 #[derive(Debug)]
@@ -13,131 +17,95 @@ pub struct ReferenceRegion<T> {
     rank: usize,
     meeting: Arc<Meeting>,
     step: u64,
-    phase: Phase,
+    phases: Phases,
     whole: Vec<T>,
     /// Where the part of each rank begins, and where the last one ends.
     bounds: Vec<usize>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Write,
-    Read,
-    Broken,
-}
-
 impl Reference {
     /// Creates a region of which this rank owns `mine` elements.
     ///
-    /// Two rounds: who owns how much, and whether all of them found the memory.
+    /// Two steps: who owns how much, and whether all of them found the memory.
     pub(super) fn create<T: CommData>(
         &self,
-        operation: &'static str,
-        what: String,
+        call: Call,
         mine: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
-        let met = self.meet(operation, what, &mine.to_ne_bytes())?;
-        let counts = met
-            .data
-            .iter()
-            .map(|bytes| match bytes.as_ref().try_into() {
-                Ok(bytes) => usize::from_ne_bytes(bytes),
-                Err(_) => 0,
-            });
+        let mut pass = self.gate.enter(call.operation())?;
+        let met = meet(&mut pass, call, &mine.to_ne_bytes())?;
         let mut bounds = vec![0_usize];
-        bounds.extend(counts.scan(0_usize, |end, count| {
-            *end = end.saturating_add(count);
-            Some(*end)
-        }));
-        let total = bounds[self.meeting.size()];
-        let whole = allocate::<T>(total);
-        let found = [u8::from(whole.is_some())];
-        let all_found = self.meet(operation, format!("room for {operation}"), &found)?;
-        let short = all_found.data.iter().position(|found| found[0] == 0);
+        for count in &met.data {
+            let count = bytemuck::pod_read_unaligned::<usize>(count);
+            bounds.push(bounds[bounds.len() - 1].saturating_add(count));
+        }
+        let total = bounds[bounds.len() - 1];
+        let whole = zeroed_vec::<T>(total);
+        let found = meet(&mut pass, call, &[u8::from(whole.is_ok())])?.data;
+        let short = found.iter().position(|found| found[0] == 0);
         match (whole, short) {
-            (Some(whole), None) => Ok(ReferenceRegion {
-                rank: self.rank,
+            (Ok(whole), None) => Ok(ReferenceRegion {
+                rank: pass.rank(),
                 meeting: met.room,
                 step: 0,
-                phase: Phase::Write,
+                phases: Phases::new(),
                 whole,
                 bounds,
             }),
-            _ => Err(CommError::AllocationFailed {
+            (_, short) => Err(CommError::AllocationFailed {
                 requested_bytes: total.saturating_mul(size_of::<T>()),
                 message: format!(
                     "rank {} has no room for the region",
-                    short.unwrap_or(self.rank)
+                    short.unwrap_or(pass.rank())
                 ),
             }),
         }
     }
 }
 
-fn allocate<T: CommData>(count: usize) -> Option<Vec<T>> {
-    let mut whole = Vec::new();
-    whole.try_reserve_exact(count).ok()?;
-    whole.resize(count, T::zeroed());
-    Some(whole)
+impl<T> ReferenceRegion<T> {
+    fn mine(&self) -> Range<usize> {
+        self.bounds[self.rank]..self.bounds[self.rank + 1]
+    }
 }
 
 impl<T: CommData> SharedRegion<T> for ReferenceRegion<T> {
     fn as_slice(&self) -> &[T] {
-        assert!(
-            self.phase == Phase::Read,
-            "as_slice: the region is in phase {:?}; call fence() to end a write phase",
-            self.phase
-        );
+        self.phases.expect_read();
         &self.whole
     }
 
     fn as_mut_slice(&mut self) -> &mut [T] {
-        assert!(
-            self.phase == Phase::Write,
-            "as_mut_slice: the region is in phase {:?}; call fence() to end a read phase",
-            self.phase
-        );
-        &mut self.whole[self.bounds[self.rank]..self.bounds[self.rank + 1]]
+        self.phases.expect_write();
+        let mine = self.mine();
+        &mut self.whole[mine]
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        let phase = std::mem::replace(&mut self.phase, Phase::Broken);
-        let mine = match phase {
-            Phase::Write => &self.whole[self.bounds[self.rank]..self.bounds[self.rank + 1]],
-            Phase::Read | Phase::Broken => &[],
+        let ended = self.phases.close();
+        let mine: &[T] = if ended.was_write() {
+            &self.whole[self.mine()]
+        } else {
+            &[]
         };
-        let call = Call::Made {
-            what: format!("fence {} of a region", self.step),
-            data: bytemuck::cast_slice(mine).into(),
-        };
-        let met = self.meeting.meet(self.rank, self.step, "fence", call);
-        let met = match met {
-            Ok(met) if phase != Phase::Broken => met,
-            Ok(_) => return Err(CommError::InvalidCommunicator),
-            Err(error) => {
-                self.meeting
-                    .leave(self.rank, "holds a handle that a failed fence has broken");
-                return Err(error);
-            }
-        };
+        let data = bytemuck::cast_slice(mine);
+        let met = self.meeting.meet(self.rank, self.step, Call::fence(), data);
+        // A broken handle lets the others wait for nothing.
+        let met = met.inspect_err(|_| self.meeting.leave(self.rank, Lost::Dropped))?;
         self.step += 1;
-        self.phase = match phase {
-            Phase::Write => {
-                for (bounds, data) in self.bounds.windows(2).zip(&met.data) {
-                    let part = &mut self.whole[bounds[0]..bounds[1]];
-                    bytemuck::cast_slice_mut(part).copy_from_slice(data);
-                }
-                Phase::Read
+        if ended.was_write() {
+            for (bounds, data) in self.bounds.windows(2).zip(&met.data) {
+                let part = &mut self.whole[bounds[0]..bounds[1]];
+                bytemuck::cast_slice_mut(part).copy_from_slice(data);
             }
-            Phase::Read | Phase::Broken => Phase::Write,
-        };
+        }
+        self.phases.open(ended);
         Ok(())
     }
 }
 
 impl<T> Drop for ReferenceRegion<T> {
     fn drop(&mut self) {
-        self.meeting
-            .leave(self.rank, "dropped its handle to the region");
+        self.meeting.leave(self.rank, Lost::by_drop());
     }
 }

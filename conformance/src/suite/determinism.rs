@@ -1,8 +1,6 @@
 //! The same bits, always: random programs compared with the reference, and results that are
 //! written down.
 
-mod program;
-
 use std::thread;
 
 use comm_api::{Communicator, ReduceOp};
@@ -12,11 +10,10 @@ use crate::clause::Clause::{self, C2, C3, C4, C6, C11};
 use crate::driver::PROGRAMS;
 use crate::model::Worlds;
 use crate::noise::{Noise, mix, same};
+use crate::program::Program;
 use crate::reference::Reference;
 use crate::run::Run;
 use crate::subject::{Failure, Subject};
-use program::Program;
-pub(crate) use program::turned;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     // Programs hold refusals. Alone there is nobody to tell of them, but what they leave is the same.
@@ -109,7 +106,7 @@ fn compare(program: &Program, seed: u64, rank: usize, got: &str, wanted: &str) -
     Err(message.into())
 }
 
-/// Gives the transcript of every rank, from threads on the reference.
+/// Returns the transcript of every rank, from threads on the reference.
 fn on_the_reference(program: &Program, size: usize) -> Result<Vec<Vec<u64>>, Failure> {
     let name = "the reference of random programs";
     thread::scope(|scope| {

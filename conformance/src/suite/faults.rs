@@ -5,8 +5,10 @@ mod clean_end;
 mod contributed;
 mod departure;
 mod fences;
+mod hook;
 mod midway;
 mod survivors;
+mod suspended;
 
 use std::time::{Duration, Instant};
 
@@ -51,6 +53,8 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases.extend(contributed::cases::<S>());
     cases.extend(fences::cases::<S>());
     cases.extend(midway::cases::<S>());
+    cases.extend(hook::cases::<S>());
+    cases.extend(suspended::cases::<S>());
     cases.extend(abort::cases::<S>());
     cases.extend(clean_end::cases::<S>());
     cases
@@ -98,12 +102,22 @@ impl Way {
         }
     }
 
-    /// Tells whether only a process can go this way without taking others along.
+    /// Returns what messages say happened to the rank, if it is lost.
+    fn lost(self) -> Option<&'static str> {
+        match self {
+            Self::Killed | Self::Exits => Some("its process ended"),
+            Self::Panics => Some("it panicked"),
+            Self::Drops => Some("it dropped its communicator or region"),
+            Self::Stopped | Self::Absent => None,
+        }
+    }
+
+    /// Checks whether only a process can go this way without taking others along.
     fn takes_a_process(self) -> bool {
         matches!(self, Self::Killed | Self::Exits | Self::Stopped)
     }
 
-    /// Tells whether the rank is alive, so that only a timeout can tell.
+    /// Checks whether the rank is alive, so that only a timeout can tell.
     fn is_alive(self) -> bool {
         matches!(self, Self::Stopped | Self::Absent)
     }
@@ -148,7 +162,7 @@ impl Point {
         !self.is_inside() || matches!(way, Way::Killed | Way::Exits | Way::Stopped)
     }
 
-    /// Makes the collective in question.
+    /// Calls the collective in question.
     fn call<C: Communicator>(self, comm: &C) -> Result<(), CommError> {
         let len = if self == Self::InsideLarge {
             500_000

@@ -1,10 +1,12 @@
 //! Mismatch: C10, and what a communicator says ever after, C13.
 
+mod large_elements;
+
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
 
-use super::{kind_and_rank, spare, still_works};
+use super::{fails, spare, still_works, words};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C10, C11, C12, C13};
 use crate::run::Run;
@@ -41,6 +43,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         )
         .at_least(2),
     ]);
+    cases.extend(large_elements::cases::<S>());
     cases
 }
 
@@ -85,16 +88,33 @@ impl Odd {
         }
     }
 
-    /// Gives words that the message must show: what was called.
-    fn words(self) -> &'static [&'static str] {
-        match self {
-            Self::Collective => &["barrier", "allreduce"],
-            Self::Scalar | Self::Operation | Self::ReduceLength => &["allreduce"],
-            Self::Element | Self::Root | Self::BroadcastLength | Self::LargeLength => {
-                &["broadcast"]
+    /// Describes the call of `rank` in a world of `size`, as messages show it.
+    fn text(self, rank: usize, size: usize, odd: bool) -> String {
+        let text = match (self, odd) {
+            (Self::Collective, false) => "barrier",
+            (Self::Scalar, true) => "allreduce(Sum of 2 i64)",
+            (Self::Operation, true) => "allreduce(Max of 2 u64)",
+            (Self::ReduceLength, true) => "allreduce(Sum of 1 u64)",
+            (Self::Collective, true)
+            | (Self::Scalar | Self::Operation | Self::ReduceLength, false) => {
+                "allreduce(Sum of 2 u64)"
             }
-            Self::Counts => &["allgatherv"],
-        }
+            (Self::Element, false) => "broadcast(2 elements of 8 bytes from root 0)",
+            (Self::Element, true) => "broadcast(4 elements of 4 bytes from root 0)",
+            (Self::Root | Self::BroadcastLength, false) => {
+                "broadcast(4 elements of 1 byte from root 0)"
+            }
+            (Self::Root, true) => "broadcast(4 elements of 1 byte from root 1)",
+            (Self::BroadcastLength, true) => "broadcast(5 elements of 1 byte from root 0)",
+            (Self::LargeLength, false) => "broadcast(3 elements of 8 bytes from root 0)",
+            (Self::LargeLength, true) => "broadcast(600000 elements of 8 bytes from root 0)",
+            // The list of counts is shown as a hash.
+            (Self::Counts, _) => {
+                let counts = counts(rank, size, odd);
+                return comm_kit::Call::allgatherv(&counts, 4).to_string();
+            }
+        };
+        text.to_owned()
     }
 
     fn call<C: Communicator>(self, comm: &C, odd: bool) -> Result<(), CommError> {
@@ -113,14 +133,19 @@ impl Odd {
             (Self::LargeLength, true) => comm.broadcast(&mut vec![0_u64; 600_000], 0),
             (Self::LargeLength, false) => comm.broadcast(&mut [0_u64; 3], 0),
             (Self::Counts, _) => {
-                // The odd rank expects more from a rank that is not itself.
-                let mut counts = vec![1; size];
-                counts[(comm.rank() + 1) % size] += usize::from(odd);
+                let counts = counts(comm.rank(), size, odd);
                 let displs: Vec<usize> = (0..size).map(|rank| 2 * rank).collect();
                 comm.allgatherv(&[1_u32], &mut vec![0; 2 * size], &counts, &displs)
             }
         }
     }
+}
+
+/// Returns the counts of `rank`: the odd one expects more from a rank that is not itself.
+fn counts(rank: usize, size: usize, odd: bool) -> Vec<usize> {
+    let mut counts = vec![1; size];
+    counts[(rank + 1) % size] += usize::from(odd);
+    counts
 }
 
 /// Every rank gets the same answer; the lowest rank that differs from rank 0 is named.
@@ -132,23 +157,12 @@ fn all_are_told<S: Subject>(run: &Run, odd: Odd) -> Verdict {
         run.at(format_args!("{odd:?} on rank {who}"));
         let result = odd.call(&spare, run.rank == who);
         let what = format!("{odd:?} on rank {who}");
-        let (kind, rank, message) = kind_and_rank(&what, result);
         let lowest = who.max(1);
-        assert_eq!(
-            (kind, rank),
-            (FailureKind::Mismatch, Some(lowest)),
-            "{what}: {message}"
-        );
-        for word in odd.words() {
-            assert!(message.contains(word), "{what}: no '{word}' in: {message}");
-        }
+        let message = fails(&what, result, FailureKind::Mismatch, lowest);
+        let text = |rank: usize| odd.text(rank, run.size(), rank == who);
+        words::mismatch(&text(0), (lowest, &text(lowest)), &message);
         run.at(format_args!("after {odd:?}"));
-        let (kind, rank, message) = kind_and_rank("later", spare.barrier());
-        assert_eq!(
-            (kind, rank),
-            (FailureKind::Mismatch, Some(lowest)),
-            "later: {message}"
-        );
+        fails("later", spare.barrier(), FailureKind::Mismatch, lowest);
     }
     still_works(run, &comm)
 }
@@ -168,8 +182,7 @@ fn a_refusal_wins<C: Communicator>(run: &Run, comm: &C) -> Verdict {
                 "{result:?}"
             );
         } else {
-            let (kind, rank, message) = kind_and_rank("a refusal among them", result);
-            assert_eq!((kind, rank), (FailureKind::Refused, Some(1)), "{message}");
+            fails("a refusal among them", result, FailureKind::Refused, 1);
         }
         still_works(run, comm)?;
     }
@@ -190,16 +203,15 @@ fn seen_at_the_timeout<S: Subject>(run: &Run) -> Verdict {
         1 => comm.allreduce(&[1], &mut [0], ReduceOp::Sum),
         _ => comm.barrier(),
     };
-    let (kind, rank, message) = kind_and_rank("at the timeout", result);
-    assert_eq!((kind, rank), (FailureKind::Mismatch, Some(1)), "{message}");
+    fails("at the timeout", result, FailureKind::Mismatch, 1);
     run.post("told", "")
 }
 
 fn is_the_answer_to_every_later_call<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) {
     let last = run.size() - 1;
     run.at(format_args!("calling different things"));
-    let first = kind_and_rank("first", Odd::Operation.call(comm, run.rank == last));
-    assert_eq!(first.0, FailureKind::Mismatch, "{}", first.2);
+    let first = Odd::Operation.call(comm, run.rank == last);
+    fails("first", first, FailureKind::Mismatch, last);
     let start = Instant::now();
     let (ones, displs) = (vec![1; run.size()], (0..run.size()).collect::<Vec<_>>());
     let mut recv = vec![0; run.size()];
@@ -212,8 +224,7 @@ fn is_the_answer_to_every_later_call<C: Communicator + SharedMemoryProvider>(run
             comm.allgatherv(&[1], &mut recv, &ones, &displs),
         ];
         for result in results {
-            let later = kind_and_rank("later", result);
-            assert_eq!((first.0, first.1), (later.0, later.1), "later: {}", later.2);
+            fails("later", result, FailureKind::Mismatch, last);
         }
     }
     assert!(

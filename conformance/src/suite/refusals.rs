@@ -1,10 +1,11 @@
 //! Refusals: the words of the argument checks, and C11, what the other ranks hear of them.
 
 mod arguments;
+mod bytes;
 
-use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, ScalarKind};
+use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
 
-use super::{kind_and_rank, still_works};
+use super::{fails, kind_and_rank, still_works, words};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C2, C3, C4, C11};
 use crate::run::Run;
@@ -17,8 +18,12 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             the_words(run, &run.open::<S>()?)
         }),
         Case::new("refusals::bytes_that_make_no_sense", &[C2, C3, C4], |run| {
-            bytes_that_make_no_sense(run, &run.open::<S>()?)
+            bytes::make_no_sense(run, &run.open::<S>()?)
         }),
+        Case::new("refusals::bytes_of_one_rank_make_no_sense", &[C11], |run| {
+            bytes::of_one_rank_make_no_sense(run, &run.open::<S>()?)
+        })
+        .at_least(2),
         Case::new("refusals::one_rank_is_wrong", &[C11], |run| {
             one_rank_is_wrong(run, &run.open::<S>()?)
         })
@@ -53,38 +58,6 @@ fn the_words<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     still_works(run, comm)
 }
 
-/// The byte level may be called with anything: an error that is not fatal, never a crash.
-fn bytes_that_make_no_sense<C: Communicator>(run: &Run, comm: &C) -> Verdict {
-    let (size, whole) = (run.size(), usize::MAX);
-    let zeros = vec![0; size];
-    let ones = vec![1; size];
-    let far = vec![whole; size];
-    let mut recv = vec![0_u8; 8 * size];
-    let short = &mut [0_u8; 7];
-    let results = [
-        comm.allgatherv_bytes(&[0; 3], &mut recv, &ones, &zeros, 8),
-        comm.allgatherv_bytes(&[0; 8], short, &ones, &zeros, 8),
-        comm.allgatherv_bytes(&[0; 8], &mut recv, &ones, &far, 8),
-        comm.allgatherv_bytes(&[0; 8], &mut recv, &far, &far, whole),
-        comm.allgatherv_bytes(&[0; 8], &mut recv, &[], &[], 8),
-        comm.allgatherv_bytes(&[0; 8], &mut recv, &ones, &zeros, 0),
-        comm.allreduce_bytes(&[0; 7], short, ScalarKind::F64, ReduceOp::Sum),
-        comm.allreduce_bytes(&[], &mut [], ScalarKind::U8, ReduceOp::Sum),
-        comm.allreduce_bytes(&[0; 8], short, ScalarKind::U8, ReduceOp::Sum),
-        comm.allreduce_bytes(&[0; 8], &mut [0; 8], ScalarKind::F32, ReduceOp::BitwiseOr),
-        comm.broadcast_bytes(short, 2, 0),
-        comm.broadcast_bytes(short, 0, 0),
-        comm.broadcast_bytes(short, 7, whole),
-    ];
-    for (at, result) in results.into_iter().enumerate() {
-        match result {
-            Err(error) => assert!(!error.is_fatal(), "call {at}: {error}"),
-            Ok(()) => panic!("call {at} should have been refused"),
-        }
-    }
-    still_works(run, comm)
-}
-
 fn one_rank_is_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for (round, wrong) in Wrong::ALL.into_iter().enumerate() {
         expect(run, comm, wrong, round % run.size());
@@ -93,7 +66,7 @@ fn one_rank_is_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// Makes one call that is wrong on rank `culprit`; it gets its own error, all others hear of it.
+/// Calls a collective wrongly on rank `culprit`: it gets its own error, the others are told.
 fn expect<C: Communicator>(run: &Run, comm: &C, wrong: Wrong, culprit: usize) {
     let what = format!("{wrong:?} on rank {culprit}");
     run.at(format_args!("{what}"));
@@ -102,33 +75,14 @@ fn expect<C: Communicator>(run: &Run, comm: &C, wrong: Wrong, culprit: usize) {
     if run.rank == culprit {
         assert_eq!(result, Err(error), "{what}");
     } else {
-        told(&what, result, culprit, &error);
+        told(&what, result, culprit, &error.to_string());
     }
 }
 
-/// Checks what an innocent rank hears: who, and why.
-fn told(what: &str, result: Result<(), CommError>, culprit: usize, error: &CommError) {
-    let (kind, rank, message) = kind_and_rank(what, result);
-    assert_eq!(
-        (kind, rank),
-        (FailureKind::Refused, Some(culprit)),
-        "{what}: {message}"
-    );
-    for word in reason(error) {
-        assert!(message.contains(&word), "{what}: no '{word}' in: {message}");
-    }
-}
-
-/// Gives the words that tell one refusal from another.
-fn reason(error: &CommError) -> Vec<String> {
-    match error {
-        CommError::InvalidBufferSize {
-            expected, actual, ..
-        } => vec![expected.to_string(), actual.to_string()],
-        CommError::InvalidRoot { root, .. } => vec![root.to_string()],
-        CommError::UnsupportedReduction { op, scalar } => vec![op.to_string(), scalar.to_string()],
-        other => panic!("no argument check gives {other}"),
-    }
+/// Checks what an innocent rank is told: who, and why.
+fn told(what: &str, result: Result<(), CommError>, culprit: usize, reason: &str) {
+    let message = fails(what, result, FailureKind::Refused, culprit);
+    words::refused(reason, &message);
 }
 
 /// The others enter only after the refusing rank has returned.
@@ -204,7 +158,7 @@ fn among_large_calls<C: Communicator>(run: &Run, comm: &C) -> Verdict {
         if run.rank == culprit {
             assert_eq!(result, Err(error));
         } else {
-            told("a large allreduce", result, culprit, &error);
+            told("a large allreduce", result, culprit, &error.to_string());
         }
         run.at(format_args!("a large allreduce that is right"));
         comm.allreduce(&send, &mut recv, ReduceOp::Max)?;

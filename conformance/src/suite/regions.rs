@@ -62,7 +62,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases
 }
 
-/// Tells the place of this rank on its node.
+/// Returns the rank of this process on its node, and the size of the node.
 fn node<C: SharedMemoryProvider>(comm: &C) -> Result<(usize, usize), CommError> {
     let local = comm.split_local()?;
     Ok((local.rank(), local.size()))
@@ -151,7 +151,7 @@ fn everybody_writes_a_part<T: CommData, C: Communicator + SharedMemoryProvider>(
     Ok(())
 }
 
-/// Runs what must panic and gives what it said.
+/// Runs what must panic; returns its message.
 fn panic_of<R>(what: &str, misuse: impl FnOnce() -> R) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(misuse()))) {
         Ok(()) => panic!("{what}: expected a panic"),

@@ -23,32 +23,32 @@ fn finished() -> Account {
     }
 }
 
-/// Makes a plan in which rank 1 of three, or more, is killed.
+/// Returns a plan in which rank 1 of three, or more, is killed.
 fn plan(ranks: &[usize]) -> Plan {
-    use super::super::plan::{Act, Point, What};
+    use super::super::plan::{Action, Injection, Point};
     Plan {
-        theme: Theme::KillSeveral,
+        fault: Fault::KillSeveral,
         steps: None,
         late: Vec::new(),
-        acts: vec![Act {
+        injections: vec![Injection {
             who: 0,
             point: Point::Step(1),
             delay: ms(0),
-            what: What::Kill(ranks.to_vec()),
+            what: Action::Kill(ranks.to_vec()),
         }],
     }
 }
 
-fn killed(rank: usize, at: u64) -> Deed {
-    Deed {
+fn killed(rank: usize, at: u64) -> Injected {
+    Injected {
         rank,
-        kind: DeedKind::Killed,
+        kind: InjectedKind::Killed,
         from: ms(at),
         to: ms(at),
     }
 }
 
-/// Gives a job of three in which rank 1 was killed at 100 ms and the others were told at 110.
+/// Returns a job of three in which rank 1 was killed at 100 ms and the others were told at 110.
 fn right(plan: &Plan) -> Evidence<'_> {
     Evidence {
         plan,
@@ -68,7 +68,7 @@ fn right(plan: &Plan) -> Evidence<'_> {
             Some(witness("PeerLost", 1, 110)),
         ],
         gone: vec![None; 3],
-        deeds: vec![killed(1, 100)],
+        injected: vec![killed(1, 100)],
     }
 }
 
@@ -107,7 +107,7 @@ fn survivors_that_blame_different_dead_are_found() {
     evidence.accounts.push(Some(finished()));
     evidence.witnesses.push(Some(witness("PeerLost", 2, 110)));
     evidence.gone.push(None);
-    evidence.deeds.push(killed(2, 101));
+    evidence.injected.push(killed(2, 101));
     finds(
         &evidence,
         "rank 3 blames Some(2), but rank 0 blames Some(1)",
@@ -162,15 +162,15 @@ fn who_was_stopped_is_given_that_time() {
     let plan = plan(&[1]);
     let mut evidence = right(&plan);
     evidence.witnesses[2] = Some(witness("PeerLost", 1, 900));
-    evidence.deeds.push(Deed {
+    evidence.injected.push(Injected {
         rank: 2,
-        kind: DeedKind::Stopped,
+        kind: InjectedKind::Stopped,
         from: ms(95),
         to: ms(890),
     });
     assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
     // Another one's stop is no excuse, unless that one rules.
-    evidence.deeds[1].rank = 0;
+    evidence.injected[1].rank = 0;
     evidence.witnesses[0] = Some(witness("PeerLost", 1, 900));
     finds(&evidence, "was told 800ms after rank 1 went");
     evidence.ruling = Ruling::RankZero;
@@ -183,7 +183,7 @@ fn who_blames_the_later_of_two_dead_is_found() {
     let mut evidence = right(&plan);
     evidence.exits[0] = Some(Exit::Signal(9));
     evidence.witnesses[2] = Some(witness("PeerLost", 0, 710));
-    evidence.deeds.push(killed(0, 700));
+    evidence.injected.push(killed(0, 700));
     finds(&evidence, "blames rank 0, but rank 1 died 600ms before");
 }
 
@@ -208,12 +208,12 @@ fn a_plan_that_was_not_carried_out_is_found() {
 }
 
 #[test]
-fn who_is_lost_in_peace_is_found() {
-    let peace = Plan::draw(Theme::Stop, 1, 3);
-    let mut evidence = right(&peace);
+fn who_is_lost_without_a_death_is_found() {
+    let harmless = Plan::draw(Fault::Stop, 1, 3);
+    let mut evidence = right(&harmless);
     evidence.exits[1] = Some(Exit::Code(0));
     evidence.accounts[1] = Some(finished());
     evidence.witnesses = vec![Some(witness("TimedOut", 1, 110)), None, None];
-    evidence.deeds.clear();
+    evidence.injected.clear();
     finds(&evidence, "lost somebody where nobody died");
 }

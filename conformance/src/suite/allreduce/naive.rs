@@ -9,13 +9,13 @@ pub(crate) trait Naive: Reduce {
     /// Values that are easily treated wrong.
     const SPECIAL: &'static [Self];
 
-    /// Gives `op(a, b)`.
+    /// Returns `op(a, b)`.
     fn combine(op: ReduceOp, a: Self, b: Self) -> Self;
 
-    /// Makes a NaN the canonical one.
+    /// Replaces a NaN by the canonical one.
     fn canonical(self) -> Self;
 
-    /// Gives what `rank` brings: special values, in an order of its own.
+    /// Returns what `rank` brings: special values, in an order of its own.
     fn inputs(rank: usize, len: usize) -> Vec<Self>;
 
     /// Folds from the left, in rank order; a NaN is made canonical once, if anything was folded.

@@ -115,11 +115,11 @@ fn nothing_grows<S: Subject>(run: &Run) -> Verdict {
     let at_first = holdings()?;
     let comm = run.open::<S>()?;
     come_and_go::<S>(run, 0)?;
-    let before = alone(run, &comm)?;
+    let before = holdings_at_rest(run, &comm)?;
     for round in 1..=ROUNDS {
         come_and_go::<S>(run, round)?;
     }
-    let after = alone(run, &comm)?;
+    let after = holdings_at_rest(run, &comm)?;
     // What a communicator that lives on opens when it first needs it does not count with rounds.
     let grown = (after.0.saturating_sub(before.0)).max(after.1.saturating_sub(before.1));
     assert!(
@@ -147,7 +147,7 @@ fn come_and_go<S: Subject>(run: &Run, round: usize) -> Verdict {
 }
 
 /// Counts while no other rank opens anything; where ranks are threads, one counts for all.
-fn alone<C: Communicator>(run: &Run, comm: &C) -> Result<(usize, usize), Failure> {
+fn holdings_at_rest<C: Communicator>(run: &Run, comm: &C) -> Result<(usize, usize), Failure> {
     comm.barrier()?;
     let counted = if run.processes() || run.rank == 0 {
         holdings()?

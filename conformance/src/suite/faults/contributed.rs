@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use comm_api::{Communicator, FailureKind, ReduceOp};
 
 use super::departure::depart;
-use super::survivors::{died, survive};
+use super::survivors::{died, in_time, survive};
 use super::{Point, Way};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C12, C13};
@@ -13,7 +13,7 @@ use crate::clock::{self, Metronome};
 use crate::model::Need;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::kind_and_rank;
+use crate::suite::fails;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -50,9 +50,8 @@ fn who_contributed_may_leave<S: Subject>(run: &Run) -> Verdict {
         assert!(sums.iter().all(|&sum| sum == run.size()), "round {round}");
         if run.rank != leaver {
             // Late, to a call that will fail: the leaver is gone, and nobody else is to blame.
-            let (kind, rank, message) = kind_and_rank("after it left", comm.barrier());
-            let expected = (FailureKind::PeerLost, Some(leaver));
-            assert_eq!((kind, rank), expected, "round {round}: {message}");
+            let what = format!("round {round}, after it left");
+            fails(&what, comm.barrier(), FailureKind::PeerLost, leaver);
         }
     }
     Ok(())
@@ -82,25 +81,17 @@ fn who_contributed_and_died_is_named<S: Subject>(run: &Run) -> Verdict {
             }));
             assert!(unwound.is_err());
         } else {
-            let expected = (FailureKind::PeerLost, Some(leaver));
             if result.is_ok() {
                 assert!(values.iter().all(|&value| value == leaver), "{tag}");
             } else {
-                let (kind, rank, message) = kind_and_rank(&tag, result);
-                assert_eq!((kind, rank), expected, "{tag}: {message}");
+                fails(&tag, result, FailureKind::PeerLost, leaver);
             }
             let entered = clock::now();
             let next = comm.barrier();
             let told = clock::now();
-            let (kind, rank, message) = kind_and_rank(&tag, next);
-            assert_eq!((kind, rank), expected, "{tag}: {message}");
+            fails(&tag, next, FailureKind::PeerLost, leaver);
             let since = died(run, leaver, &format!("gone-{tag}"))?.max(entered);
-            let (took, bound) = (told.saturating_sub(since), S::MODEL.death_within());
-            let slack = metronome.slack();
-            assert!(
-                took <= bound + slack,
-                "{tag}: told after {took:?}, bound {bound:?}, the machine added {slack:?}"
-            );
+            in_time(since, told, S::MODEL.death_within(), &metronome);
             // Nobody leaves before all have been told: who leaves would tell them.
             run.post(&format!("told-{tag}"), "")?;
             let others = run.others().filter(|&other| other != leaver);

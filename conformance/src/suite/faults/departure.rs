@@ -75,7 +75,7 @@ fn depart_inside<C: Communicator>(run: &Run, comm: &C, way: Way, point: Point) -
     })
 }
 
-/// Says when, on the clock that all processes share.
+/// Posts when, on the clock that all processes share.
 fn announce(run: &Run) -> Result<(), Failure> {
     run.post("gone", &clock::now().as_nanos().to_string())
 }

@@ -3,6 +3,7 @@
 use comm_api::{Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::survivors::{died, in_time};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C9, C12};
 use crate::clock::{self, Metronome};
@@ -10,7 +11,7 @@ use crate::model::{Memory, Need};
 use crate::report::Leaving;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::kind_and_rank;
+use crate::suite::fails;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -54,26 +55,11 @@ fn a_fence_hears<S: Subject>(run: &Run, killed: bool) -> Verdict {
         // Every rank is a node of its own: its fences concern nobody else.
         result?;
     } else {
-        let (kind, rank, message) = kind_and_rank("fence", result);
-        assert_eq!(
-            (kind, rank),
-            (FailureKind::PeerLost, Some(victim)),
-            "{message}"
-        );
-        let gone = std::time::Duration::from_nanos(run.wait(victim, "gone")?.parse()?);
-        let took = told.saturating_sub(gone);
-        let bound = S::MODEL.death_within() + metronome.slack();
-        assert!(
-            took <= bound,
-            "the fence heard of it after {took:?}, bound {bound:?}"
-        );
+        fails("fence", result, FailureKind::PeerLost, victim);
+        let since = died(run, victim, "gone")?;
+        in_time(since, told, S::MODEL.death_within(), &metronome);
     }
     run.at(format_args!("in a collective without rank {victim}"));
-    let (kind, rank, message) = kind_and_rank("barrier", comm.barrier());
-    assert_eq!(
-        (kind, rank),
-        (FailureKind::PeerLost, Some(victim)),
-        "{message}"
-    );
+    fails("barrier", comm.barrier(), FailureKind::PeerLost, victim);
     Ok(())
 }

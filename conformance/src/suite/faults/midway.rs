@@ -7,7 +7,7 @@ use std::time::Duration;
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::survivors::died;
+use super::survivors::{died, in_time};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C9, C12};
 use crate::clock::{self, Metronome};
@@ -15,7 +15,7 @@ use crate::model::{Memory, Need};
 use crate::report::Leaving;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::kind_and_rank;
+use crate::suite::fails;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     let mut cases = vec![Case::new(
@@ -68,17 +68,15 @@ fn midway<C: Communicator + SharedMemoryProvider>(
     run.at(format_args!("in a call that rank {victim} died in"));
     let result = call(comm);
     let told = clock::now();
-    let (kind, rank, message) = kind_and_rank("a call that a rank died in", result);
-    let expected = (FailureKind::PeerLost, Some(victim));
-    assert_eq!((kind, rank), expected, "{message}");
+    fails(
+        "a call that a rank died in",
+        result,
+        FailureKind::PeerLost,
+        victim,
+    );
     if run.rank != late {
-        let took = told.saturating_sub(died(run, victim, "gone")?);
-        let bound = within + metronome.slack();
-        assert!(
-            took <= bound,
-            "told {took:?} after it died, bound {bound:?}"
-        );
-        run.report.told(took);
+        let since = died(run, victim, "gone")?;
+        run.report.told(in_time(since, told, within, &metronome));
     }
     run.post("told", "")
 }

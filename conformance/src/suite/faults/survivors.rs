@@ -10,7 +10,7 @@ use crate::case::Verdict;
 use crate::clock::{self, Metronome};
 use crate::run::Run;
 use crate::subject::Failure;
-use crate::suite::kind_and_rank;
+use crate::suite::{fails, words};
 
 /// Waits for the error that names `victim`, and checks everything about it.
 pub(super) fn survive<C: Communicator>(
@@ -37,40 +37,30 @@ pub(super) fn survive<C: Communicator>(
         result = point.call(comm);
     }
     let told = clock::now();
-    let (kind, rank, message) = kind_and_rank("without one rank", result);
-    let expected = if way.is_alive() {
+    let kind = if way.is_alive() {
         FailureKind::TimedOut
     } else {
         FailureKind::PeerLost
     };
-    assert_eq!((kind, rank), (expected, Some(victim)), "{message}");
-
-    let since = if way.is_alive() {
-        entered
-    } else {
-        died(run, victim, "gone")?.max(entered)
-    };
-    let took = told.saturating_sub(since);
-    let bound = if way.is_alive() {
-        PATIENCE + within
-    } else {
-        within
-    };
-    let slack = metronome.slack();
-    assert!(
-        took <= bound + slack,
-        "told {took:?} after rank {victim} went, bound {bound:?}, the machine added {slack:?}"
-    );
+    let message = fails("without one rank", result, kind, victim);
+    match way.lost() {
+        Some(how) => words::lost(how, &message),
+        // In the middle of a call a rank that came may also be the one that moves nothing.
+        None if point == Point::InsideLarge => {}
+        None => words::absent(victim, PATIENCE, &message),
+    }
     if way.is_alive() {
+        let took = in_time(entered, told, PATIENCE + within, &metronome);
         let least = PATIENCE.mul_f64(0.5);
         assert!(
             took >= least,
             "rank {victim} was given up after {took:?} only"
         );
     } else {
-        run.report.told(took);
+        let since = died(run, victim, "gone")?.max(entered);
+        run.report.told(in_time(since, told, within, &metronome));
     }
-    again(run, comm, &metronome, (kind, rank));
+    again(run, comm, &metronome, kind, victim);
     run.post("told", "")?;
     // Nobody leaves before all have been told: who leaves would tell them.
     let others = run.others().filter(|&other| other != victim);
@@ -81,18 +71,35 @@ pub(super) fn survive<C: Communicator>(
     Ok(())
 }
 
-/// Gives when the victim went.
+/// Returns when the victim went.
 pub(super) fn died(run: &Run, victim: usize, key: &str) -> Result<Duration, Failure> {
     let nanos = run.wait(victim, key)?.parse::<u64>()?;
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Every later call gives the first cause again, at once.
+/// Checks that a rank was told soon enough; returns how long it took.
+#[track_caller]
+pub(super) fn in_time(
+    since: Duration,
+    told: Duration,
+    bound: Duration,
+    metronome: &Metronome,
+) -> Duration {
+    let (took, slack) = (told.saturating_sub(since), metronome.slack());
+    assert!(
+        took <= bound + slack,
+        "told after {took:?}, bound {bound:?}, the machine added {slack:?}"
+    );
+    took
+}
+
+/// Every later call returns the first cause again, at once.
 fn again<C: Communicator>(
     run: &Run,
     comm: &C,
     metronome: &Metronome,
-    first: (FailureKind, Option<usize>),
+    kind: FailureKind,
+    victim: usize,
 ) {
     for round in 0..3 {
         run.at(format_args!("calling again, round {round}"));
@@ -100,8 +107,7 @@ fn again<C: Communicator>(
         let calls: [Result<(), CommError>; 2] = [comm.barrier(), comm.broadcast(&mut [0_u8], 0)];
         let took = start.elapsed();
         for result in calls {
-            let (kind, rank, message) = kind_and_rank("a later call", result);
-            assert_eq!((kind, rank), first, "later: {message}");
+            fails("later", result, kind, victim);
         }
         let bound = Duration::from_millis(50) + metronome.slack();
         assert!(took <= bound, "the later calls took {took:?}");

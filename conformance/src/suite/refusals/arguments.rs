@@ -31,7 +31,7 @@ impl Wrong {
         Self::Root,
     ];
 
-    /// Makes the call, wrongly or rightly.
+    /// Calls the collective, wrongly or rightly.
     pub(super) fn call<C: Communicator>(self, comm: &C, wrong: bool) -> Result<(), CommError> {
         let size = comm.size();
         let counts = vec![2; size];
@@ -85,7 +85,7 @@ impl Wrong {
         }
     }
 
-    /// Gives the error of the wrong call, the same on every rank.
+    /// Returns the error of the wrong call, the same on every rank.
     pub(super) fn error(self, size: usize) -> CommError {
         let buffer = |operation, expected, actual| CommError::InvalidBufferSize {
             operation,

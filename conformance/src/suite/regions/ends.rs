@@ -9,7 +9,7 @@ use crate::case::{Case, Verdict};
 use crate::clause::Clause::C9;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::{kind_and_rank, still_works};
+use crate::suite::{fails, still_works};
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -118,21 +118,15 @@ fn a_dropped_handle_is_named<C: Communicator + SharedMemoryProvider>(
         } else if size > 1 {
             run.at(format_args!("a fence without rank {gone}"));
             let start = Instant::now();
-            let (kind, who, message) = kind_and_rank("fence", region.fence());
             let named = run.rank - rank + gone;
-            assert_eq!(
-                (kind, who),
-                (FailureKind::PeerLost, Some(named)),
-                "{message}"
-            );
+            fails("fence", region.fence(), FailureKind::PeerLost, named);
             let limit = run.orders.limit / 4;
             assert!(start.elapsed() < limit, "took {:?}", start.elapsed());
             panic_of("as_slice of a broken handle", || region.as_slice().len());
             panic_of("as_mut_slice of a broken handle", || {
                 region.as_mut_slice().len()
             });
-            let (kind, who, _) = kind_and_rank("fence again", region.fence());
-            assert_eq!((kind, who), (FailureKind::PeerLost, Some(named)));
+            fails("fence again", region.fence(), FailureKind::PeerLost, named);
         }
         run.at(format_args!("another region, after one was lost"));
         other.fence()?;

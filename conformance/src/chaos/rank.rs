@@ -1,16 +1,17 @@
-//! What a rank runs: the program of a seed, while others do their worst; and what it says in the end.
+//! Action a rank runs: the program of a seed, while others do their worst; and what it says in the end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use comm_api::{CommError, Communicator};
 
 use super::START_PATIENCE;
-use super::plan::{Plan, Point, Way, What};
-use super::player::{Hitch, Player};
+use super::fault::Fault;
+use super::plan::{Action, Plan, Point, Way};
+use super::player::{FailedCall, Player};
 use super::step::Step;
-use super::theme::Theme;
 use super::witness::{NO_START, NOTICE, Witness, kind_and_rank};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C6, C12, C13, C14};
@@ -19,22 +20,22 @@ use crate::report::Leaving;
 use crate::run::Run;
 use crate::subject::{Failure, Subject};
 
-/// Lists the programs, one case per theme: only chaos starts them.
+/// Lists the programs, one case per fault: only chaos starts them.
 pub(crate) fn cases<S: Subject>() -> impl Iterator<Item = Case> {
-    Theme::ALL.into_iter().map(|theme| {
-        let name = super::case_name(theme);
+    Fault::value_variants().iter().map(|&fault| {
+        let name = super::case_name(fault);
         Case::new(name, &[C6, C12, C13, C14], move |run| {
-            program::<S>(run, theme)
+            program::<S>(run, fault)
         })
         .deaths()
     })
 }
 
-fn program<S: Subject>(run: &Run, theme: Theme) -> Verdict {
+fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     let seed = run.orders.seed;
-    let plan = Plan::draw(theme, seed, run.size());
+    let plan = Plan::draw(fault, seed, run.size());
     let metronome = Metronome::start();
-    // What floods bring; nobody looks at it, but every wait is interrupted.
+    // Action floods bring; nobody looks at it, but every wait is interrupted.
     let heard = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, heard)?;
     run.dawdle(plan.late[run.rank]);
@@ -57,7 +58,7 @@ fn program<S: Subject>(run: &Run, theme: Theme) -> Verdict {
     let mut player = match Player::new(comm, S::MODEL.memory) {
         Ok(player) => player,
         Err((comm, entered, error)) => {
-            return testify(run, &comm, &metronome, entered, Hitch::Comm(error));
+            return testify(run, &comm, &metronome, entered, FailedCall::Comm(error));
         }
     };
     for index in 0..plan.steps.unwrap_or(usize::MAX) {
@@ -67,9 +68,9 @@ fn program<S: Subject>(run: &Run, theme: Theme) -> Verdict {
         }
         let step = Step::draw(seed, index, run.size());
         run.at(format_args!("step {index}: {step:?}"));
-        if let Err(hitch) = player.perform(&step, index) {
+        if let Err(failed) = player.perform(&step, index) {
             let entered = player.entered;
-            testify(run, &player.comm, &metronome, entered, hitch)?;
+            testify(run, &player.comm, &metronome, entered, failed)?;
             break;
         }
     }
@@ -77,18 +78,18 @@ fn program<S: Subject>(run: &Run, theme: Theme) -> Verdict {
     Ok(())
 }
 
-/// Tells the driver that this rank has come to `point`, where something is tied to it.
+/// Notifies the driver that this rank has come to `point`, where something is tied to it.
 fn announce(run: &Run, plan: &Plan, point: Point) -> Verdict {
     match plan.at(run.rank, point).next() {
-        Some(act) => run.post(&act.notice(), ""),
+        Some(injection) => run.post(&injection.notice(), ""),
         None => Ok(()),
     }
 }
 
 fn leaves_at(plan: &Plan, rank: usize, index: usize) -> Option<Way> {
-    let mut acts = plan.at(rank, Point::Step(index));
-    acts.find_map(|act| match act.what {
-        What::Leave(way) => Some(way),
+    let mut injections = plan.at(rank, Point::Step(index));
+    injections.find_map(|injection| match injection.what {
+        Action::Leave(way) => Some(way),
         _ => None,
     })
 }
@@ -118,7 +119,7 @@ where
     Ok(())
 }
 
-/// Says that the communicator did not open.
+/// Posts that the communicator did not open.
 fn no_start(
     run: &Run,
     (entered, told, slack): (Duration, Duration, Duration),
@@ -136,18 +137,18 @@ fn no_start(
     run.post(NOTICE, &witness.to_string())
 }
 
-/// Says what the communicator says about the end, once and again.
+/// Posts which error the communicator returns, and checks that it stays the same.
 fn testify<C: Communicator>(
     run: &Run,
     comm: &C,
     metronome: &Metronome,
     mut entered: Duration,
-    hitch: Hitch,
+    failed: FailedCall,
 ) -> Verdict {
     let mut told = clock::now();
-    let (error, before) = match hitch {
-        Hitch::Comm(error) => (error, None),
-        Hitch::Beside(error) => {
+    let (error, before) = match failed {
+        FailedCall::Comm(error) => (error, None),
+        FailedCall::Beside(error) => {
             run.at(format_args!("asking the communicator, after: {error}"));
             entered = clock::now();
             let Err(own) = comm.barrier() else {

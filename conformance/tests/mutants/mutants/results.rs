@@ -1,36 +1,36 @@
 //! Wrong results.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
 use comm_kit::fold_into;
 
-use crate::bent::{Bent, Tooth};
+use comm_conformance::mutant::Mutation;
+use comm_conformance::reference::Reference;
 
 /// Gathers what all ranks bring, in rank order: what wrong folds start from.
-fn everybody(bent: &Bent, send: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-    let (size, len) = (bent.comm.size(), send.len());
+fn everybody(comm: &Reference, send: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+    let (size, len) = (comm.size(), send.len());
     let mut all = vec![0; size * len];
     let displs: Vec<usize> = (0..size).map(|rank| rank * len).collect();
-    bent.comm
-        .allgatherv_bytes(send, &mut all, &vec![len; size], &displs, 1)?;
+    comm.allgatherv_bytes(send, &mut all, &vec![len; size], &displs, 1)?;
     Ok(all.chunks(len).map(<[u8]>::to_vec).collect())
 }
 
 /// Forgets the last element of a broadcast.
 pub(crate) struct DropsTheLastElement;
 
-impl Tooth for DropsTheLastElement {
+impl Mutation<Reference> for DropsTheLastElement {
     fn broadcast(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         buf: &mut [u8],
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
         let mut all = buf.to_vec();
-        bent.comm.broadcast_bytes(&mut all, elem_size, root)?;
+        comm.broadcast_bytes(&mut all, elem_size, root)?;
         let kept = buf.len().saturating_sub(elem_size);
         buf[..kept].copy_from_slice(&all[..kept]);
         Ok(())
@@ -40,32 +40,32 @@ impl Tooth for DropsTheLastElement {
 /// Takes the sum whatever was asked for.
 pub(crate) struct IgnoresTheOperation;
 
-impl Tooth for IgnoresTheOperation {
+impl Mutation<Reference> for IgnoresTheOperation {
     fn allreduce(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
         scalar: ScalarKind,
         _: ReduceOp,
     ) -> Result<(), CommError> {
-        bent.comm.allreduce_bytes(send, recv, scalar, ReduceOp::Sum)
+        comm.allreduce_bytes(send, recv, scalar, ReduceOp::Sum)
     }
 }
 
 /// Folds from the last rank to the first.
 pub(crate) struct ReversesTheFold;
 
-impl Tooth for ReversesTheFold {
+impl Mutation<Reference> for ReversesTheFold {
     fn allreduce(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        let all = everybody(bent, send)?;
+        let all = everybody(comm, send)?;
         recv.copy_from_slice(&all[all.len() - 1]);
         for next in all.iter().rev().skip(1) {
             fold_into(recv, next, scalar, op)?;
@@ -74,20 +74,20 @@ impl Tooth for ReversesTheFold {
     }
 }
 
-/// Gives the NaN of the lowest rank that has one, payload and all.
+/// Returns the NaN of the lowest rank that has one, payload and all.
 pub(crate) struct KeepsNanPayloads;
 
-impl Tooth for KeepsNanPayloads {
+impl Mutation<Reference> for KeepsNanPayloads {
     fn allreduce(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        let all = everybody(bent, send)?;
-        bent.comm.allreduce_bytes(send, recv, scalar, op)?;
+        let all = everybody(comm, send)?;
+        comm.allreduce_bytes(send, recv, scalar, op)?;
         if scalar == ScalarKind::F32 {
             for (at, out) in recv.chunks_mut(4).enumerate() {
                 let mut values = all.iter().map(|data| &data[4 * at..4 * at + 4]);
@@ -107,16 +107,16 @@ impl Tooth for KeepsNanPayloads {
 /// Takes both zeros for the same.
 pub(crate) struct ForgetsSignedZero;
 
-impl Tooth for ForgetsSignedZero {
+impl Mutation<Reference> for ForgetsSignedZero {
     fn allreduce(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        bent.comm.allreduce_bytes(send, recv, scalar, op)?;
+        comm.allreduce_bytes(send, recv, scalar, op)?;
         if scalar == ScalarKind::F32 && op == ReduceOp::Min {
             for out in recv.chunks_mut(4) {
                 if *out == (-0.0_f32).to_ne_bytes() {
@@ -128,21 +128,25 @@ impl Tooth for ForgetsSignedZero {
     }
 }
 
-/// Gives what the call before gave, once in a thousand calls.
-pub(crate) struct ReusesAStaleSlot;
+/// Returns what the call before gave, once in a thousand calls.
+#[derive(Default)]
+pub(crate) struct ReusesAStaleSlot {
+    calls: AtomicUsize,
+    last: Mutex<Vec<u8>>,
+}
 
-impl Tooth for ReusesAStaleSlot {
+impl Mutation<Reference> for ReusesAStaleSlot {
     fn allreduce(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        bent.comm.allreduce_bytes(send, recv, scalar, op)?;
-        let mut last = bent.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if bent.calls.fetch_add(1, Ordering::Relaxed) > 500 {
+        comm.allreduce_bytes(send, recv, scalar, op)?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.calls.fetch_add(1, Ordering::Relaxed) > 500 {
             let stale = last.len().min(recv.len());
             recv[..stale].copy_from_slice(&last[..stale]);
         }
@@ -154,28 +158,27 @@ impl Tooth for ReusesAStaleSlot {
 /// Clears the receive buffer before it gathers.
 pub(crate) struct OverwritesGaps;
 
-impl Tooth for OverwritesGaps {
+impl Mutation<Reference> for OverwritesGaps {
     fn allgatherv(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
         (counts, displs): (&[usize], &[usize]),
         elem_size: usize,
     ) -> Result<(), CommError> {
         recv.fill(0);
-        bent.comm
-            .allgatherv_bytes(send, recv, counts, displs, elem_size)
+        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)
     }
 }
 
 /// Places blocks in rank order, whatever the displacements say.
 pub(crate) struct SortsBlocks;
 
-impl Tooth for SortsBlocks {
+impl Mutation<Reference> for SortsBlocks {
     fn allgatherv(
         &self,
-        bent: &Bent,
+        comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
         (counts, displs): (&[usize], &[usize]),
@@ -190,7 +193,6 @@ impl Tooth for SortsBlocks {
                 Some(displ)
             })
             .collect();
-        bent.comm
-            .allgatherv_bytes(send, recv, counts, &sorted, elem_size)
+        comm.allgatherv_bytes(send, recv, counts, &sorted, elem_size)
     }
 }

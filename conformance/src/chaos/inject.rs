@@ -1,4 +1,4 @@
-//! Does to the ranks of a job what a plan says.
+//! Injects the faults of a plan into a job.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -8,61 +8,61 @@ use std::time::{Duration, Instant};
 
 use comm_run::{Handle, Signal};
 
-use super::plan::{Act, Plan, What};
+use super::plan::{Action, Injection, Plan};
 use super::stranger;
 use crate::board::Board;
 use crate::clock;
 
-/// Says what was done to a rank, and when: between the two times.
+/// Records what was done to a rank, and when: between the two times.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Deed {
+pub(super) struct Injected {
     pub(super) rank: usize,
-    pub(super) kind: DeedKind,
+    pub(super) kind: InjectedKind,
     pub(super) from: Duration,
     pub(super) to: Duration,
 }
 
 /// Names what was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DeedKind {
+pub(super) enum InjectedKind {
     Killed,
     Stopped,
 }
 
-/// Holds what the acts of one round share.
-pub(super) struct Violence<'a> {
+/// Holds what the injections of one round share.
+pub(super) struct Injector<'a> {
     pub(super) handle: &'a Handle,
     pub(super) board: &'a Board,
     pub(super) seed: u64,
     pub(super) over: &'a AtomicBool,
-    pub(super) deeds: &'a Mutex<Vec<Deed>>,
+    pub(super) injected: &'a Mutex<Vec<Injected>>,
 }
 
-impl Violence<'_> {
-    /// Does all that `plan` says, each act when its time comes, until the job is over.
+impl Injector<'_> {
+    /// Injects all that `plan` says, each fault when its time comes, until the job is over.
     pub(super) fn run<'scope, 'env>(
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
         plan: &'env Plan,
     ) {
-        for act in &plan.acts {
-            if !matches!(act.what, What::Leave(_)) {
-                scope.spawn(|| self.act(act));
+        for injection in &plan.injections {
+            if !matches!(injection.what, Action::Leave(_)) {
+                scope.spawn(|| self.inject(injection));
             }
         }
     }
 
-    fn act(&self, act: &Act) {
-        let notice = format!("{}-{}", act.notice(), act.who);
+    fn inject(&self, injection: &Injection) {
+        let notice = format!("{}-{}", injection.notice(), injection.who);
         while self.board.read(&notice).is_none() {
             if self.is_over() {
                 return;
             }
             thread::sleep(Duration::from_micros(100));
         }
-        self.pause(act.delay);
-        match &act.what {
-            What::Kill(ranks) => {
+        self.pause(injection.delay);
+        match &injection.what {
+            Action::Kill(ranks) => {
                 let from = clock::now();
                 for &rank in ranks {
                     // Who has ended by then is not among the dead: the judge looks how each one ended.
@@ -70,19 +70,19 @@ impl Violence<'_> {
                 }
                 let to = clock::now();
                 for &rank in ranks {
-                    self.done(rank, DeedKind::Killed, from, to);
+                    self.done(rank, InjectedKind::Killed, from, to);
                 }
             }
-            What::Stop(rank, time) => {
+            Action::Stop(rank, time) => {
                 let from = clock::now();
                 if self.handle.signal(*rank, Signal::Stop).is_ok() {
                     self.pause(*time);
                     // A rank that was killed in the meantime need not go on.
                     let _ = self.handle.signal(*rank, Signal::Continue);
-                    self.done(*rank, DeedKind::Stopped, from, clock::now());
+                    self.done(*rank, InjectedKind::Stopped, from, clock::now());
                 }
             }
-            What::Flood(rank, count) => {
+            Action::Flood(rank, count) => {
                 for _ in 0..*count {
                     if self.is_over() || self.handle.signal(*rank, Signal::Hangup).is_err() {
                         break;
@@ -90,14 +90,14 @@ impl Violence<'_> {
                     thread::sleep(Duration::from_micros(50));
                 }
             }
-            What::Knock(count) => {
+            Action::Knock(count) => {
                 let visit = stranger::knock(&self.handle.pids(), *count, self.seed, self.over);
                 while !self.is_over() {
                     thread::sleep(Duration::from_millis(1));
                 }
                 drop(visit);
             }
-            What::Leave(_) => {}
+            Action::Leave(_) => {}
         }
     }
 
@@ -115,14 +115,14 @@ impl Violence<'_> {
         }
     }
 
-    fn done(&self, rank: usize, kind: DeedKind, from: Duration, to: Duration) {
-        let deed = Deed {
+    fn done(&self, rank: usize, kind: InjectedKind, from: Duration, to: Duration) {
+        let record = Injected {
             rank,
             kind,
             from,
             to,
         };
-        let mut deeds = self.deeds.lock().unwrap_or_else(PoisonError::into_inner);
-        deeds.push(deed);
+        let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        injected.push(record);
     }
 }

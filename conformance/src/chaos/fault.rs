@@ -1,0 +1,101 @@
+//! Action a round is about.
+
+use clap::ValueEnum;
+
+use crate::noise::Noise;
+
+/// Names the fault of one round, in the table and for `--fault`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Fault {
+    /// Nothing: what must work after every other round.
+    Nothing,
+    /// One rank is killed.
+    KillOne,
+    /// Several ranks are killed at once.
+    KillSeveral,
+    /// One rank is killed, and a little later another.
+    KillInTurn,
+    /// One rank is killed while all are about to finish.
+    KillAtEnd,
+    /// All ranks are killed.
+    KillAll,
+    /// A rank exits, panics, drops its communicator or aborts.
+    Leave,
+    /// The same, and another one is killed a little later.
+    LeaveAndKill,
+    /// Ranks are stopped for a while.
+    Stop,
+    /// One rank is stopped for a while; one is killed.
+    StopAndKill,
+    /// Ranks get many signals that they handle.
+    Flood,
+    /// The same, and one is killed.
+    FloodAndKill,
+    /// Strangers come to the ports that the ranks listen on.
+    Knock,
+    /// The same, and one is killed.
+    KnockAndKill,
+    /// Ranks come late to the start.
+    LateStart,
+    /// A rank is stopped at the start.
+    StopAtStart,
+    /// A rank is killed at the start.
+    KillAtStart,
+    /// All ranks are killed at the start.
+    KillAllAtStart,
+}
+
+impl Fault {
+    /// Draws a fault. A job without one follows every round anyway, and is not drawn.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut noise = Noise::new(seed, &[0x7e3e]);
+        // The deaths in mid-program, where most can go wrong, come twice as often.
+        match noise.below(23) {
+            at @ 0..17 => Self::value_variants()[1 + at],
+            17 | 18 => Self::KillOne,
+            19 => Self::KillSeveral,
+            20 => Self::KillInTurn,
+            21 => Self::Leave,
+            _ => Self::LeaveAndKill,
+        }
+    }
+
+    /// Returns the name.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Checks whether ranks die or leave, so that the others cannot finish, or at the end perhaps not.
+    pub(crate) fn is_deadly(self) -> bool {
+        !matches!(
+            self,
+            Self::Nothing
+                | Self::Stop
+                | Self::Flood
+                | Self::Knock
+                | Self::LateStart
+                | Self::StopAtStart
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for &fault in Fault::value_variants() {
+            assert_eq!(Fault::from_str(&fault.name(), false), Ok(fault));
+        }
+        assert_eq!(Fault::KillAllAtStart.name(), "kill-all-at-start");
+    }
+
+    #[test]
+    fn every_fault_but_none_is_drawn() {
+        let drawn: std::collections::BTreeSet<Fault> = (0..500).map(Fault::draw).collect();
+        assert_eq!(drawn.len(), Fault::value_variants().len() - 1);
+        assert!(!drawn.contains(&Fault::Nothing));
+    }
+}

@@ -1,0 +1,377 @@
+//! Random programs: sequences of collectives drawn from a seed, the same on every rank.
+//!
+//! Determinism compares what they return with the reference and with hashes that are written down; chaos mixes them
+//! with other steps and compares them with their inputs, which every rank can compute.
+
+use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, bytemuck};
+
+use crate::noise::{Noise, input, mix, same};
+use crate::suite::allreduce::naive::Naive;
+use crate::suite::elements::{Cut, Triple};
+
+/// Holds what every rank calls, in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    calls: Vec<Collective>,
+}
+
+/// Describes one call of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Collective {
+    Barrier,
+    Broadcast {
+        element: Element,
+        len: usize,
+        root: usize,
+    },
+    Reduce {
+        scalar: ScalarKind,
+        op: ReduceOp,
+        len: usize,
+    },
+    Gather {
+        element: Element,
+        counts: Vec<usize>,
+        gap: usize,
+    },
+    /// One rank passes a root that does not exist.
+    Refused {
+        culprit: usize,
+    },
+}
+
+/// Names a collective before its arguments are drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Barrier,
+    Broadcast,
+    Reduce,
+    Gather,
+    Refused,
+}
+
+/// Names the type that travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Element {
+    Byte,
+    Triple,
+    Word,
+    Double,
+    Cut,
+}
+
+const ELEMENTS: [Element; 5] = [
+    Element::Byte,
+    Element::Triple,
+    Element::Word,
+    Element::Double,
+    Element::Cut,
+];
+
+/// Holds how often each kind of call comes, and how often each limit of lengths.
+///
+/// What a seed draws depends on these numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mix {
+    pub(crate) kinds: &'static [(usize, Kind)],
+    pub(crate) lengths: &'static [(usize, usize)],
+}
+
+/// The mix of determinism: mostly small, sometimes past a page, rarely past every slot.
+///
+/// Its results are written down: it stays as it is.
+const WRITTEN_DOWN: Mix = Mix {
+    kinds: &[
+        (2, Kind::Barrier),
+        (1, Kind::Refused),
+        (5, Kind::Broadcast),
+        (6, Kind::Reduce),
+        (6, Kind::Gather),
+    ],
+    lengths: &[(1, 60_000), (5, 3_000), (34, 40)],
+};
+
+impl Mix {
+    /// Draws a length.
+    pub(crate) fn length(&self, noise: &mut Noise) -> usize {
+        let limit = noise.weighted(self.lengths);
+        noise.below(limit)
+    }
+}
+
+/// Calls a function that is generic over the type of an element.
+macro_rules! with_element {
+    ($element:expr, $call:ident($($argument:expr),*)) => {
+        match $element {
+            Element::Byte => $call::<u8>($($argument),*),
+            Element::Triple => $call::<Triple>($($argument),*),
+            Element::Word => $call::<u32>($($argument),*),
+            Element::Double => $call::<f64>($($argument),*),
+            Element::Cut => $call::<Cut>($($argument),*),
+        }
+    };
+}
+
+/// Calls a function that is generic over a scalar.
+macro_rules! with_scalar {
+    ($scalar:expr, $call:ident($($argument:expr),*)) => {
+        match $scalar {
+            ScalarKind::I8 => $call::<i8>($($argument),*),
+            ScalarKind::I16 => $call::<i16>($($argument),*),
+            ScalarKind::I32 => $call::<i32>($($argument),*),
+            ScalarKind::I64 => $call::<i64>($($argument),*),
+            ScalarKind::U8 => $call::<u8>($($argument),*),
+            ScalarKind::U16 => $call::<u16>($($argument),*),
+            ScalarKind::U32 => $call::<u32>($($argument),*),
+            ScalarKind::U64 => $call::<u64>($($argument),*),
+            ScalarKind::F32 => $call::<f32>($($argument),*),
+            ScalarKind::F64 => $call::<f64>($($argument),*),
+        }
+    };
+}
+
+impl Program {
+    /// Draws a program for a world of `size` ranks.
+    pub(crate) fn draw(seed: u64, size: usize) -> Self {
+        let mut noise = Noise::new(seed, &[size]);
+        let count = 5 + noise.below(20);
+        let calls = (0..count).map(|_| Collective::draw(&mut noise, &WRITTEN_DOWN, size));
+        Self {
+            calls: calls.collect(),
+        }
+    }
+
+    /// Describes a step.
+    pub(crate) fn step(&self, at: usize) -> String {
+        format!("step {at}: {:?}", self.calls.get(at))
+    }
+
+    /// Runs the program as one rank; returns a hash of the result of each step.
+    pub(crate) fn run<C: Communicator>(
+        &self,
+        comm: &C,
+        mut at: impl FnMut(&str),
+    ) -> Result<Vec<u64>, CommError> {
+        let steps = self.calls.iter().enumerate();
+        let hashes = steps.map(|(index, call)| {
+            at(&self.step(index));
+            Ok(call.run(comm, index)?.hash())
+        });
+        hashes.collect()
+    }
+}
+
+/// Holds what a call left on one rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// A number that stands for an outcome without data.
+    Number(u64),
+    /// All of the receive buffer.
+    Bytes(Vec<u8>),
+}
+
+impl Outcome {
+    fn bytes<T: CommData>(data: &[T]) -> Self {
+        Self::Bytes(bytemuck::cast_slice(data).to_vec())
+    }
+
+    fn hash(&self) -> u64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Bytes(bytes) => mix(2, bytes),
+        }
+    }
+
+    /// Returns the outcome of a refused call on the rank that is to blame.
+    fn own_refusal(root: usize) -> Self {
+        Self::Number(1000 + root as u64)
+    }
+
+    /// Returns the outcome of a refused call on the other ranks.
+    fn refusal_of(culprit: usize) -> Self {
+        Self::Number(3 + culprit as u64)
+    }
+}
+
+impl Collective {
+    /// Draws a call for a world of `size` ranks.
+    pub(crate) fn draw(noise: &mut Noise, mix: &Mix, size: usize) -> Self {
+        match noise.weighted(mix.kinds) {
+            Kind::Barrier => Self::Barrier,
+            Kind::Refused if size > 1 => Self::Refused {
+                culprit: noise.below(size),
+            },
+            // A rank without others has nobody to tell of a refusal.
+            Kind::Broadcast | Kind::Refused => Self::Broadcast {
+                element: noise.pick(&ELEMENTS),
+                len: mix.length(noise),
+                root: noise.below(size),
+            },
+            Kind::Reduce => {
+                let scalar = noise.pick(&ScalarKind::ALL);
+                let ops = if scalar.is_float() { 3 } else { 5 };
+                Self::Reduce {
+                    scalar,
+                    op: ReduceOp::ALL[noise.below(ops)],
+                    len: mix.length(noise).max(1),
+                }
+            }
+            Kind::Gather => Self::Gather {
+                element: noise.pick(&ELEMENTS),
+                counts: (0..size).map(|_| mix.length(noise) / size).collect(),
+                gap: noise.below(4),
+            },
+        }
+    }
+
+    /// Calls it as one rank. `index` tells its inputs from those of other steps.
+    pub(crate) fn run<C: Communicator>(
+        &self,
+        comm: &C,
+        index: usize,
+    ) -> Result<Outcome, CommError> {
+        match self {
+            Self::Barrier => comm.barrier().map(|()| Outcome::Number(1)),
+            Self::Broadcast { element, len, root } => {
+                with_element!(element, broadcast(comm, index, *len, *root))
+            }
+            Self::Reduce { scalar, op, len } => {
+                with_scalar!(scalar, reduce(comm, index, *op, *len))
+            }
+            Self::Gather {
+                element,
+                counts,
+                gap,
+            } => with_element!(element, gather(comm, index, counts, *gap)),
+            Self::Refused { culprit } => refused(comm, *culprit),
+        }
+    }
+
+    /// Checks what [`run`](Self::run) returned against the inputs of all ranks.
+    ///
+    /// # Panics
+    ///
+    /// If it is something else; the message shows where it first differs.
+    pub(crate) fn check(&self, actual: &Outcome, index: usize, rank: usize, size: usize) {
+        let (what, expected) = match self {
+            Self::Barrier => ("a barrier".to_owned(), Outcome::Number(1)),
+            Self::Broadcast { element, len, root } => (
+                "a broadcast".to_owned(),
+                with_element!(element, broadcast_result(index, *len, *root)),
+            ),
+            Self::Reduce { scalar, op, len } => (
+                "a reduction".to_owned(),
+                with_scalar!(scalar, reduce_result(index, *op, *len, size)),
+            ),
+            Self::Gather {
+                element,
+                counts,
+                gap,
+            } => (
+                "a gather".to_owned(),
+                with_element!(element, gather_result(index, counts, *gap, rank)),
+            ),
+            Self::Refused { culprit } => (
+                format!("rank {culprit} passed a wrong root"),
+                if rank == *culprit {
+                    Outcome::own_refusal(size)
+                } else {
+                    Outcome::refusal_of(*culprit)
+                },
+            ),
+        };
+        match (actual, &expected) {
+            (Outcome::Bytes(actual), Outcome::Bytes(expected)) => same(&what, actual, expected),
+            _ => assert_eq!(*actual, expected, "{what}"),
+        }
+    }
+}
+
+fn broadcast<T: CommData>(
+    comm: &impl Communicator,
+    index: usize,
+    len: usize,
+    root: usize,
+) -> Result<Outcome, CommError> {
+    let mut buf = input::<T>(index, comm.rank(), len);
+    comm.broadcast(&mut buf, root)?;
+    Ok(Outcome::bytes(&buf))
+}
+
+fn broadcast_result<T: CommData>(index: usize, len: usize, root: usize) -> Outcome {
+    Outcome::bytes(&input::<T>(index, root, len))
+}
+
+fn reduce<T: Naive>(
+    comm: &impl Communicator,
+    index: usize,
+    op: ReduceOp,
+    len: usize,
+) -> Result<Outcome, CommError> {
+    let mut recv = vec![T::zeroed(); len];
+    comm.allreduce(&input::<T>(index, comm.rank(), len), &mut recv, op)?;
+    Ok(Outcome::bytes(&recv))
+}
+
+fn reduce_result<T: Naive>(index: usize, op: ReduceOp, len: usize, size: usize) -> Outcome {
+    let all: Vec<Vec<T>> = (0..size).map(|rank| input(index, rank, len)).collect();
+    Outcome::bytes(&T::fold(&all, op))
+}
+
+/// Every rank lays the blocks out in an order of its own, with gaps that must stay.
+fn gather<T: CommData>(
+    comm: &impl Communicator,
+    index: usize,
+    counts: &[usize],
+    gap: usize,
+) -> Result<Outcome, CommError> {
+    let rank = comm.rank();
+    let (displs, mut recv) = gather_buffer::<T>(index, counts, gap, rank);
+    let send = input::<T>(index, rank, counts[rank]);
+    comm.allgatherv(&send, &mut recv, counts, &displs)?;
+    Ok(Outcome::bytes(&recv))
+}
+
+fn gather_result<T: CommData>(index: usize, counts: &[usize], gap: usize, rank: usize) -> Outcome {
+    let (displs, mut recv) = gather_buffer::<T>(index, counts, gap, rank);
+    for (from, (&at, &count)) in displs.iter().zip(counts).enumerate() {
+        recv[at..at + count].copy_from_slice(&input::<T>(index, from, count));
+    }
+    Outcome::bytes(&recv)
+}
+
+/// Returns where each block begins on `rank`, and its receive buffer before the call.
+fn gather_buffer<T: CommData>(
+    index: usize,
+    counts: &[usize],
+    gap: usize,
+    rank: usize,
+) -> (Vec<usize>, Vec<T>) {
+    let size = counts.len();
+    let mut displs = vec![0; size];
+    let mut end = 0;
+    for turn in 0..size {
+        let block = (turn + rank + index) % size;
+        displs[block] = end + gap;
+        end = displs[block] + counts[block];
+    }
+    (displs, input(index, size + rank, end + gap))
+}
+
+fn refused(comm: &impl Communicator, culprit: usize) -> Result<Outcome, CommError> {
+    let root = if comm.rank() == culprit {
+        comm.size()
+    } else {
+        0
+    };
+    match comm.broadcast(&mut [0_u8; 9], root) {
+        Err(CommError::CollectiveFailed {
+            kind,
+            rank: Some(rank),
+            ..
+        }) if !kind.is_fatal() => Ok(Outcome::refusal_of(rank)),
+        Err(CommError::InvalidRoot { root, .. }) => Ok(Outcome::own_refusal(root)),
+        Err(other) => Err(other),
+        Ok(()) => Ok(Outcome::Number(0)),
+    }
+}

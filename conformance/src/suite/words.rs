@@ -1,0 +1,88 @@
+//! The sentences of errors: the same on every backend, whatever the kit makes of them. What a backend knows
+//! in addition, such as the place of a rank or the name of a variable, is left open.
+
+use std::time::Duration;
+
+/// Ends every mismatch.
+const IN_ORDER: &str =
+    "; all ranks must call the same collectives in the same order with arguments that agree";
+
+/// The message of an interrupted call.
+pub(super) const INTERRUPTED: &str =
+    "it was interrupted while it waited; this communicator cannot be used any more";
+
+/// Checks the message of a mismatch in which rank 0 made one call, and `odd` was the first to make another.
+#[track_caller]
+pub(super) fn mismatch(first: &str, odd: (usize, &str), message: &str) {
+    let (rank, other) = odd;
+    let expected = format!("rank 0 called {first}, rank {rank} called {other}{IN_ORDER}");
+    assert_eq!(message, expected);
+}
+
+/// Checks the message of a refusal for `reason`.
+#[track_caller]
+pub(super) fn refused(reason: &str, message: &str) {
+    let expected = format!(
+        "it refused its arguments: {reason}; nothing was exchanged, this communicator stays usable"
+    );
+    assert_eq!(message, expected);
+}
+
+/// Checks the message about a rank that was lost; `how` is what happened to it.
+#[track_caller]
+pub(super) fn lost(how: &str, message: &str) {
+    let rest = message.strip_prefix(how);
+    let rest = rest.unwrap_or_else(|| panic!("'{message}' does not begin with '{how}'"));
+    let advice = " before it contributed; look at what it printed last, then restart the job";
+    let place = rest.strip_suffix(advice);
+    let place = place.unwrap_or_else(|| panic!("'{message}' does not end with '{advice}'"));
+    assert!(in_parentheses(place), "'{message}' has '{place}' in it");
+}
+
+/// Checks the message about a rank that did not come within `timeout`.
+#[track_caller]
+pub(super) fn absent(rank: usize, timeout: Duration, message: &str) {
+    let begin = format!("rank {rank}");
+    let middle = format!(" did not come within {timeout:?}; raise ");
+    let end = " if that is too short for the work between two calls (0 waits for ever)";
+    let parts = message.strip_prefix(&begin).and_then(|rest| {
+        let (place, rest) = rest.split_once(&middle)?;
+        Some((place, rest.strip_suffix(end)?))
+    });
+    let expected = format!("{begin}{middle}..{end}");
+    let (place, _variable) =
+        parts.unwrap_or_else(|| panic!("'{message}' is not of the form '{expected}'"));
+    assert!(in_parentheses(place), "'{message}' has '{place}' in it");
+}
+
+/// Returns whether `place` is nothing, or something in parentheses.
+fn in_parentheses(place: &str) -> bool {
+    place.is_empty() || (place.starts_with(" (") && place.ends_with(')'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentences_of_the_kit_are_these() {
+        use comm_kit::words::{Lost, absent as kit_absent, lost as kit_lost, ranks};
+        assert_eq!(comm_kit::words::interrupted(), INTERRUPTED);
+        lost("it panicked", &kit_lost(Lost::Panicked, None));
+        lost(
+            "its process ended",
+            &kit_lost(Lost::Ended, Some("at 10.0.0.3")),
+        );
+        let second = Duration::from_secs(1);
+        absent(3, second, &kit_absent(&ranks(&[3]), Some(second), "X"));
+    }
+
+    #[test]
+    #[should_panic(expected = "has ' yesterday' in it")]
+    fn other_words_are_found() {
+        lost(
+            "it panicked",
+            "it panicked yesterday before it contributed; look at what it printed last, then restart the job",
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! Mutants of the reference, each wrong in one way: the case meant for it must fail.
+//!
+//! Without this the suite might pass anything. The reference itself passes every case, see `reference.rs`.
+
+mod mutants;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use comm_conformance::mutant::{Mutant, Mutation, ordered_subject, rank_role, run_case};
+use comm_conformance::reference::Reference;
+use comm_conformance::{Failure, Model, Seat, Subject};
+use libtest_mimic::{Arguments, Failed, Trial};
+use mutants::{KNOWN, Known};
+
+/// The world they are caught in: the smallest with a first, a middle and a last rank.
+const WORLD: usize = 3;
+
+/// Is the subject of all mutants, so that the suite is compiled once for them; the driver orders one by name.
+struct Wrong;
+
+impl Subject for Wrong {
+    type Comm = Mutant<Reference, dyn Mutation<Reference>>;
+    const NAME: &'static str = "wrong";
+    const MODEL: Model = Model::REFERENCE;
+    // Some of them hang: the watchdog ends them soon.
+    const LIMIT: Duration = Duration::from_secs(6);
+
+    fn open(seat: &Seat) -> Result<Self::Comm, Failure> {
+        let wanted = ordered_subject().unwrap_or_default();
+        let known = KNOWN.iter().find(|known| known.name == wanted);
+        let mutation = (known.ok_or("no such mutant")?.mutation)();
+        let seat = mutation.seat(seat.clone());
+        let comm = Reference::open(seat.name(), seat.rank(), seat.size(), seat.timeout())?;
+        Ok(Mutant::new(comm, mutation))
+    }
+}
+
+/// Returns the trial of a mutant: its case fails, in the expected words.
+fn trial(known: &'static Known) -> Trial {
+    Trial::test(format!("mutants::{}", known.name), || {
+        let (case, says) = (known.case, known.says);
+        match run_case::<Wrong>(known.name, case, WORLD, known.threads) {
+            Ok(()) => Err(Failed::from(format!("passed {case}"))),
+            Err(reason) if reason.contains(says) => Ok(()),
+            Err(reason) => Err(Failed::from(format!(
+                "{case} failed as it should, but does not say '{says}':\n{reason}"
+            ))),
+        }
+    })
+}
+
+fn main() -> ExitCode {
+    if ordered_subject().is_some() {
+        return rank_role::<Wrong>();
+    }
+    let trials = KNOWN.iter().map(trial).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}

@@ -1,0 +1,101 @@
+//! The mutants: what is wrong with each, and which case must notice it.
+
+mod answers;
+mod endings;
+mod results;
+
+use std::sync::Arc;
+
+use comm_conformance::mutant::Mutation;
+use comm_conformance::reference::Reference;
+
+/// Names the case that must fail on a mutant, and with which words.
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    pub(crate) mutation: fn() -> Arc<dyn Mutation<Reference>>,
+    pub(crate) case: &'static str,
+    pub(crate) says: &'static str,
+    /// Whether the ranks are threads, as those of the reference are, or processes.
+    pub(crate) threads: bool,
+}
+
+/// Writes the table, a mutant per entry: its name, what it is, the case that notices it, and in which words.
+macro_rules! known {
+    ($($name:literal is $mutation:expr, seen by $case:literal: $says:literal $(in $processes:ident)?;)+) => {
+        &[$(Known {
+            name: $name,
+            mutation: || Arc::new($mutation),
+            case: $case,
+            says: $says,
+            threads: known!(@threads $($processes)?),
+        }),+]
+    };
+    (@threads) => { true };
+    (@threads processes) => { false };
+}
+
+/// Every mutant.
+pub(crate) const KNOWN: &[Known] = known! {
+    "drops-the-last-element" is results::DropsTheLastElement,
+        seen by "broadcast::every_root": "broadcast of 1 x 1 bytes from";
+    "ignores-the-operation" is results::IgnoresTheOperation,
+        seen by "allreduce::integers": "by Min";
+    "reverses-the-fold" is results::ReversesTheFold,
+        seen by "allreduce::the_order_of_the_fold": "sums: element";
+    "keeps-nan-payloads" is results::KeepsNanPayloads,
+        seen by "allreduce::nan_and_signed_zero": "Min of special f32";
+    "forgets-signed-zero" is results::ForgetsSignedZero,
+        seen by "allreduce::nan_and_signed_zero": "is [00, 00, 00, 00], not [00, 00, 00, 80]";
+    "reuses-a-stale-slot" is results::ReusesAStaleSlot::default(),
+        seen by "sequences::thousands_of_a_mix": "call ";
+    "overwrites-gaps" is results::OverwritesGaps,
+        seen by "allgatherv::uneven_blocks": "is [00], not";
+    "sorts-blocks" is results::SortsBlocks,
+        seen by "allgatherv::uneven_blocks": "allgatherv ";
+    "lies-about-size" is answers::LiesAboutSize,
+        seen by "identity::ranks_are_unique_and_constant": "opened as rank 0 of 4";
+    "lies-about-rank" is answers::LiesAboutRank::default(),
+        seen by "identity::ranks_are_unique_and_constant": "left: (1, 3)";
+    "misses-mismatches" is answers::MissesMismatches,
+        seen by "mismatch::another_operation": "expected an error, got Ok";
+    "hangs-on-refusals" is answers::HangsOnRefusals,
+        seen by "refusals::one_rank_is_wrong": "Counts on rank 0";
+    "blames-the-wrong-rank" is answers::BlamesTheWrongRank,
+        seen by "faults::last_panics_while_awaited": "left: (PeerLost, Some(0))";
+    "forgets-the-cause" is answers::ForgetsTheCause,
+        seen by "faults::last_panics_while_awaited": "later: it happened before";
+    "lets-two-threads-in" is answers::LetsTwoThreadsIn::default(),
+        seen by "sequences::two_threads_on_one": "failed";
+    "early-root" is endings::EarlyRoot::default(),
+        seen by "broadcast::nobody_leaves_early": "returned before rank 1 had entered";
+    "leaves-barriers-early" is endings::LeavesBarriersEarly,
+        seen by "barrier::nobody_leaves_early": "returned before rank";
+    "hangs" is endings::Hangs::default(),
+        seen by "barrier::thousands": "hangs: after 6s still at: barrier 100";
+    "dies" is endings::Dies::default(),
+        seen by "allreduce::floats": "rank 1 never finished";
+    "singletons" is endings::Singletons,
+        seen by "allreduce::floats": "rank 2 opened as rank 0 of 1" in processes;
+    "stale-region" is endings::StaleRegion,
+        seen by "regions::everybody_writes_a_part": "parts of";
+    "leaks-threads" is endings::LeaksThreads,
+        seen by "faults::nothing_grows": "descriptors and threads grew from";
+    "keeps-refused-bytes-to-itself" is answers::KeepsRefusedBytesToItself,
+        seen by "refusals::bytes_of_one_rank_make_no_sense": "nonsense 0: expected an error, got Ok";
+    "clamps-element-sizes" is answers::ClampsElementSizes,
+        seen by "mismatch::elements_of_17_and_35_mb": "elements of another size: expected an error, got Ok";
+    "counts-suspended-time" is endings::CountsSuspendedTime,
+        seen by "faults::a_suspended_job_goes_on": "by the clock on the wall";
+    "rewords-mismatches" is answers::Rewords,
+        seen by "mismatch::another_root": "agree, in other words";
+    "rewords-refusals" is answers::Rewords,
+        seen by "refusals::one_rank_is_wrong": "usable, in other words";
+    "rewords-losses" is answers::Rewords,
+        seen by "faults::last_panics_while_awaited": "does not end with";
+    "rewords-timeouts" is answers::Rewords,
+        seen by "faults::last_is_absent_while_awaited": "is not of the form";
+    "cannot-be-interrupted" is endings::CannotBeInterrupted,
+        seen by "faults::an_interrupted_call_is_aborted": "left: (TimedOut";
+    "goes-on-after-a-panic" is endings::GoesOnAfterAPanic,
+        seen by "faults::a_panic_inside_a_call_is_told": "a later call: expected an error, got Ok";
+};

@@ -1,0 +1,150 @@
+//! Wrong answers: about itself, about mistakes of others, and about who is to blame.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind, check};
+
+use comm_conformance::mutant::Mutation;
+use comm_conformance::reference::Reference;
+
+/// Reports one rank more than there are.
+pub(crate) struct LiesAboutSize;
+
+impl Mutation<Reference> for LiesAboutSize {
+    fn size(&self, comm: &Reference) -> usize {
+        comm.size() + 1
+    }
+}
+
+/// Reports another rank after the first collective.
+#[derive(Default)]
+pub(crate) struct LiesAboutRank(AtomicUsize);
+
+impl Mutation<Reference> for LiesAboutRank {
+    fn rank(&self, comm: &Reference) -> usize {
+        let turned = usize::from(self.0.load(Ordering::Relaxed) > 0);
+        (comm.rank() + turned) % comm.size()
+    }
+
+    fn allgatherv(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)?;
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Sends the operation of nobody: all folds look alike to the others.
+pub(crate) struct MissesMismatches;
+
+impl Mutation<Reference> for MissesMismatches {
+    fn allreduce(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        _: ReduceOp,
+    ) -> Result<(), CommError> {
+        comm.allreduce_bytes(send, recv, scalar, ReduceOp::Sum)
+    }
+}
+
+/// Refuses without a word, so that the others wait.
+pub(crate) struct HangsOnRefusals;
+
+impl Mutation<Reference> for HangsOnRefusals {
+    fn refuse(&self, _: &Reference, _: &'static str, _: &CommError) {}
+}
+
+/// Blames the next one.
+pub(crate) struct BlamesTheWrongRank;
+
+impl Mutation<Reference> for BlamesTheWrongRank {
+    fn error(&self, comm: &Reference, mut error: CommError) -> CommError {
+        if let CommError::CollectiveFailed {
+            rank: Some(rank), ..
+        } = &mut error
+        {
+            *rank = (*rank + 1) % comm.size();
+        }
+        error
+    }
+}
+
+/// Answers differently the second time.
+pub(crate) struct ForgetsTheCause;
+
+impl Mutation<Reference> for ForgetsTheCause {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        comm.barrier()
+            .map_err(|_| CommError::failed("barrier", FailureKind::Io, None, "it happened before"))
+    }
+}
+
+/// Lets a second thread wait for the first instead of refusing it.
+#[derive(Default)]
+pub(crate) struct LetsTwoThreadsIn(Mutex<()>);
+
+impl Mutation<Reference> for LetsTwoThreadsIn {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        let _turn = self.0.lock();
+        comm.barrier()
+    }
+}
+
+/// Refuses bytes that make no sense without a word to the others.
+pub(crate) struct KeepsRefusedBytesToItself;
+
+impl Mutation<Reference> for KeepsRefusedBytesToItself {
+    fn allgatherv(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        let (rank, size) = (comm.rank(), comm.size());
+        check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)?;
+        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)
+    }
+}
+
+/// Takes all elements of 16 MiB and more for the same.
+pub(crate) struct ClampsElementSizes;
+
+impl Mutation<Reference> for ClampsElementSizes {
+    fn allgatherv(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        (counts, displs): (&[usize], &[usize]),
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        let clamped = elem_size.min(1 << 24);
+        let kept = |bytes: usize| bytes / elem_size.max(1) * clamped;
+        let (out, back) = (kept(send.len()), kept(recv.len()));
+        comm.allgatherv_bytes(&send[..out], &mut recv[..back], counts, displs, clamped)
+    }
+}
+
+/// Says the same as others in words of its own.
+pub(crate) struct Rewords;
+
+impl Mutation<Reference> for Rewords {
+    fn error(&self, _: &Reference, mut error: CommError) -> CommError {
+        if let CommError::CollectiveFailed { message, .. } = &mut error {
+            message.push_str(", in other words");
+        }
+        error
+    }
+}

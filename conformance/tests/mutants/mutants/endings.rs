@@ -1,0 +1,167 @@
+//! Wrong endings: too early, never, and without a word.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
+use comm_conformance::Seat;
+
+use comm_conformance::mutant::Mutation;
+use comm_conformance::reference::Reference;
+use comm_kit::interrupt;
+
+/// Returns from a broadcast before the others have come, on the root.
+///
+/// What the root sends lies in a mailbox, by the number of the call, for whoever comes.
+#[derive(Default)]
+pub(crate) struct EarlyRoot(AtomicUsize);
+
+static MAIL: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new());
+static BELL: Condvar = Condvar::new();
+
+impl Mutation<Reference> for EarlyRoot {
+    fn broadcast(
+        &self,
+        comm: &Reference,
+        buf: &mut [u8],
+        _: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        let call = self.0.fetch_add(1, Ordering::Relaxed);
+        let mut mail = MAIL.lock().unwrap_or_else(PoisonError::into_inner);
+        if comm.rank() == root {
+            mail.insert(call, buf.to_vec());
+            BELL.notify_all();
+            return Ok(());
+        }
+        while !mail.contains_key(&call) {
+            mail = BELL.wait(mail).unwrap_or_else(PoisonError::into_inner);
+        }
+        buf.copy_from_slice(&mail[&call]);
+        Ok(())
+    }
+}
+
+/// Does not wait in barriers.
+pub(crate) struct LeavesBarriersEarly;
+
+impl Mutation<Reference> for LeavesBarriersEarly {
+    fn barrier(&self, _: &Reference) -> Result<(), CommError> {
+        Ok(())
+    }
+}
+
+/// Stops coming back after some calls.
+#[derive(Default)]
+pub(crate) struct Hangs(AtomicUsize);
+
+impl Mutation<Reference> for Hangs {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 100 {
+            loop {
+                thread::park();
+            }
+        }
+        comm.barrier()
+    }
+}
+
+/// Ends the process as if all were well.
+#[derive(Default)]
+pub(crate) struct Dies(AtomicUsize);
+
+impl Mutation<Reference> for Dies {
+    fn allreduce(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 10 {
+            std::process::exit(0);
+        }
+        comm.allreduce_bytes(send, recv, scalar, op)
+    }
+}
+
+/// Comes up as many worlds of one rank, as a program does under the wrong launcher.
+pub(crate) struct Singletons;
+
+impl Mutation<Reference> for Singletons {
+    fn seat(&self, seat: Seat) -> Seat {
+        let name = format!("{}-{}", seat.name(), seat.rank());
+        seat.taken_as(name, 0, 1)
+    }
+}
+
+/// Forgets to publish what was written last.
+pub(crate) struct StaleRegion;
+
+impl Mutation<Reference> for StaleRegion {
+    fn before_fence(&self, written: &mut [u8]) {
+        if let Some(last) = written.last_mut() {
+            *last = 0;
+        }
+    }
+}
+
+/// Leaves a thread behind with every communicator.
+pub(crate) struct LeaksThreads;
+
+impl Mutation<Reference> for LeaksThreads {
+    fn seat(&self, seat: Seat) -> Seat {
+        thread::spawn(|| thread::sleep(Duration::from_secs(5)));
+        seat
+    }
+}
+
+/// Gives up by a clock that goes on while the job is suspended.
+pub(crate) struct CountsSuspendedTime;
+
+impl Mutation<Reference> for CountsSuspendedTime {
+    fn allreduce(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let start = Instant::now();
+        comm.allreduce_bytes(send, recv, scalar, op)?;
+        if start.elapsed() < Duration::from_millis(2500) {
+            return Ok(());
+        }
+        let (kind, message) = (FailureKind::TimedOut, "late, by the clock on the wall");
+        Err(CommError::failed("allreduce", kind, None, message))
+    }
+}
+
+/// Never asks whether a call should end.
+pub(crate) struct CannotBeInterrupted;
+
+impl Mutation<Reference> for CannotBeInterrupted {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        interrupt::clear_hook();
+        comm.barrier()
+    }
+}
+
+/// Takes a call that panicked on this rank for one that is over.
+pub(crate) struct GoesOnAfterAPanic;
+
+impl Mutation<Reference> for GoesOnAfterAPanic {
+    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+        match comm.barrier() {
+            Err(CommError::CollectiveFailed {
+                rank: Some(rank), ..
+            }) if rank == comm.rank() => Ok(()),
+            result => result,
+        }
+    }
+}
