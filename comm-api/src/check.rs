@@ -166,7 +166,7 @@ fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommError> {
     }
 }
 
-/// Gives how many elements `bytes` holds: 0 where elements take no bytes.
+/// Returns how many elements `bytes` holds: 0 where elements take no bytes.
 #[inline]
 pub(crate) fn elements(
     operation: &'static str,
@@ -226,7 +226,7 @@ fn blocks(
     }
 }
 
-/// Gives the length that all blocks need.
+/// Returns the length that all blocks need.
 #[cold]
 fn needed(counts: &[usize], displs: &[usize]) -> usize {
     let blocks = counts.iter().zip(displs);

@@ -108,7 +108,7 @@ pub trait Communicator: Send + Sync {
     /// Reduces bytes; what a backend implements for [`allreduce`](Self::allreduce).
     ///
     /// With one rank `recv` is `send`, bit for bit. With more it is `send` of rank 0 folded with
-    /// that of ranks 1, 2, .. by [`fold_into`](crate::fold_into), element by element. An
+    /// that of ranks 1, 2, .. by `fold_into` of `comm-kit`, element by element. An
     /// implementation begins with [`check::allreduce_bytes`].
     ///
     /// # Errors
@@ -136,7 +136,7 @@ pub trait Communicator: Send + Sync {
         root: usize,
     ) -> Result<(), CommError>;
 
-    /// Tells the other ranks that this one refused the arguments of `operation`.
+    /// Announces to the other ranks that this one refused the arguments of `operation`.
     ///
     /// Called by the typed methods just before they return `error`. A backend that checks takes
     /// one place in the sequence and lets the matching call of the others fail with
@@ -212,7 +212,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Contract
     ///
-    /// Per element a left fold in rank order, see [`fold_into`](crate::fold_into): the same bits
+    /// Per element a left fold in rank order, see `fold_into` of `comm-kit`: the same bits
     /// on every rank and every backend. With one rank the result is the input, bit for bit.
     ///
     /// # Errors
@@ -246,7 +246,7 @@ pub trait Communicator: Send + Sync {
         }
     }
 
-    /// Gives every rank the buffer of `root`.
+    /// Sends the buffer of `root` to every rank.
     ///
     /// ```text
     ///          before           after

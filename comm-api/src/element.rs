@@ -56,7 +56,7 @@ impl<T: Pod + Send + Sync> CommData for T {}
 ///
 /// Sealed: the ten scalars of [`ScalarKind`] and `isize`/`usize`, which reduce as the scalar of
 /// their width. A reduction must give the same bits on every backend, so its arithmetic is written
-/// once, in [`fold_into`](crate::fold_into), for these types alone.
+/// once, in `fold_into` of `comm-kit`, for these types alone.
 pub trait Reduce: CommData + sealed::Sealed {
     /// The scalar this type reduces as.
     const SCALAR: ScalarKind;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::op::{ReduceOp, ScalarKind};
 
-/// Tells why a collective or a region failed.
+/// Reports why a collective or a region failed.
 ///
 /// The message is one line: what failed, on which rank, who is to blame, what to do next.
 ///
@@ -74,7 +74,7 @@ pub enum CommError {
 }
 
 impl CommError {
-    /// Makes a [`CollectiveFailed`](Self::CollectiveFailed) of a backend that has no MPI codes.
+    /// Creates a [`CollectiveFailed`](Self::CollectiveFailed) of a backend that has no MPI codes.
     pub fn failed(
         operation: &'static str,
         kind: FailureKind,
@@ -90,21 +90,7 @@ impl CommError {
         }
     }
 
-    /// Makes the error of a second thread inside collectives of one communicator: the calls of two
-    /// threads would match up differently on different ranks, so the later one is refused.
-    #[cold]
-    #[must_use]
-    pub fn busy(operation: &'static str, rank: usize) -> Self {
-        Self::failed(
-            operation,
-            FailureKind::Refused,
-            Some(rank),
-            "another thread of this rank is inside a collective of this communicator; let one \
-             finish before the next, or give each thread a communicator of its own",
-        )
-    }
-
-    /// Gives the first cause again, under the name of the method that is called now.
+    /// Returns the first cause again, under the name of the method that is called now.
     ///
     /// ```
     /// use comm_api::{CommError, FailureKind};
@@ -125,7 +111,7 @@ impl CommError {
         error
     }
 
-    /// Tells whether the communicator can no longer be used.
+    /// Returns whether the communicator can no longer be used.
     ///
     /// ```
     /// use comm_api::{CommError, FailureKind};
@@ -147,7 +133,7 @@ impl CommError {
     }
 }
 
-/// Tells what kind of failure a [`CommError::CollectiveFailed`] is.
+/// Names what kind of failure a [`CommError::CollectiveFailed`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -168,7 +154,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Tells whether a failure of this kind ends the communicator: all but
+    /// Returns whether a failure of this kind ends the communicator: all but
     /// [`Refused`](Self::Refused).
     #[must_use]
     pub const fn is_fatal(self) -> bool {

@@ -107,7 +107,7 @@ pub trait CommunicatorExt: Communicator + Sized {
         Ok(result[0])
     }
 
-    /// Gives every rank the value of `root`.
+    /// Sends the value of `root` to every rank.
     ///
     /// # Errors
     ///

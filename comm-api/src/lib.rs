@@ -30,7 +30,7 @@
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
 //! | what travels | [`CommData`], [`Reduce`], [`ReduceOp`] |
 //! | what fails | [`CommError`], [`FailureKind`] |
-//! | backend authors | the byte level of [`Communicator`], [`check`], [`fold_into`], [`memory`], [`init`] |
+//! | backend authors | the byte level of [`Communicator`], [`check`], and the crate `comm-kit` |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
 //! object-safe: `Box<dyn Communicator>`, `Arc<dyn Communicator>` and `&dyn Communicator` are
@@ -62,12 +62,11 @@ mod communicator;
 mod element;
 mod error;
 mod ext;
-mod fold;
 mod op;
 mod region;
 
 pub mod check;
-pub mod init;
+#[doc(hidden)]
 pub mod memory;
 
 pub use bytemuck;
@@ -76,6 +75,5 @@ pub use communicator::Communicator;
 pub use element::{CommData, Reduce};
 pub use error::{CommError, FailureKind};
 pub use ext::CommunicatorExt;
-pub use fold::fold_into;
 pub use op::{ReduceOp, ScalarKind};
 pub use region::{SharedMemoryProvider, SharedRegion};

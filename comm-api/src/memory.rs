@@ -40,7 +40,7 @@ pub fn room(bytes: usize) -> Result<(), CommError> {
     }
 }
 
-/// Tells how many bytes this process may still use: what the system has available, less where a
+/// Returns how many bytes this process may still use: what the system has available, less where a
 /// control group allows less. `None` where the system does not say.
 #[must_use]
 pub fn available() -> Option<u64> {
@@ -73,7 +73,7 @@ fn mem_available(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Gives the least headroom of this process's control group and the groups around it.
+/// Returns the least headroom of this process's control group and the groups around it.
 ///
 /// `membership` is the text of `/proc/self/cgroup`: `0::/path` for version 2, `N:memory:/path` for
 /// the memory controller of version 1. Inside a container the path may be one of the host's that
@@ -129,7 +129,7 @@ static V2: Files = Files {
 };
 
 impl Files {
-    /// Gives limit - usage + reclaimable; `None` for a group without a limit ("max").
+    /// Returns limit - usage + reclaimable; `None` for a group without a limit ("max").
     fn headroom(&self, group: &Path) -> Option<u64> {
         let number = |name: &str| -> Option<u64> {
             fs::read_to_string(group.join(name))

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Names an element-wise reduction.
 ///
-/// Every operation is a left fold in rank order, see [`fold_into`](crate::fold_into).
+/// Every operation is a left fold in rank order, see `fold_into` of `comm-kit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// Adds. Integers wrap; floats follow IEEE 754, one addition per rank, never reassociated.
@@ -29,13 +29,13 @@ impl ReduceOp {
         Self::BitwiseAnd,
     ];
 
-    /// Tells whether this operation works on bits, so that floats have none.
+    /// Returns whether this operation works on bits, so that floats have none.
     #[must_use]
     pub const fn is_bitwise(self) -> bool {
         matches!(self, Self::BitwiseOr | Self::BitwiseAnd)
     }
 
-    /// Tells whether this operation is defined for `scalar`.
+    /// Returns whether this operation is defined for `scalar`.
     #[must_use]
     pub const fn supports(self, scalar: ScalarKind) -> bool {
         !(self.is_bitwise() && scalar.is_float())
@@ -94,7 +94,7 @@ impl ScalarKind {
         Self::F64,
     ];
 
-    /// Gives the bytes one scalar takes.
+    /// Returns the bytes one scalar takes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -105,7 +105,7 @@ impl ScalarKind {
         }
     }
 
-    /// Tells whether this is a floating-point scalar.
+    /// Returns whether this is a floating-point scalar.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)

@@ -74,12 +74,12 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError>;
 
-    /// Tells whether this rank owns the regions of
+    /// Returns whether this rank owns the regions of
     /// [`create_shared_region`](Self::create_shared_region).
     fn is_leader(&self) -> bool;
 }
 
-/// Gives access to a region, in phases that safe code cannot race in.
+/// Grants access to a region, in phases that safe code cannot race in.
 ///
 /// # Contract
 ///

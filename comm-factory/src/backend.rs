@@ -61,7 +61,7 @@ macro_rules! region {
 }
 
 impl CommBackend {
-    /// Gives the name of the backend: `"shm"`, `"local"`, ..
+    /// Returns the name of the backend: `"shm"`, `"local"`, ..
     #[must_use]
     pub fn name(&self) -> &'static str {
         let name = match self {

@@ -1,7 +1,7 @@
 //! From a choice to a communicator.
 
 #[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
-use comm_api::init::{InitError, InitErrorKind};
+use comm_kit::{InitError, InitErrorKind};
 use comm_local::LocalBackend;
 
 use crate::backend::CommBackend;
@@ -12,7 +12,7 @@ use crate::name::Name;
 use crate::select::not_available;
 use crate::select::{Selection, Variables, select};
 
-/// Makes the communicator that the environment asks for, see [`select`].
+/// Creates the communicator that the environment asks for, see [`select`].
 ///
 /// The same program runs alone, under `comm-run`, `mpiexec` or `srun`, without being touched.
 ///
@@ -34,7 +34,7 @@ pub fn create_communicator() -> Result<CommBackend, BackendError> {
     create_communicator_with(BackendKind::Auto)
 }
 
-/// Makes the communicator that `kind` asks for.
+/// Creates the communicator that `kind` asks for.
 ///
 /// # Errors
 ///

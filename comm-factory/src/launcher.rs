@@ -128,7 +128,7 @@ impl Launcher {
     }
 }
 
-/// Gives the value of a variable; empty and blank mean unset.
+/// Returns the value of a variable; empty and blank mean unset.
 pub(crate) fn value<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
     variables
         .get(name)
@@ -143,7 +143,7 @@ pub(crate) fn first_set(variables: &Variables, names: &[&'static str]) -> Option
         .copied()
 }
 
-/// Tells which variable shows that an MPI launcher, or SLURM in its place, started this process.
+/// Returns which variable shows that an MPI launcher, or SLURM in its place, started this process.
 pub(crate) fn mpi_variable(variables: &Variables) -> Option<&'static str> {
     let names = [
         "PMI_RANK",
@@ -156,7 +156,7 @@ pub(crate) fn mpi_variable(variables: &Variables) -> Option<&'static str> {
         .or_else(|| first_set(variables, &[SLURM.rank]).filter(|_| real_step(variables)))
 }
 
-/// Tells a step of `srun` from the batch script around it, which has `SLURM_PROCID` too, but runs
+/// Distinguishes a step of `srun` from the batch script around it, which has `SLURM_PROCID` too, but runs
 /// once. The ids from here on up are SLURM's own: batch, external and interactive steps.
 fn real_step(variables: &Variables) -> bool {
     const RESERVED: u32 = 0xffff_fff0;
@@ -250,7 +250,7 @@ fn agree(what: &str, known: &mut Told, told: Told) -> Result<(), BackendError> {
     }
 }
 
-/// Gives the first host of a SLURM list: `node[07-09,12],login` begins with `node07`.
+/// Returns the first host of a SLURM list: `node[07-09,12],login` begins with `node07`.
 fn first_host(list: &str) -> Option<String> {
     let end = list.find(',').unwrap_or(list.len());
     let host = match list.find('[') {

@@ -9,7 +9,7 @@ use crate::name::Name;
 /// The variables a decision is made from.
 pub type Variables = BTreeMap<String, String>;
 
-/// Tells which backend was chosen, why, and with which variables it starts.
+/// Describes which backend was chosen, why, and with which variables it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// The backend.
@@ -20,7 +20,7 @@ pub struct Selection {
     pub filled: Vec<Filled>,
 }
 
-/// Tells where the value of a variable that was not set comes from.
+/// Describes where the value of a variable that was not set comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filled {
     /// The variable of the backend.

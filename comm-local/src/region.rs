@@ -1,6 +1,7 @@
 //! The region of a rank that shares its memory with nobody.
 
-use comm_api::{CommData, CommError, SharedRegion, memory};
+use comm_api::{CommData, CommError, SharedRegion};
+use comm_kit::{Phases, memory};
 
 /// Holds a region on the heap of one rank, which owns all of it.
 ///
@@ -8,13 +9,7 @@ use comm_api::{CommData, CommError, SharedRegion, memory};
 #[derive(Debug)]
 pub struct HeapRegion<T> {
     data: Vec<T>,
-    phase: Phase,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Write,
-    Read,
+    phases: Phases,
 }
 
 impl<T: CommData> HeapRegion<T> {
@@ -26,33 +21,25 @@ impl<T: CommData> HeapRegion<T> {
     pub fn new(count: usize) -> Result<Self, CommError> {
         Ok(Self {
             data: memory::zeroed_vec(count)?,
-            phase: Phase::Write,
+            phases: Phases::new(),
         })
     }
 }
 
 impl<T: CommData> SharedRegion<T> for HeapRegion<T> {
     fn as_slice(&self) -> &[T] {
-        assert!(
-            self.phase == Phase::Read,
-            "as_slice: the region is in its write phase; call fence() to end it, then read"
-        );
+        self.phases.expect_read();
         &self.data
     }
 
     fn as_mut_slice(&mut self) -> &mut [T] {
-        assert!(
-            self.phase == Phase::Write,
-            "as_mut_slice: the region is in its read phase; call fence() to end it, then write"
-        );
+        self.phases.expect_write();
         &mut self.data
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        self.phase = match self.phase {
-            Phase::Write => Phase::Read,
-            Phase::Read => Phase::Write,
-        };
+        let ended = self.phases.close();
+        self.phases.open(ended);
         Ok(())
     }
 }

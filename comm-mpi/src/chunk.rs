@@ -8,7 +8,7 @@ pub(crate) const MOST: usize = if cfg!(comm_mpi_small_counts) {
     i32::MAX as usize
 };
 
-/// Tells how the blocks of an `allgatherv` travel; a function of what all ranks agree on.
+/// Describes how the blocks of an `allgatherv` travel; a function of what all ranks agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     /// There is nothing to send.
@@ -62,7 +62,7 @@ impl Lists {
         }
     }
 
-    /// Makes the lists of `size` blocks of `each` words, end to end; `size * each` fits.
+    /// Creates the lists of `size` blocks of `each` words, end to end; `size * each` fits.
     pub(crate) fn even(&mut self, size: usize, each: usize) {
         let each = i32::try_from(each).unwrap_or(i32::MAX);
         self.counts.clear();

@@ -80,7 +80,7 @@ impl FerrompiBackend {
 }
 
 impl FerrompiBackend {
-    /// Gives the communicator of MPI underneath, to measure what this crate adds to it.
+    /// Returns the communicator of MPI underneath, to measure what this crate adds to it.
     #[doc(hidden)]
     #[must_use]
     pub fn direct(&self) -> &ferrompi::Communicator {

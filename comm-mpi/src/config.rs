@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use comm_api::init::{Reader, environment};
+use comm_kit::config::{Reader, environment};
 
 use crate::error::InitError;
 
@@ -10,7 +10,7 @@ const REDUCE: &str = "COBRE_MPI_REDUCE";
 const CHECK: &str = "COBRE_COMM_CHECK";
 const JOB_ID: &str = "COBRE_JOB_ID";
 
-/// Tells how one rank uses MPI; all ranks of a job must agree on it.
+/// Describes how one rank uses MPI; all ranks of a job must agree on it.
 ///
 /// Nothing is required: rank and size come from the launcher of MPI.
 ///
@@ -35,7 +35,7 @@ pub struct MpiConfig {
     pub job_id: Option<String>,
 }
 
-/// Tells who adds floats.
+/// Names who adds floats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MpiReduce {
@@ -48,7 +48,7 @@ pub enum MpiReduce {
 }
 
 impl MpiConfig {
-    /// Makes the default configuration: ordered reductions, no checks between the ranks.
+    /// Creates the default configuration: ordered reductions, no checks between the ranks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -13,7 +13,7 @@ pub(crate) trait Word: MpiDatatype + Pod {}
 
 impl<T: MpiDatatype + Pod> Word for T {}
 
-/// Tells which word carries elements of some size.
+/// Names which word carries elements of some size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Eight,

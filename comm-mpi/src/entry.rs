@@ -79,7 +79,7 @@ impl Entry {
         Ok(decide(operation, &cards)?)
     }
 
-    /// Tells the others that this rank refused its arguments.
+    /// Announces to the others that this rank refused its arguments.
     pub(crate) fn refuse(&mut self, comm: &Communicator, error: &CommError) -> Result<(), Trouble> {
         let card = self.card(REFUSED, Call([0; 4]), &error.to_string());
         Ok(self.send(comm, &card)?)

@@ -3,9 +3,9 @@
 use comm_api::{CommError, FailureKind};
 use ferrompi::Error;
 
-pub use comm_api::init::{InitError, InitErrorKind};
+pub use comm_kit::{InitError, InitErrorKind};
 
-/// Says which step of the start MPI could not do.
+/// Names which step of the start MPI could not do.
 #[cold]
 pub(crate) fn start(step: &str, error: &Error) -> InitError {
     let message = match error {

@@ -74,13 +74,13 @@ impl Life {
         Arc::new(life)
     }
 
-    /// Tells whose communicators these are: a forked child must not use them.
+    /// Returns whose communicators these are: a forked child must not use them.
     #[inline]
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// Tells whether MPI lets this thread call it at all.
+    /// Returns whether MPI lets this thread call it at all.
     pub(crate) fn permits_this_thread(&self) -> bool {
         self.level >= ThreadLevel::Serialized || thread::current().id() == self.thread
     }

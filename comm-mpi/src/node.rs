@@ -45,17 +45,17 @@ impl Node {
         })
     }
 
-    /// Tells whether this rank is the first of its node.
+    /// Returns whether this rank is the first of its node.
     pub(crate) fn is_leader(&self) -> bool {
         self.ranks.rank == 0
     }
 
-    /// Gives which rank of the world each rank of the node is.
+    /// Returns which rank of the world each rank of the node is.
     pub(crate) fn world(&self) -> &Arc<[usize]> {
         &self.world
     }
 
-    /// Makes a communicator of the node; collective over it.
+    /// Creates a communicator of the node; collective over it.
     pub(crate) fn split(&self) -> Result<Box<dyn Communicator>, CommError> {
         let operation = "split_local";
         let mut splits = self.ranks.alone(&self.splits, operation)?;
@@ -93,7 +93,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes a region in the memory of the node; collective over it.
+    /// Creates a region in the memory of the node; collective over it.
     pub(crate) fn region<R>(
         &self,
         operation: &'static str,

@@ -121,7 +121,7 @@ impl Ranks {
         &self.life
     }
 
-    /// Gives a rank as MPI counts them: it was below `size()`, which came from MPI.
+    /// Returns a rank as MPI counts them: it was below `size()`, which came from MPI.
     #[inline]
     #[expect(clippy::unused_self, reason = "the bound is this communicator's size")]
     pub(crate) fn mpi_rank(&self, rank: usize) -> i32 {
@@ -156,13 +156,13 @@ impl Ranks {
     ) -> Result<MutexGuard<'a, T>, CommError> {
         match lock.try_lock() {
             Ok(guard) => Ok(guard),
-            Err(TryLockError::WouldBlock) => Err(CommError::busy(operation, self.rank)),
+            Err(TryLockError::WouldBlock) => Err(comm_kit::words::busy(operation, self.rank)),
             // A panic inside a call leaves nothing there that the next one relies on.
             Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
         }
     }
 
-    /// Makes one call that the ranks do not compare.
+    /// Runs one call that the ranks do not compare.
     pub(crate) fn perform_unchecked<R>(
         &self,
         operation: &'static str,
@@ -172,7 +172,7 @@ impl Ranks {
         body(&mut turn.work).map_err(|trouble| self.failed(operation, trouble))
     }
 
-    /// Makes one call: its turn, the comparison where it is asked for, and what it does.
+    /// Runs one call: its turn, the comparison where it is asked for, and what it does.
     #[inline]
     pub(crate) fn perform<R>(
         &self,
@@ -190,7 +190,7 @@ impl Ranks {
         result.map_err(|trouble| self.failed(operation, trouble))
     }
 
-    /// Tells the other ranks that this one refused its arguments, where they listen.
+    /// Announces to the other ranks that this one refused its arguments, where they listen.
     #[cold]
     pub(crate) fn announce_refusal(&self, operation: &'static str, error: &CommError) {
         // Without a turn there is no place in the sequence to take either.

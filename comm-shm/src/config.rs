@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use comm_api::init::{Reader, environment};
+use comm_kit::config::{Reader, environment};
 
 use crate::error::InitError;
 

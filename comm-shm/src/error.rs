@@ -1,3 +1,3 @@
 //! Why a rank could not join its job: the error that all backends share.
 
-pub use comm_api::init::{InitError, InitErrorKind};
+pub use comm_kit::{InitError, InitErrorKind};

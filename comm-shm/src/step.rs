@@ -92,7 +92,9 @@ impl<B: Board> Sequence<B> {
         let mut progress = match self.progress.try_lock() {
             Ok(progress) => progress,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(CommError::busy(operation, self.rank)),
+            Err(TryLockError::WouldBlock) => {
+                return Err(comm_kit::words::busy(operation, self.rank));
+            }
         };
         if let Some(error) = &progress.failed {
             return Err(error.again(operation));

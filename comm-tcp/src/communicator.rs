@@ -146,7 +146,9 @@ impl TcpBackend {
         };
         let mut engine = match job.engine.try_lock() {
             Ok(engine) => engine,
-            Err(TryLockError::WouldBlock) => return Err(CommError::busy(operation, self.rank)),
+            Err(TryLockError::WouldBlock) => {
+                return Err(comm_kit::words::busy(operation, self.rank));
+            }
             Err(TryLockError::Poisoned(_)) => return Err(CommError::InvalidCommunicator),
         };
         if let Some(cause) = &engine.failed {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use comm_api::init::{Reader, environment};
+use comm_kit::config::{Reader, environment};
 
 use crate::error::InitError;
 use crate::secret::Secret;
@@ -167,7 +167,7 @@ impl TcpConfig {
         config.listen_fd = reader.number(variables::LISTEN_FD);
         config.job_id = reader.text(variables::JOB_ID).map(str::to_owned);
         for (variables, message) in config.faults() {
-            reader.fault(&variables, message);
+            reader.faults().add(&variables, message);
         }
         reader.finish()?;
         Ok(config)
@@ -178,7 +178,7 @@ impl TcpConfig {
         let map = BTreeMap::new();
         let mut reader = Reader::new(&map);
         for (variables, message) in self.faults() {
-            reader.fault(&variables, message);
+            reader.faults().add(&variables, message);
         }
         reader.finish()
     }

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use comm_api::{
     CommData, CommError, Communicator, FailureKind, ReduceOp, ScalarKind, SharedMemoryProvider,
-    check, fold_into,
+    check,
 };
+use comm_kit::fold_into;
 
 use meeting::{Call, Meeting, Met};
 pub use region::ReferenceRegion;

@@ -7,7 +7,7 @@ use crate::element::{Width, Word, by_width, with_words};
 use crate::ranks::Ranks;
 
 impl Ranks {
-    /// Gives every rank the bytes of `root`.
+    /// Sends the bytes of `root` to every rank.
     #[inline]
     pub(crate) fn broadcast(
         &self,

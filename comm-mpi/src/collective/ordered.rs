@@ -15,7 +15,8 @@
 //! later ones may not.
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
-use comm_api::{ReduceOp, ScalarKind, fold_into};
+use comm_api::{ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use crate::chunk::{Lists, MOST};
 use crate::element::{Width, Word, by_width, with_words, words};
@@ -152,7 +153,7 @@ impl Fold {
     }
 }
 
-/// Gives `len` words of room, kept from call to call.
+/// Returns `len` words of room, kept from call to call.
 fn room<W: Word>(scratch: &mut Vec<u64>, len: usize) -> &mut [W] {
     let words = (len * size_of::<W>()).div_ceil(size_of::<u64>());
     if scratch.len() < words {

@@ -11,8 +11,9 @@ use std::time::Duration;
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{
     CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, SharedMemoryProvider,
-    SharedRegion, fold_into,
+    SharedRegion,
 };
+use comm_kit::fold_into;
 use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
 
 pub(crate) fn run(case: &str) -> ExitCode {

@@ -3,7 +3,8 @@
 //! Small: every rank folds all inputs. Large: every rank folds its slice of a chunk, and all copy
 //! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`.
 
-use comm_api::{CommError, ReduceOp, ScalarKind, fold_into};
+use comm_api::{CommError, ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use super::{cut, keep, put_inline, take_inline};
 use crate::board::INLINE;

@@ -2,7 +2,8 @@
 
 use std::io::IoSlice;
 
-use comm_api::{ReduceOp, ScalarKind, fold_into};
+use comm_api::{ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use super::ring::PORTION;
 use crate::engine::{Step, Task};

@@ -6,7 +6,8 @@
 use std::io::IoSlice;
 use std::ops::Range;
 
-use comm_api::{ReduceOp, ScalarKind, fold_into};
+use comm_api::{ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use super::entry::Land;
 use super::ring::PORTION;

@@ -1,6 +1,7 @@
 //! Each call from its entry to its end, for every number of ranks.
 
-use comm_api::{CommError, FailureKind, ReduceOp, ScalarKind, fold_into};
+use comm_api::{CommError, FailureKind, ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use super::blocks::{Blocks, Scatter};
 use super::chain::Chain;

@@ -3,7 +3,8 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind, fold_into};
+use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 
 use crate::bent::{Bent, Tooth};
 

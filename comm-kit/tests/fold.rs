@@ -1,7 +1,8 @@
 //! The one fold against a naive one that is written from the contract, bit for bit.
 
 use comm_api::bytemuck::{bytes_of, cast_slice, pod_read_unaligned};
-use comm_api::{CommError, Reduce, ReduceOp, ScalarKind, fold_into};
+use comm_api::{CommError, Reduce, ReduceOp, ScalarKind};
+use comm_kit::fold_into;
 use proptest::prelude::*;
 use rstest::rstest;
 

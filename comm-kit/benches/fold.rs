@@ -1,6 +1,6 @@
 //! The fold against the plain loop that a program would write for its own type.
 //!
-//! `cargo bench -p comm-api` prints both. Then the median ratio of interleaved rounds is checked:
+//! `cargo bench -p comm-kit` prints both. Then the median ratio of interleaved rounds is checked:
 //! from 1024 elements on the fold runs at 80 % of the plain loop or better, or the bench fails.
 //! Below, the ratio only shows what the checks and the dispatch cost, some nanoseconds a call.
 
@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
-use comm_api::{Reduce, ReduceOp, fold_into};
+use comm_api::{Reduce, ReduceOp};
+use comm_kit::fold_into;
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 /// From a few cache lines to beyond the second-level cache.

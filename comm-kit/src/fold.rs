@@ -1,8 +1,6 @@
 //! The one fold: the arithmetic of every reduction on every backend.
 
-use crate::check;
-use crate::error::CommError;
-use crate::op::{ReduceOp, ScalarKind};
+use comm_api::{CommError, ReduceOp, ScalarKind};
 
 /// Folds `next` into `acc`, element by element: `acc = op(acc, next)`.
 ///
@@ -26,7 +24,8 @@ use crate::op::{ReduceOp, ScalarKind};
 /// [`CommError::UnsupportedReduction`] for a bitwise operation on floats. `acc` is untouched then.
 ///
 /// ```
-/// use comm_api::{ReduceOp, ScalarKind, fold_into};
+/// use comm_api::{ReduceOp, ScalarKind};
+/// use comm_kit::fold_into;
 ///
 /// # fn main() -> Result<(), comm_api::CommError> {
 /// let mut acc = 1e300_f64.to_ne_bytes();
@@ -43,7 +42,7 @@ pub fn fold_into(
     scalar: ScalarKind,
     op: ReduceOp,
 ) -> Result<(), CommError> {
-    check::length("allreduce", acc.len(), next.len())?;
+    same_length(acc.len(), next.len())?;
     match scalar {
         ScalarKind::I8 => i8::fold(acc, next, op),
         ScalarKind::I16 => i16::fold(acc, next, op),
@@ -56,6 +55,18 @@ pub fn fold_into(
         ScalarKind::F32 => f32::fold(acc, next, op),
         ScalarKind::F64 => f64::fold(acc, next, op),
     }
+}
+
+#[inline]
+fn same_length(expected: usize, actual: usize) -> Result<(), CommError> {
+    if expected == actual {
+        return Ok(());
+    }
+    Err(CommError::InvalidBufferSize {
+        operation: "allreduce",
+        expected,
+        actual,
+    })
 }
 
 /// Folds buffers of equal length.
@@ -72,7 +83,7 @@ struct Pairs<'a, const N: usize> {
 impl<'a, const N: usize> Pairs<'a, N> {
     #[inline]
     fn of(acc: &'a mut [u8], next: &'a [u8]) -> Result<Self, CommError> {
-        check::elements("allreduce", acc.len(), N)?;
+        same_length(acc.len() / N * N, acc.len())?;
         let ((acc, _), (next, _)) = (acc.as_chunks_mut(), next.as_chunks());
         Ok(Self { acc, next })
     }

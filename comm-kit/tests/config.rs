@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use comm_api::init::{InitError, InitErrorKind, Reader, environment};
+use comm_kit::config::{Faults, Reader, TIMEOUT, environment};
+use comm_kit::{InitError, InitErrorKind};
 use rstest::rstest;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -61,10 +62,8 @@ fn names_all_faults_at_once() {
     assert_eq!(reader.required_number("RANK"), Some(3));
     assert_eq!(reader.required_number::<usize>("SIZE"), None);
     assert_eq!(reader.switch("SWITCH"), None);
-    reader.fault(
-        &["RANK", "SIZE"],
-        String::from("unheard: SIZE is missing anyway"),
-    );
+    let faults = reader.faults();
+    faults.add(&["RANK", "SIZE"], "unheard: SIZE is missing anyway");
     let error = reader.finish().unwrap_err();
     assert_eq!(error.kind, InitErrorKind::MissingConfiguration);
     assert_eq!(error.variables, ["NAME", "SIZE", "SWITCH"]);
@@ -94,4 +93,27 @@ fn an_error_is_its_message() {
         (error.kind, error.variables),
         (InitErrorKind::Failed, vec![String::from("PORT")])
     );
+}
+
+#[test]
+fn a_timeout_has_a_default_and_0_is_for_ever() {
+    let map = map(&[("A", "0"), ("B", "0.5")]);
+    let mut reader = Reader::new(&map);
+    assert_eq!(reader.timeout("A"), None);
+    assert_eq!(reader.timeout("B"), Some(Duration::from_millis(500)));
+    assert_eq!(reader.timeout("C"), Some(TIMEOUT));
+    assert_eq!(reader.finish(), Ok(()));
+}
+
+#[rstest]
+#[case::none(0, 0, "SIZE is 0; a job has 1 to 8 ranks")]
+#[case::too_many(0, 9, "SIZE is 9; a job has 1 to 8 ranks")]
+#[case::beyond(4, 4, "RANK is 4 and SIZE is 4; ranks go from 0 to 3")]
+fn a_rank_lies_below_the_size(#[case] rank: usize, #[case] size: usize, #[case] message: &str) {
+    let mut faults = Faults::default();
+    faults.check_rank("RANK", rank, "SIZE", size, 8);
+    assert_eq!(faults.finish().unwrap_err().message, message);
+    let mut faults = Faults::default();
+    faults.check_rank("RANK", 7, "SIZE", 8, 8);
+    assert_eq!(faults.finish(), Ok(()));
 }

@@ -1,0 +1,260 @@
+//! The life cycle of a call: who may enter, one at a time, and what the first failure leaves.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use comm_api::{CommError, FailureKind};
+
+use crate::fork::Owner;
+use crate::words::{self, Lost};
+
+/// Announces to the other ranks what a [`Gate`] decides on its own.
+///
+/// Implemented by what one rank needs to reach the others, with the part that a call changes as its
+/// state.
+pub trait Transport {
+    /// What one call at a time works with.
+    type State;
+
+    /// Announces that this rank refused its arguments: one place in the sequence of calls, taken
+    /// without waiting for anybody. The others get [`words::refused`] with `reason` in that call.
+    fn refuse(&self, state: &mut Self::State, reason: &str);
+
+    /// Announces that this rank is lost, because a call of it panicked: the others get
+    /// [`PeerLost`](FailureKind::PeerLost), [`Lost::PanickedInside`]. Must not panic.
+    fn panicked(&self, state: &mut Self::State);
+}
+
+/// Lets calls into a communicator, one at a time.
+///
+/// # Contract
+///
+/// - A forked child gets [`CommError::InvalidCommunicator`], and says nothing to anybody.
+/// - A second thread inside gets [`Refused`](FailureKind::Refused) with this rank; no place in the
+///   sequence is used.
+/// - After a fatal error every call gets that first cause again.
+/// - A call that a panic leaves is fatal: the others are told, and this rank too gets
+///   [`PeerLost`](FailureKind::PeerLost) with its own rank from then on.
+///
+/// ```
+/// use comm_api::{CommError, FailureKind};
+/// use comm_kit::{Gate, Transport};
+///
+/// #[derive(Debug)]
+/// struct Links;
+///
+/// impl Transport for Links {
+///     type State = u64;
+///     fn refuse(&self, sequence: &mut u64, _reason: &str) {
+///         *sequence += 1; // .. and send the reason
+///     }
+///     fn panicked(&self, _sequence: &mut u64) {}
+/// }
+///
+/// let gate = Gate::new(0, Links, 0);
+/// let mut call = gate.enter("barrier").unwrap();
+/// *call += 1;
+/// assert!(gate.enter("barrier").is_err(), "one at a time");
+/// let lost = CommError::failed("barrier", FailureKind::PeerLost, Some(1), "its process ended");
+/// let error = call.fail(lost.clone());
+/// assert_eq!(error, lost);
+/// drop(call);
+/// assert_eq!(gate.enter("allreduce").unwrap_err(), lost.again("allreduce"));
+/// ```
+#[derive(Debug)]
+pub struct Gate<T: Transport> {
+    rank: usize,
+    owner: Owner,
+    transport: T,
+    /// Only tried, never waited for.
+    inside: Mutex<Inside<T::State>>,
+}
+
+#[derive(Debug)]
+struct Inside<S> {
+    state: S,
+    /// The first fatal error.
+    first: Option<CommError>,
+}
+
+impl<T: Transport> Gate<T> {
+    /// Guards a transport and its state, for this process and `rank`.
+    pub fn new(rank: usize, transport: T, state: T::State) -> Self {
+        Self {
+            rank,
+            owner: Owner::mark(),
+            transport,
+            inside: Mutex::new(Inside { state, first: None }),
+        }
+    }
+
+    /// Returns the rank of this process.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Returns what reaches the other ranks.
+    #[inline]
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// Returns the mark of the process that may use this.
+    #[inline]
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Enters a call.
+    ///
+    /// # Errors
+    ///
+    /// As the contract of [`Gate`] says.
+    #[inline]
+    pub fn enter(&self, operation: &'static str) -> Result<Pass<'_, T>, CommError> {
+        self.owner.check()?;
+        let inside = match self.inside.try_lock() {
+            Ok(inside) => inside,
+            Err(TryLockError::WouldBlock) => return Err(words::busy(operation, self.rank)),
+            // The panic was announced, and is the first cause.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        };
+        match &inside.first {
+            None => Ok(Pass {
+                gate: self,
+                inside,
+                unwinding: std::thread::panicking(),
+            }),
+            Some(first) => Err(first.again(operation)),
+        }
+    }
+
+    /// Passes on what a check of arguments found, once the others know that this rank refuses the
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// The error of the check; [`CommError::InvalidCommunicator`] in a forked child.
+    #[inline]
+    pub fn checked(&self, checked: Result<(), CommError>) -> Result<(), CommError> {
+        match checked {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.reject(error)),
+        }
+    }
+
+    #[cold]
+    fn reject(&self, error: CommError) -> CommError {
+        if !self.owner.is_here() {
+            return CommError::InvalidCommunicator;
+        }
+        self.refuse(&error);
+        error
+    }
+
+    /// Announces that this rank refused its arguments, unless it has no place in the sequence to
+    /// take: inside another call, after a fatal error, in a forked child.
+    #[cold]
+    pub fn refuse(&self, error: &CommError) {
+        // The name of the operation is only for the error that is dropped here.
+        if let Ok(mut pass) = self.enter("refuse") {
+            let reason = words::reason(error);
+            self.transport.refuse(&mut pass, &reason);
+        }
+    }
+
+    /// Returns transport and state for the last words of this rank; `None` in a forked child, which
+    /// has none.
+    pub fn leave(&mut self) -> Option<(&T, &mut T::State)> {
+        if !self.owner.is_here() {
+            return None;
+        }
+        let inside = self.inside.get_mut();
+        let inside = inside.unwrap_or_else(PoisonError::into_inner);
+        Some((&self.transport, &mut inside.state))
+    }
+}
+
+/// Is inside one call; dereferences to the state.
+#[derive(Debug)]
+pub struct Pass<'g, T: Transport> {
+    gate: &'g Gate<T>,
+    inside: MutexGuard<'g, Inside<T::State>>,
+    /// The thread was unwinding already when it entered: a drop that calls a collective.
+    unwinding: bool,
+}
+
+impl<'g, T: Transport> Pass<'g, T> {
+    /// Returns what reaches the other ranks.
+    #[inline]
+    #[must_use]
+    pub fn transport(&self) -> &'g T {
+        &self.gate.transport
+    }
+
+    /// Returns the rank of this process.
+    #[inline]
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.gate.rank
+    }
+
+    /// Passes an error on, and keeps it as the first cause if it is fatal.
+    #[cold]
+    pub fn fail(&mut self, error: CommError) -> CommError {
+        if error.is_fatal() {
+            tracing::error!(rank = self.gate.rank, %error, "collective failed");
+            self.inside.first = Some(error.clone());
+        }
+        error
+    }
+
+    #[cold]
+    fn panicked(&mut self) {
+        let rank = self.gate.rank;
+        tracing::error!(rank, "panicked inside a call");
+        let message = words::lost(Lost::PanickedInside, None);
+        let lost = CommError::failed("call", FailureKind::PeerLost, Some(rank), message);
+        // A call that had failed for good keeps its cause, and all know of it.
+        if self.inside.first.is_none() {
+            self.inside.first = Some(lost);
+            self.gate.transport.panicked(&mut self.inside.state);
+        }
+    }
+}
+
+impl<T: Transport> Deref for Pass<'_, T> {
+    type Target = T::State;
+
+    #[inline]
+    fn deref(&self) -> &T::State {
+        &self.inside.state
+    }
+}
+
+impl<T: Transport> DerefMut for Pass<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T::State {
+        &mut self.inside.state
+    }
+}
+
+impl<T: Transport> Drop for Pass<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.unwinding {
+            self.panicked();
+        }
+    }
+}
+
+/// Returns the code with which `abort(code)` exits: never one that a launcher reads as success, and
+/// it reads the low byte only.
+#[must_use]
+pub const fn exit_code(code: i32) -> i32 {
+    if code % 256 == 0 { 1 } else { code }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Why a rank could not join its job.
+
+/// Reports why the constructor of a backend failed.
+///
+/// Every backend re-exports it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct InitError {
+    /// What kind of failure it was.
+    pub kind: InitErrorKind,
+    /// The environment variables that are missing, hold what cannot be used, or can be changed to
+    /// get past the failure.
+    pub variables: Vec<String>,
+    /// What failed, and what to do about it.
+    pub message: String,
+}
+
+/// Names the kind of an [`InitError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InitErrorKind {
+    /// A required variable is not set.
+    MissingConfiguration,
+    /// A value cannot be used, alone or with those of the other ranks.
+    InvalidConfiguration,
+    /// The configuration is right, and the ranks could still not come together.
+    Failed,
+}
+
+impl InitError {
+    /// Creates an error of any kind.
+    pub fn new(kind: InitErrorKind, variables: &[&str], message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            variables: variables.iter().map(ToString::to_string).collect(),
+            message: message.into(),
+        }
+    }
+
+    /// Creates an error about values that cannot be used.
+    pub fn invalid(variables: &[&str], message: impl Into<String>) -> Self {
+        Self::new(InitErrorKind::InvalidConfiguration, variables, message)
+    }
+
+    /// Creates the error of a start that did not succeed; `variables` are those worth changing.
+    pub fn failed(variables: &[&str], message: impl Into<String>) -> Self {
+        Self::new(InitErrorKind::Failed, variables, message)
+    }
+}

@@ -1,0 +1,53 @@
+//! How the language that called into a blocked rank ends the wait.
+//!
+//! An interpreter keeps signals for itself: while a rank is blocked in a collective, Ctrl-C does
+//! not reach the program. Whoever embeds the library installs a hook; a rank that sleeps asks it,
+//! and a "yes" ends the call as [`Aborted`](comm_api::FailureKind::Aborted) by this rank, on every
+//! rank.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How often a rank that sleeps asks the hook.
+pub const INTERVAL: Duration = Duration::from_millis(20);
+
+type Hook = Arc<dyn Fn() -> bool + Send + Sync>;
+
+static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
+
+/// Installs the hook of this process, in place of the one before.
+///
+/// It is called by whichever thread is blocked in a collective, about every 20 ms, and returns
+/// whether that call should end. A call that a panic of the hook leaves has failed as one that any
+/// other panic leaves.
+pub fn set_hook(hook: impl Fn() -> bool + Send + Sync + 'static) {
+    replace(Some(Arc::new(hook)));
+}
+
+/// Removes the hook.
+pub fn clear_hook() {
+    replace(None);
+}
+
+fn replace(hook: Option<Hook>) {
+    *HOOK.write().unwrap_or_else(PoisonError::into_inner) = hook;
+}
+
+/// Returns the hook, if there is one. Not called under the lock: it may take long, or panic.
+fn hook() -> Option<Hook> {
+    HOOK.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Asks the hook whether the call under way should end; `false` without a hook.
+#[must_use]
+pub fn requested() -> bool {
+    hook().is_some_and(|hook| hook())
+}
+
+/// Returns whether a hook is installed, so that no sleep may be longer than [`INTERVAL`].
+#[must_use]
+pub fn is_watched() -> bool {
+    HOOK.read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .is_some()
+}

@@ -1,0 +1,44 @@
+//! What every backend needs and none should write again.
+//!
+//! For authors of backends; programs never name this crate. A backend written on it is a transport,
+//! a start-up, and what it promises:
+//!
+//! | for | look at |
+//! |---|---|
+//! | one call from its entry to its error | [`Gate`], [`Transport`], [`Pass`] |
+//! | what ranks compare before they exchange anything | [`Call`] |
+//! | every sentence of an error | [`words`] |
+//! | timers that a suspended job survives | [`clock`] |
+//! | a blocked rank that its language can interrupt | [`interrupt`] |
+//! | reductions with the same bits everywhere | [`fold_into`] |
+//! | the phases of a shared region | [`Phases`] |
+//! | variables, checks, and why a start failed | [`config`], [`InitError`] |
+//! | which launcher started this process | [`launcher`] |
+//! | room for an allocation | [`memory`] |
+//!
+//! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
+//! code is the page of [`Owner`].
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod call;
+mod fold;
+mod fork;
+mod gate;
+mod init;
+mod phase;
+
+pub mod clock;
+pub mod config;
+pub mod interrupt;
+pub mod launcher;
+pub mod words;
+
+pub use comm_api::memory;
+
+pub use call::Call;
+pub use fold::fold_into;
+pub use fork::Owner;
+pub use gate::{Gate, Pass, Transport, exit_code};
+pub use init::{InitError, InitErrorKind};
+pub use phase::{Ended, Phases};

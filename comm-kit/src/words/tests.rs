@@ -1,0 +1,103 @@
+use comm_api::{ReduceOp, ScalarKind};
+
+use super::*;
+
+#[test]
+fn the_sentences_are_pinned() {
+    let minute = Some(Duration::from_mins(1));
+    let pinned = [
+        (
+            lost(Lost::Ended, None),
+            "its process ended before it contributed; look at what it printed last, then restart the job",
+        ),
+        (
+            lost(Lost::PanickedInside, Some("10.0.0.3")),
+            "it panicked inside a call (10.0.0.3) before it contributed; look at what it printed last, then restart the job",
+        ),
+        (
+            absent(&ranks(&[1, 3]), minute, "COBRE_SHM_TIMEOUT_SECS"),
+            "ranks 1, 3 did not come within 60s; raise COBRE_SHM_TIMEOUT_SECS if that is too short for the work between \
+             two calls (0 waits for ever)",
+        ),
+        (
+            stalled("rank 2", None, "COBRE_TCP_TIMEOUT_SECS"),
+            "rank 2 moved no byte in the middle of a call; raise COBRE_TCP_TIMEOUT_SECS if the network is that slow (0 \
+             waits for ever)",
+        ),
+        (aborted(7), "it called abort(7)"),
+    ];
+    for (text, expected) in pinned {
+        assert_eq!(text, expected);
+    }
+    let error = CommError::InvalidRoot { root: 9, size: 4 };
+    assert_eq!(
+        refused("barrier", 2, Some(&reason(&error))).to_string(),
+        "barrier: refused, rank 2: it refused its arguments: broadcast: root 9 is not a rank of a communicator of size \
+         4; use 0..4; nothing was exchanged, this communicator stays usable"
+    );
+    let unknown = refused("barrier", 2, None).to_string();
+    assert!(
+        unknown.contains("it refused its arguments; nothing"),
+        "{unknown}"
+    );
+    assert!(!busy("fence", 0).is_fatal());
+}
+
+#[test]
+fn a_mismatch_shows_each_call_once_and_blames_the_lowest_that_differs() {
+    let sum = Call::allreduce(24, ScalarKind::F64, ReduceOp::Sum);
+    let calls = [
+        (0, sum),
+        (1, sum),
+        (2, Call::barrier()),
+        (3, sum),
+        (4, Call::fence()),
+    ];
+    let (rank, message) = differing(calls).expect("they differ");
+    assert_eq!(rank, 2);
+    assert_eq!(
+        message,
+        "rank 0 called allreduce(Sum of 3 f64), rank 2 called barrier, rank 4 called fence; all ranks must call the same \
+         collectives in the same order with arguments that agree"
+    );
+    assert_eq!(differing([(0, sum), (1, sum)]), None);
+    let many = (0..40).map(|rank| (rank, Call::shared_region(rank, 8)));
+    let (_, message) = differing(many).expect("they differ");
+    assert_eq!(message.matches(" called ").count(), LISTED);
+}
+
+#[test]
+fn ranks_are_listed_as_far_as_a_line_goes() {
+    assert_eq!(ranks(&[2]), "rank 2");
+    assert_eq!(
+        ranks_at(&[1, 3], |rank| (rank == 3).then_some("here")),
+        "ranks 1, 3 (here)"
+    );
+    let many: Vec<usize> = (0..20).collect();
+    assert!(ranks(&many).ends_with("14, 15, .."), "{}", ranks(&many));
+}
+
+#[test]
+fn a_loss_survives_its_code() {
+    for lost in [
+        Lost::Ended,
+        Lost::Dropped,
+        Lost::Panicked,
+        Lost::PanickedInside,
+    ] {
+        assert_eq!(Lost::from_code(lost.code()), lost);
+        assert_ne!(lost.code(), 0);
+    }
+    assert_eq!(Lost::from_code(200), Lost::Ended);
+}
+
+#[test]
+fn what_comes_from_elsewhere_is_one_short_printable_line() {
+    assert_eq!(printable(b"a\x1b[2J\nb\xff", 100), "a [2J b\u{fffd}");
+    assert_eq!(printable("ééé".as_bytes(), 3), "é");
+    let long = CommError::AllocationFailed {
+        requested_bytes: 1,
+        message: "é".repeat(500),
+    };
+    assert!(reason(&long).len() <= LONGEST_REASON);
+}

@@ -1,0 +1,37 @@
+//! The hook is asked while it is installed, shortens sleeps, and may replace itself.
+//!
+//! One test: the hook belongs to the whole process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use comm_kit::clock::{LONGEST_SLEEP, sleep_limit};
+use comm_kit::interrupt;
+
+#[test]
+fn a_hook_is_asked_while_it_is_there() {
+    assert!(!interrupt::requested());
+    assert_eq!(sleep_limit(None), LONGEST_SLEEP);
+
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    interrupt::set_hook(move || {
+        // It is not called under the lock, so it may remove itself.
+        interrupt::clear_hook();
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    });
+    assert!(interrupt::is_watched());
+    assert_eq!(sleep_limit(None), interrupt::INTERVAL);
+    assert!(interrupt::requested());
+    assert!(!interrupt::requested());
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert!(!interrupt::is_watched());
+
+    // A hook that panics harms the call it was asked in, not the next.
+    interrupt::set_hook(|| panic!("inside the hook"));
+    assert!(std::panic::catch_unwind(interrupt::requested).is_err());
+    interrupt::set_hook(|| false);
+    assert!(!interrupt::requested());
+    interrupt::clear_hook();
+}
