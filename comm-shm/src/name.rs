@@ -69,7 +69,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
 }
 
 /// Opens a file of this user alone, not through a link, with `flags` on top.
-#[cfg(any(not(target_os = "linux"), comm_portable_wait))]
+#[cfg(any(not(target_os = "linux"), feature = "portable-wait"))]
 pub(crate) fn open_private(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())

@@ -247,9 +247,9 @@ fn ring_of(rank: usize) -> u32 {
 }
 
 /// Waiting without a wake-up by the kernel.
-const PORTABLE: bool = cfg!(any(not(target_os = "linux"), comm_portable_wait));
+const PORTABLE: bool = cfg!(any(not(target_os = "linux"), feature = "portable-wait"));
 
-#[cfg(all(target_os = "linux", not(comm_portable_wait), not(loom)))]
+#[cfg(all(target_os = "linux", not(feature = "portable-wait"), not(loom)))]
 fn block(bell: &Bell, call: u32, nap: Duration) {
     use rustix::thread::futex;
     let nap = futex::Timespec {
@@ -260,18 +260,18 @@ fn block(bell: &Bell, call: u32, nap: Duration) {
     let _ = futex::wait(&bell.word, futex::Flags::empty(), call, Some(&nap));
 }
 
-#[cfg(all(target_os = "linux", not(comm_portable_wait), not(loom)))]
+#[cfg(all(target_os = "linux", not(feature = "portable-wait"), not(loom)))]
 fn unblock(bell: &Bell) {
     // One rank sleeps at a bell. It cannot fail for a mapped word; if it did, the nap ends anyway.
     let _ = rustix::thread::futex::wake(&bell.word, rustix::thread::futex::Flags::empty(), 1);
 }
 
-#[cfg(all(any(not(target_os = "linux"), comm_portable_wait), not(loom)))]
+#[cfg(all(any(not(target_os = "linux"), feature = "portable-wait"), not(loom)))]
 fn block(_: &Bell, _: u32, nap: Duration) {
     std::thread::sleep(nap);
 }
 
-#[cfg(all(any(not(target_os = "linux"), comm_portable_wait), not(loom)))]
+#[cfg(all(any(not(target_os = "linux"), feature = "portable-wait"), not(loom)))]
 fn unblock(_: &Bell) {}
 
 /// A futex as the kernel has it: the word is compared under the lock that a waker takes. There is

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use crate::mpi::Mpi;
-use crate::process::{cargo, with_cfg, workspace_root};
+use crate::process::{cargo, workspace_root};
 
 /// Says what to run, on which backend.
 #[derive(Debug, clap::Args)]
@@ -113,10 +113,10 @@ pub(crate) fn plain(backend: &Backend) -> Pass {
 
 /// Gives the pass without what only Linux has.
 pub(crate) fn portable(backend: &Backend) -> Pass {
+    let package = ["test", "--package", &backend.package];
     Pass {
-        cargo: Ok(with_cfg(
-            "comm_portable_wait",
-            &["test", "--package", &backend.package],
+        cargo: Ok(cargo(
+            &[&package[..], &["--features", "portable-wait"]].concat(),
         )),
         ..plain(backend)
     }

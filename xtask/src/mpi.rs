@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::process::{cargo, command};
+use crate::process::{cargo, command, workspace_root};
 use crate::tools::{MPICH, OPEN_MPI, Tool};
 
 /// Names an MPI library.
@@ -17,7 +17,7 @@ impl Mpi {
     /// All that the backend is tested with.
     pub(crate) const ALL: [Self; 2] = [Self::Mpich, Self::OpenMpi];
 
-    /// Gives the name on the command line, which ends the names of its programs.
+    /// Returns the name on the command line, which ends the names of its programs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Mpich => "mpich",
@@ -25,7 +25,7 @@ impl Mpi {
         }
     }
 
-    /// Gives the first of two for MPICH, the second for Open MPI.
+    /// Returns the first of two for MPICH, the second for Open MPI.
     pub(crate) const fn named(self, names: [&'static str; 2]) -> &'static str {
         match self {
             Self::Mpich => names[0],
@@ -33,7 +33,7 @@ impl Mpi {
         }
     }
 
-    /// Gives what must be installed.
+    /// Returns what must be installed.
     pub(crate) const fn tool(self) -> &'static Tool {
         match self {
             Self::Mpich => &MPICH,
@@ -41,7 +41,7 @@ impl Mpi {
         }
     }
 
-    /// Gives the directory of what is built with this library.
+    /// Returns the directory of what is built with this library.
     pub(crate) fn target(self) -> String {
         format!("target-{}", self.name())
     }
@@ -69,12 +69,18 @@ impl Mpi {
     }
 
     /// Prepares a cargo that builds a package with this library: what was built with another is kept apart.
+    ///
+    /// With MPICH, only what is built on MPI is built: everything else is taken from the directory of the workspace. Cargo cannot tell
+    /// libraries apart, so the second one has a directory of its own.
     pub(crate) fn cargo(self, command: &str, package: &str) -> Command {
         let (name, directory) = (self.name(), self.target());
         let mut cargo = cargo(&[command, "--package", package, "--target-dir", &directory]);
         cargo
             .env("MPICC", format!("mpicc.{name}"))
             .env("MPIEXEC", format!("mpiexec.{name}"));
+        if self == Self::Mpich {
+            cargo.env("CARGO_BUILD_BUILD_DIR", workspace_root().join("target"));
+        }
         cargo
     }
 }

@@ -1,7 +1,11 @@
 //! Starts other programs, always from the root of the workspace.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, setpriority_process};
 
 use crate::report::Outcome;
 
@@ -40,13 +44,74 @@ pub(crate) fn with_cfg(cfg: &str, arguments: &[&str]) -> Command {
 
 /// Runs to the end with the output on this terminal; every way not to succeed is a failure.
 pub(crate) fn run(command: &mut Command) -> Outcome {
-    let program = command.get_program().display().to_string();
-    match command.status() {
-        Ok(status) if status.success() => Outcome::Passed,
-        Ok(status) => Outcome::Failed(status.to_string()),
-        Err(error) => Outcome::Failed(format!("{program} could not be started: {error}")),
+    Terminal::default().run(command)
+}
+
+/// Runs programs with their output on this terminal, or beside what uses it: with a low priority, the output in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Terminal {
+    log: Option<File>,
+}
+
+impl Terminal {
+    /// Keeps the output until [`Terminal::output`] returns it, and leaves the processors to programs that run meanwhile.
+    pub(crate) fn beside() -> io::Result<Self> {
+        let log = Some(tempfile::tempfile()?);
+        Ok(Self { log })
+    }
+
+    /// Runs to the end; every way not to succeed is a failure.
+    pub(crate) fn run(&self, command: &mut Command) -> Outcome {
+        let program = command.get_program().display().to_string();
+        match self.wait_for(command) {
+            Ok(status) if status.success() => Outcome::Passed,
+            Ok(status) => Outcome::Failed(status.to_string()),
+            Err(error) => Outcome::Failed(format!("{program} could not be started: {error}")),
+        }
+    }
+
+    /// Runs one after the other, goes on after a failure, and names what failed.
+    pub(crate) fn run_all(&self, commands: Vec<Command>) -> Outcome {
+        let mut failed = Vec::new();
+        for mut command in commands {
+            if self.run(&mut command) != Outcome::Passed {
+                failed.push(shown(&command));
+            }
+        }
+        match failed[..] {
+            [] => Outcome::Passed,
+            _ => Outcome::Failed(failed.join("; ")),
+        }
+    }
+
+    fn wait_for(&self, command: &mut Command) -> io::Result<std::process::ExitStatus> {
+        let Some(log) = &self.log else {
+            return command.status();
+        };
+        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+        let mut child = command.spawn()?;
+        // Without it the programs still run, only less considerately.
+        let _ = setpriority_process(Pid::from_child(&child).into(), LOW_PRIORITY);
+        child.wait()
+    }
+
+    /// Returns what the programs have written; empty if it went to the terminal.
+    pub(crate) fn output(self) -> String {
+        let mut bytes = Vec::new();
+        if let Some(mut log) = self.log {
+            let read = log
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| log.read_to_end(&mut bytes));
+            if let Err(error) = read {
+                return format!("its output is lost: {error}\n");
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
+
+/// The lowest: programs with it get what others leave.
+const LOW_PRIORITY: i32 = 19;
 
 /// Runs without showing the output; returns whether the program exists and succeeded.
 pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
@@ -97,6 +162,18 @@ mod tests {
             run(unknown.stderr(Stdio::null())),
             Outcome::Failed(_)
         ));
+    }
+
+    #[test]
+    fn what_runs_beside_keeps_its_output_and_goes_on_after_a_failure() {
+        let script = |text| command("sh", &["-c", text]);
+        let beside = Terminal::beside().unwrap();
+        let commands = vec![script("echo one; nice; exit 3"), script("echo two >&2")];
+        assert_eq!(
+            beside.run_all(commands),
+            Outcome::Failed("sh -c echo one; nice; exit 3".to_owned())
+        );
+        assert_eq!(beside.output(), "one\n19\ntwo\n");
     }
 
     #[test]

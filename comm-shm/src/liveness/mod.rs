@@ -5,12 +5,12 @@
 //!
 //! Asking by signal 0 would find a zombie alive, and a heartbeat needs a thread.
 
-#[cfg(any(not(target_os = "linux"), comm_portable_wait))]
+#[cfg(any(not(target_os = "linux"), feature = "portable-wait"))]
 mod lock;
-#[cfg(any(not(target_os = "linux"), comm_portable_wait))]
+#[cfg(any(not(target_os = "linux"), feature = "portable-wait"))]
 pub(crate) use lock::{Peers, Pulse, creator_ended};
 
-#[cfg(all(target_os = "linux", not(comm_portable_wait)))]
+#[cfg(all(target_os = "linux", not(feature = "portable-wait")))]
 mod proc;
-#[cfg(all(target_os = "linux", not(comm_portable_wait)))]
+#[cfg(all(target_os = "linux", not(feature = "portable-wait")))]
 pub(crate) use proc::{Peers, Pulse, creator_ended};
