@@ -47,17 +47,18 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     Terminal::default().run(command)
 }
 
-/// Runs programs with their output on this terminal, or beside what uses it: with a low priority, the output in a file.
+/// Runs programs with their output on this terminal, or beside what uses it, with the output in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Terminal {
     log: Option<File>,
+    low_priority: bool,
 }
 
 impl Terminal {
-    /// Keeps the output until [`Terminal::output`] returns it, and leaves the processors to programs that run meanwhile.
-    pub(crate) fn beside() -> io::Result<Self> {
+    /// Keeps the output until [`Terminal::output`] returns it. With a low priority, programs get the processors that others leave.
+    pub(crate) fn beside(low_priority: bool) -> io::Result<Self> {
         let log = Some(tempfile::tempfile()?);
-        Ok(Self { log })
+        Ok(Self { log, low_priority })
     }
 
     /// Runs to the end; every way not to succeed is a failure.
@@ -90,8 +91,10 @@ impl Terminal {
         };
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
         let mut child = command.spawn()?;
-        // Without it the programs still run, only less considerately.
-        let _ = setpriority_process(Pid::from_child(&child).into(), LOW_PRIORITY);
+        if self.low_priority {
+            // Without it the programs still run, only less considerately.
+            let _ = setpriority_process(Some(Pid::from_child(&child)), LOWEST);
+        }
         child.wait()
     }
 
@@ -110,8 +113,8 @@ impl Terminal {
     }
 }
 
-/// The lowest: programs with it get what others leave.
-const LOW_PRIORITY: i32 = 19;
+/// The lowest priority there is.
+const LOWEST: i32 = 19;
 
 /// Runs without showing the output; returns whether the program exists and succeeded.
 pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
@@ -165,15 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_keeps_its_output_and_goes_on_after_a_failure() {
+    fn what_runs_beside_has_a_low_priority_keeps_its_output_and_goes_on_after_a_failure() {
+        let lowered = "until [ $(nice) = 19 ]; do sleep 0.01; done; echo one; exit 3";
         let script = |text| command("sh", &["-c", text]);
-        let beside = Terminal::beside().unwrap();
-        let commands = vec![script("echo one; nice; exit 3"), script("echo two >&2")];
-        assert_eq!(
-            beside.run_all(commands),
-            Outcome::Failed("sh -c echo one; nice; exit 3".to_owned())
-        );
-        assert_eq!(beside.output(), "one\n19\ntwo\n");
+        let beside = Terminal::beside(true).unwrap();
+        let outcome = beside.run_all(vec![script(lowered), script("echo two >&2")]);
+        assert_eq!(outcome, Outcome::Failed(format!("sh -c {lowered}")));
+        assert_eq!(beside.output(), "one\ntwo\n");
     }
 
     #[test]

@@ -24,9 +24,11 @@ struct Step {
 /// Tells where a step runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// On the terminal, one after the other: tests that watch the clock do not compete with each other.
+    /// On the terminal, one after the other: most tests, and all that burn processors.
     Front,
-    /// Beside the steps of the first lane, with the processors that they leave: steps that compile and watch no clock.
+    /// Beside the first lane: tests, most of which wait, as most in front do.
+    Second,
+    /// Beside both, with the processors that they leave: steps that compile.
     Beside,
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn run(strict: bool) -> bool {
     report.succeeded(strict)
 }
 
-/// Runs the steps of both lanes. Steps that ran beside are shown when the terminal is free.
+/// Runs the steps of all lanes. Steps that ran beside are shown when the terminal is free.
 fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
     // Before the lanes part, so that only one of them installs.
     steps.retain(|step| {
@@ -68,11 +70,15 @@ fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
         }
         found
     });
-    let (front, beside): (Vec<_>, _) = steps.into_iter().partition(|step| step.lane == Lane::Front);
     let (sender, finished) = mpsc::channel();
     thread::scope(|scope| {
-        scope.spawn(move || beside.into_iter().for_each(|step| step.run_beside(&sender)));
-        for step in front {
+        for lane in [Lane::Second, Lane::Beside] {
+            let steps: Vec<Step> = steps.extract_if(.., |step| step.lane == lane).collect();
+            let sender = sender.clone();
+            scope.spawn(move || steps.into_iter().for_each(|step| step.run_beside(&sender)));
+        }
+        drop(sender);
+        for step in steps {
             step.run_in_front(report);
             for Finished { what, output, row } in finished.try_iter() {
                 report.finished(&what, &output, row);
@@ -110,7 +116,7 @@ impl Step {
 
     fn run_beside(self, sender: &Sender<Finished>) {
         let (name, what) = (self.name, self.what());
-        let (row, output) = match Terminal::beside() {
+        let (row, output) = match Terminal::beside(self.lane == Lane::Beside) {
             Ok(terminal) => {
                 let row = Row::of(name, || self.work.run(&terminal));
                 (row, terminal.output())
@@ -150,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn every_step_of_both_lanes_is_in_the_report() {
+    fn every_step_of_every_lane_is_in_the_report() {
         let mut report = Report::default();
         let steps = vec![
             step("one", Lane::Beside, "exit 0"),
             step("two", Lane::Front, "exit 0"),
-            step("three", Lane::Beside, "exit 1"),
+            step("three", Lane::Second, "exit 1"),
             step("four", Lane::Front, "exit 0"),
         ];
         run_lanes(&mut report, steps);

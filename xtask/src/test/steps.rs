@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use super::Lane::{Beside, Front};
+use super::Lane::{Beside, Front, Second};
 use super::{Lane, Step, Work};
 use crate::docs;
 use crate::features;
@@ -110,17 +110,17 @@ pub(super) fn after_build() -> Vec<Step> {
         // What the tests below run is compiled while those above run.
         all("compile", Beside, compiled.into()),
         step("test", Front, test(&SHARED, &["--no-fail-fast"])),
-        step("run", Front, test(&run, &["--no-fail-fast"])),
-        step("xtask", Front, test(&xtask, &["--no-fail-fast"])),
-        step("bare", Front, test(&BARE, &["--no-fail-fast"])),
-        step("factory", Front, test(&FACTORY, &some)),
+        step("run", Second, test(&run, &["--no-fail-fast"])),
+        step("xtask", Second, test(&xtask, &["--no-fail-fast"])),
+        step("bare", Second, test(&BARE, &["--no-fail-fast"])),
+        step("factory", Second, test(&FACTORY, &some)),
         step("chaos-shm", Front, test(&shm, &CHAOS)),
         step("chaos-tcp", Front, test(&tcp, &CHAOS)),
         step("factory-shm", Front, factory_suite("conformance_shm")),
         step("factory-tcp", Front, factory_suite("conformance_tcp")),
         step("sddp", Front, test(&FACTORY, &["--test", "sddp"])),
         step("bench", Front, benchmark(&["--no-peers"])),
-        step("portable", Front, test(&PORTABLE, &["--tests"])),
+        step("portable", Second, test(&PORTABLE, &["--tests"])),
     ];
     steps.extend(Mpi::ALL.into_iter().flat_map(mpi_steps));
     let gloo = benchmark(&["--backend", "tcp", "--peer", "gloo"]);
