@@ -37,7 +37,7 @@ enum Command {
     Test(Strictness),
     /// Run what CI runs: the same steps as `test`
     Ci(Strictness),
-    /// Check what the compiler does not: file sizes, SAFETY comments, names, numbers and links in documents
+    /// Check what the compiler does not: sizes and names of files, links and numbers in documents
     Tidy {
         /// Check the tree below DIR instead of this workspace
         #[arg(long, value_name = "DIR", value_parser = directory)]
@@ -47,19 +47,19 @@ enum Command {
     Conformance(conformance::Conformance),
     /// Measure the backends beside MPICH, Open MPI and Gloo, in turns, and say which targets hold
     Bench(bench::Bench),
-    /// Run random programs in real processes, do violence to them, and check that the contract holds
+    /// Run random programs in real processes, inject faults, and check that the contract holds
     Chaos(chaos::Chaos),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
     /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
     Docs(docs::Docs),
-    /// Make the crate of a new backend, which passes the suite for a world of one rank
+    /// Create the crate of a new backend, which passes the suite for a world of one rank
     NewBackend(new_backend::NewBackend),
     /// Measure what a second rank brings to that solver, and what a shared case costs
     Scaling(scaling::Scaling),
 }
 
-/// Says what a step that could not run means for the exit code.
+/// Holds what a step that could not run means for the exit code.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Strictness {
     /// Exit with 1 if a step did not run because a tool is missing

@@ -1,8 +1,11 @@
 //! Knows the MPI libraries: each has a compiler, a launcher and a target directory of its own.
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::process::Command;
 
-use crate::process::{cargo, command, workspace_root};
+use crate::process::{cargo, command, copy_tree, workspace_root};
 use crate::tools::{MPICH, OPEN_MPI, Tool};
 
 /// Names an MPI library.
@@ -70,8 +73,8 @@ impl Mpi {
 
     /// Prepares a cargo that builds a package with this library: what was built with another is kept apart.
     ///
-    /// With MPICH, only what is built on MPI is built: everything else is taken from the directory of the workspace. Cargo cannot tell
-    /// libraries apart, so the second one has a directory of its own.
+    /// With MPICH, everything that does not stand on MPI is shared with the workspace. Cargo cannot tell libraries apart, so the
+    /// second one has a directory of its own, see [`Mpi::prepare`].
     pub(crate) fn cargo(self, command: &str, package: &str) -> Command {
         let (name, directory) = (self.name(), self.target());
         let mut cargo = cargo(&[command, "--package", package, "--target-dir", &directory]);
@@ -82,6 +85,28 @@ impl Mpi {
             cargo.env("CARGO_BUILD_BUILD_DIR", workspace_root().join("target"));
         }
         cargo
+    }
+
+    /// Fills the directory of the second library, if it is new, with what the workspace has compiled, so that cargo compiles only what
+    /// stands on MPI.
+    pub(crate) fn prepare(self) -> io::Result<()> {
+        let root = workspace_root();
+        let (from, to) = (
+            root.join("target/debug"),
+            root.join(self.target()).join("debug"),
+        );
+        if self == Self::Mpich || to.exists() {
+            return Ok(());
+        }
+        // Cargo holds it while it compiles.
+        let lock = File::open(from.join(".cargo-lock"))?;
+        lock.lock_shared()?;
+        for folder in [".fingerprint", "build", "deps"] {
+            // Programs have no extension; nobody builds on those in deps.
+            let wanted = |path: &Path| folder != "deps" || path.extension().is_some();
+            copy_tree(&from.join(folder), &to.join(folder), &wanted)?;
+        }
+        Ok(())
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn run(root: &Path, NewBackend { name }: &NewBackend) -> bool {
         return false;
     }
     println!(
-        "made comm-{name}, {} files, and added it to Cargo.toml",
+        "created comm-{name}, {} files, and added it to Cargo.toml",
         TEMPLATE.len()
     );
     println!();

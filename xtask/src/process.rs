@@ -1,6 +1,6 @@
 //! Starts other programs, always from the root of the workspace.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -125,6 +125,27 @@ pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Copies a directory without the paths that are not wanted. Times stay: for cargo a file that is older than what was compiled from it has not
+/// changed.
+pub(crate) fn copy_tree(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, copy, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
+        if !wanted(&path) {
+            continue;
+        }
+        if kind.is_dir() {
+            copy_tree(&path, &copy, wanted)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &copy)?;
+            let written = File::options().append(true).open(&copy)?;
+            written.set_modified(entry.metadata()?.modified()?)?;
+        }
+    }
+    Ok(())
+}
+
 /// Shows a command the way a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program())
@@ -175,6 +196,25 @@ mod tests {
         let outcome = beside.run_all(vec![script(lowered), script("echo two >&2")]);
         assert_eq!(outcome, Outcome::Failed(format!("sh -c {lowered}")));
         assert_eq!(beside.output(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn copies_keep_their_times_and_leave_out_what_is_not_wanted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+        fs::create_dir_all(from.join("inner")).unwrap();
+        fs::write(from.join("inner/kept"), "text").unwrap();
+        fs::write(from.join("inner/other"), "").unwrap();
+        let kept = File::options()
+            .append(true)
+            .open(from.join("inner/kept"))
+            .unwrap();
+        kept.set_modified(std::time::UNIX_EPOCH).unwrap();
+        copy_tree(&from, &to, &|path| !path.ends_with("other")).unwrap();
+        assert_eq!(fs::read_to_string(to.join("inner/kept")).unwrap(), "text");
+        let time = fs::metadata(to.join("inner/kept")).unwrap().modified();
+        assert_eq!(time.unwrap(), std::time::UNIX_EPOCH);
+        assert!(!to.join("inner/other").exists());
     }
 
     #[test]

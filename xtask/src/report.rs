@@ -115,7 +115,7 @@ impl Display for Report {
     }
 }
 
-/// Makes `text` bold on a terminal and leaves it alone everywhere else.
+/// Returns `text` in bold on a terminal, unchanged everywhere else.
 pub(crate) fn bold(text: &str) -> String {
     if stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         format!("\x1b[1m{text}\x1b[0m")

@@ -21,7 +21,7 @@ struct Step {
     work: Work,
 }
 
-/// Tells where a step runs.
+/// Names where a step runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
     /// On the terminal, one after the other: most tests, and all that burn processors.
@@ -36,8 +36,10 @@ enum Work {
     /// Runs commands; all of them must succeed.
     Run(Vec<Command>),
     /// Runs a function, which the text describes.
-    Call(&'static str, fn(&Terminal) -> Outcome),
+    Call(&'static str, Function),
 }
+
+type Function = Box<dyn FnOnce(&Terminal) -> Outcome + Send>;
 
 /// Runs all steps, prints the summary and returns whether nothing failed.
 ///

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{format, generate};
-use crate::process::{Terminal, cargo, command, workspace_root};
+use crate::process::{Terminal, cargo, command, copy_tree, workspace_root};
 use crate::report::Outcome;
 
 /// Names the step.
@@ -39,7 +39,11 @@ fn made(copy: &Path) -> Result<(), String> {
             removed.map_err(in_words)?;
         }
     }
-    copy_tree(&workspace_root(), copy).map_err(in_words)?;
+    let wanted = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name != ".git" && !(path.is_dir() && name.starts_with("target"))
+    };
+    copy_tree(&workspace_root(), copy, &wanted).map_err(in_words)?;
     generate(copy, NAME)?;
     format(copy, NAME)
 }
@@ -67,28 +71,4 @@ fn commands(copy: &Path) -> Result<Vec<Command>, String> {
         &["tidy", "--root", &root],
     ));
     Ok(commands)
-}
-
-/// Copies everything but what is built or belongs to git.
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            let text = name.to_string_lossy();
-            if text == ".git" || text.starts_with("target") {
-                continue;
-            }
-            copy_tree(&entry.path(), &to.join(&name))?;
-        } else if kind.is_file() {
-            fs::copy(entry.path(), to.join(&name))?;
-            // For cargo a file that is older than what was compiled from it has not changed.
-            let time = entry.metadata()?.modified()?;
-            let copied = fs::File::options().write(true).open(to.join(&name))?;
-            copied.set_modified(time)?;
-        }
-    }
-    Ok(())
 }

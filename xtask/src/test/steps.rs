@@ -10,8 +10,9 @@ use super::{Lane, Step, Work};
 use crate::docs;
 use crate::features;
 use crate::mpi::Mpi;
-use crate::new_backend;
-use crate::process::{cargo, command, with_cfg, workspace_root};
+use crate::new_backend::check;
+use crate::process::{Terminal, cargo, command, with_cfg, workspace_root};
+use crate::report::Outcome;
 use crate::tidy;
 use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
 
@@ -72,12 +73,9 @@ pub(super) fn before_build() -> Vec<Step> {
     let shellcheck = command("shellcheck", &[".ci/run"]);
     vec![
         step("format", Front, cargo(&["fmt", "--all", "--check"])),
-        Step {
-            name: "tidy",
-            tool: None,
-            lane: Front,
-            work: Work::Call("cargo xtask tidy", |_| tidy::outcome(&workspace_root())),
-        },
+        function("tidy", Front, "cargo xtask tidy", |_| {
+            tidy::outcome(&workspace_root())
+        }),
         step("shellcheck", Front, shellcheck).with(&SHELLCHECK),
         step("deny", Front, cargo(&deny)).with(&CARGO_DENY),
     ]
@@ -134,12 +132,7 @@ pub(super) fn after_build() -> Vec<Step> {
         step("docs", Beside, docs::rustdoc()),
         all("sets", Beside, features::without_mpi()),
         all("sets-mpi", Beside, features::with_mpi(mpi)).with(mpi.tool()),
-        Step {
-            name: "scaffold",
-            tool: None,
-            lane: Beside,
-            work: Work::Call(new_backend::check::WHAT, new_backend::check::outcome),
-        },
+        function("scaffold", Beside, check::WHAT, check::outcome),
         step("models", Beside, with_cfg("loom", &models)),
     ]);
     steps
@@ -162,7 +155,15 @@ fn mpi_steps(mpi: Mpi) -> Vec<Step> {
         mpi_factory(mpi, "everywhere", &["--test", "sddp", "--no-run"]),
     ];
     let steps = vec![
-        all(mpi.named(["mpich-build", "ompi-build"]), Beside, compiled),
+        function(
+            mpi.named(["mpich-build", "ompi-build"]),
+            Beside,
+            "compile what stands on MPI",
+            move |terminal| match mpi.prepare() {
+                Ok(()) => terminal.run_all(compiled),
+                Err(error) => Outcome::Failed(format!("{}: {error}", mpi.target())),
+            },
+        ),
         step(mpi.named(["mpich-lint", "ompi-lint"]), Beside, clippy),
         step(mpi.named(["mpich", "ompi"]), Front, life),
         step(mpi.named(["mpich-suite", "ompi-suite"]), Front, suite),
@@ -213,12 +214,25 @@ fn step(name: &'static str, lane: Lane, command: Command) -> Step {
 }
 
 fn all(name: &'static str, lane: Lane, commands: Vec<Command>) -> Step {
-    let work = Work::Run(commands);
     Step {
         name,
         tool: None,
         lane,
-        work,
+        work: Work::Run(commands),
+    }
+}
+
+fn function(
+    name: &'static str,
+    lane: Lane,
+    what: &'static str,
+    function: impl FnOnce(&Terminal) -> Outcome + Send + 'static,
+) -> Step {
+    Step {
+        name,
+        tool: None,
+        lane,
+        work: Work::Call(what, Box::new(function)),
     }
 }
 
