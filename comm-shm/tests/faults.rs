@@ -134,7 +134,11 @@ fn waiting_is_cheap() {
     let outcome = finish(1, waiting);
     let ticks: u64 = outcome.said[0].parse().unwrap();
     // A tick is 10 ms. Without the kernel's help a rank looks up to 500 times a second.
-    let limit = if cfg!(feature = "portable-wait") { 40 } else { 10 };
+    let limit = if cfg!(feature = "portable-wait") {
+        40
+    } else {
+        10
+    };
     assert!(ticks < limit, "{ticks} ticks of processor time in 5 s");
 }
 

@@ -34,9 +34,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run every check and every test, then print what passed, failed and did not run
-    Test(Strictness),
+    Test(test::Test),
     /// Run what CI runs: the same steps as `test`
-    Ci(Strictness),
+    Ci(test::Test),
     /// Check what the compiler does not: sizes and names of files, links and numbers in documents
     Tidy {
         /// Check the tree below DIR instead of this workspace
@@ -59,14 +59,6 @@ enum Command {
     Scaling(scaling::Scaling),
 }
 
-/// Holds what a step that could not run means for the exit code.
-#[derive(Debug, Clone, Copy, clap::Args)]
-struct Strictness {
-    /// Exit with 1 if a step did not run because a tool is missing
-    #[arg(long)]
-    strict: bool,
-}
-
 fn directory(argument: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(argument);
     if path.is_dir() {
@@ -82,8 +74,8 @@ fn main() -> ExitCode {
             print!("{}", Cli::command().render_help());
             true
         }
-        Some(Command::Test(Strictness { strict })) => test::run(strict),
-        Some(Command::Ci(Strictness { strict })) => ci::run(strict),
+        Some(Command::Test(arguments)) => test::run(&arguments),
+        Some(Command::Ci(arguments)) => ci::run(&arguments),
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
         Some(Command::Bench(arguments)) => bench::run(&arguments),

@@ -12,6 +12,27 @@ mod steps;
 
 use steps::{after_build, before_build, build};
 
+/// Holds which steps to run, and what one that could not run means for the exit code.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Test {
+    /// Run only these steps of the summary
+    #[arg(value_name = "STEP", value_parser = step_name)]
+    steps: Vec<String>,
+    /// Exit with 1 if a step did not run because a tool is missing
+    #[arg(long)]
+    strict: bool,
+}
+
+fn step_name(argument: &str) -> Result<String, String> {
+    let steps = [before_build(), vec![build()], after_build()].into_iter();
+    let names: Vec<_> = steps.flatten().map(|step| step.name).collect();
+    if names.contains(&argument) {
+        Ok(argument.to_owned())
+    } else {
+        Err(format!("the steps are {}", names.join(", ")))
+    }
+}
+
 /// Describes one check.
 struct Step {
     name: &'static str,
@@ -44,21 +65,24 @@ type Function = Box<dyn FnOnce(&Terminal) -> Outcome + Send>;
 /// Runs all steps, prints the summary and returns whether nothing failed.
 ///
 /// A failure does not hide the ones after it. Only what needs compiled code is left out when it does not compile.
-pub(crate) fn run(strict: bool) -> bool {
+pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
+    let chosen = |step: &Step| steps.is_empty() || steps.iter().any(|name| name == step.name);
     let mut report = Report::default();
-    for step in before_build() {
+    for step in before_build().into_iter().filter(chosen) {
         step.run_in_front(&mut report);
     }
-    if build().run_in_front(&mut report) {
-        run_lanes(&mut report, after_build());
+    let build = Some(build()).filter(chosen);
+    let others = after_build().into_iter().filter(chosen).collect();
+    if build.is_none_or(|build| build.run_in_front(&mut report)) {
+        run_lanes(&mut report, others);
     } else {
-        for step in after_build() {
+        for step in others {
             let reason = "the workspace does not compile".to_owned();
             report.step(step.name, &step.what(), || Outcome::NotRun(reason));
         }
     }
     println!("{}\n{report}", bold("==> summary"));
-    report.succeeded(strict)
+    report.succeeded(*strict)
 }
 
 /// Runs the steps of all lanes. Steps that ran beside are shown when the terminal is free.

@@ -55,7 +55,8 @@ fn no_arguments_print_help() {
 
 #[test]
 fn wrong_arguments_print_usage_and_exit_with_2() {
-    let wrong: [&[&str]; 14] = [
+    let wrong: [&[&str]; 15] = [
+        &["test", "no-such-step"],
         &["conformance"],
         &["conformance", "--backend", "no-such-backend"],
         &["conformance", "--backend", "local", "--world", "0"],
