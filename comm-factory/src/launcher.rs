@@ -35,28 +35,19 @@ pub(crate) fn first_set(variables: &Variables, names: &[&'static str]) -> Option
     names.find(|name| value(variables, name).is_some()).copied()
 }
 
-/// Lists what would have to be set for `backend`, given what the launchers say.
-pub(crate) fn missing(backend: Name, variables: &Variables) -> Vec<String> {
+/// Lists the variables that `backend` needs and that are neither set nor filled.
+pub(crate) fn missing(backend: Name, variables: &Variables, filled: &[Filled]) -> Vec<String> {
     let needed: &[&str] = match backend {
         Name::Tcp => &[COORDINATOR, RANK, SIZE],
         Name::Shm => &["COBRE_SHM_NAME", "COBRE_SHM_RANK", "COBRE_SHM_SIZE"],
         Name::Mpi | Name::Local => &[],
     };
-    let filled = match backend {
-        Name::Tcp => fill_tcp(variables).unwrap_or_default(),
-        Name::Mpi | Name::Shm | Name::Local => Vec::new(),
-    };
-    let missing: Vec<String> = needed
+    needed
         .iter()
         .filter(|name| value(variables, name).is_none())
         .filter(|name| filled.iter().all(|filled| filled.variable != **name))
         .map(ToString::to_string)
-        .collect();
-    if missing.is_empty() {
-        // All there is to know is known; only nobody said that it should be used.
-        return vec![String::from("COBRE_COMM_BACKEND")];
-    }
-    missing
+        .collect()
 }
 
 const COORDINATOR: &str = "COBRE_TCP_COORDINATOR";

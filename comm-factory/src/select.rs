@@ -21,6 +21,8 @@ pub struct Selection {
     pub decided_by: Option<String>,
     /// What other launchers said and the chosen backend was missing: variable, value, origin.
     pub filled: Vec<Filled>,
+    /// The variables without which the backend will not start.
+    pub missing: Vec<String>,
 }
 
 /// Describes where the value of a variable that was not set comes from.
@@ -90,9 +92,14 @@ fn auto(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendEr
     // connect them is both compiled in and configured.
     let wanted = launcher::backends(announced.launcher.family);
     if let Some(&backend) = wanted.iter().find(|backend| compiled.contains(backend)) {
+        let mut missing_vars = chosen(backend, None, variables)?.missing;
+        if missing_vars.is_empty() {
+            // All there is to know is known; only nobody said that it should be used.
+            missing_vars.push(String::from("COBRE_COMM_BACKEND"));
+        }
         return Err(BackendError::MissingConfiguration {
             backend: backend.to_string(),
-            missing_vars: launcher::missing(backend, variables),
+            missing_vars,
         });
     }
     Err(not_available(wanted[0], compiled))
@@ -109,10 +116,10 @@ fn chosen(
         Name::Tcp => launcher::fill_tcp(variables)?,
         Name::Mpi | Name::Shm | Name::Local => Vec::new(),
     };
-    let decided_by = decided_by.map(str::to_owned);
     Ok(Selection {
         backend,
-        decided_by,
+        decided_by: decided_by.map(str::to_owned),
+        missing: launcher::missing(backend, variables, &filled),
         filled,
     })
 }

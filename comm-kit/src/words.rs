@@ -218,7 +218,7 @@ pub const SLOW: Duration = Duration::from_secs(10);
 /// Logs that a call has waited for long; `missing` is a list as [`ranks`] writes it.
 pub fn log_waiting(operation: &'static str, rank: usize, missing: &str, waited: Duration) {
     let seconds = waited.as_secs();
-    tracing::warn!(operation, rank, missing, seconds, "still waiting");
+    tracing::warn!(operation, rank, %missing, seconds, "still waiting");
 }
 
 #[cfg(test)]

@@ -80,15 +80,6 @@ impl FerrompiBackend {
     }
 }
 
-impl FerrompiBackend {
-    /// Returns the communicator of MPI underneath, to measure what this crate adds to it.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn direct(&self) -> &ferrompi::Communicator {
-        self.ranks.comm()
-    }
-}
-
 impl Ranks {
     #[inline]
     fn gather(&self, send: &[u8], recv: &mut [u8], blocks: Blocks<'_>) -> Result<(), CommError> {

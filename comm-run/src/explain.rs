@@ -4,10 +4,6 @@ use std::fmt::Write as _;
 
 use comm_factory::{Name, Selection, Variables, select};
 
-/// What a backend cannot start without.
-const TCP: [&str; 3] = ["COBRE_TCP_COORDINATOR", "COBRE_TCP_RANK", "COBRE_TCP_SIZE"];
-const SHM: [&str; 3] = ["COBRE_SHM_NAME", "COBRE_SHM_RANK", "COBRE_SHM_SIZE"];
-
 /// Holds the explanation, and whether a program with every backend would get a communicator.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Explanation {
@@ -74,25 +70,7 @@ fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> b
             filled.variable, filled.value, filled.from
         );
     }
-    let needed: &[&str] = match selection.backend {
-        Name::Tcp => &TCP,
-        Name::Shm => &SHM,
-        Name::Mpi | Name::Local => &[],
-    };
-    let is_set = |name: &str| {
-        variables
-            .get(name)
-            .is_some_and(|value| !value.trim().is_empty())
-            || selection
-                .filled
-                .iter()
-                .any(|filled| filled.variable == name)
-    };
-    let missing: Vec<_> = needed
-        .iter()
-        .copied()
-        .filter(|name| !is_set(name))
-        .collect();
+    let missing = &selection.missing;
     if !missing.is_empty() {
         let _ = writeln!(text, "  still missing: {}", missing.join(", "));
     }

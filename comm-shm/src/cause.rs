@@ -4,106 +4,137 @@
 //! returns what it then reads. So all ranks name the same first cause, and a survivor that returns
 //! and exits is never blamed.
 
-use comm_api::FailureKind;
+use std::time::Duration;
 
-use crate::board::{Board, Control};
-use crate::rule::{Rule, kept};
+use comm_api::{CommError, FailureKind};
+use comm_kit::Call;
+use comm_kit::words::{self, Lost};
+
+use crate::config::TIMEOUT;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Why a rank is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// Its process ended.
-    Ended,
-    /// It dropped its handle.
-    Dropped,
-    /// It dropped its handle while unwinding.
-    Panicked,
-}
-
-impl Reason {
-    pub(crate) fn code(self) -> u32 {
-        match self {
-            Self::Ended => 1,
-            Self::Dropped => 2,
-            Self::Panicked => 3,
-        }
-    }
-
-    pub(crate) fn from_code(code: u32) -> Self {
-        match code {
-            2 => Self::Dropped,
-            3 => Self::Panicked,
-            _ => Self::Ended,
-        }
-    }
-}
-
-/// Why a sequence failed.
+/// Why a sequence failed, and through which rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cause {
-    pub(crate) kind: FailureKind,
     /// The rank to blame.
     pub(crate) rank: usize,
-    /// The [`Reason`] of a loss, the code of an abort, or which of the first 32 ranks were
-    /// missing at a timeout.
-    pub(crate) code: u32,
+    pub(crate) failure: Failure,
+}
+
+/// What the rank to blame did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It was lost.
+    Lost(Lost),
+    /// It did not come; a bit for each of the first 32 ranks that did not.
+    Absent(u32),
+    /// It called something else; at start-up, with that many ranks.
+    Differs(u32),
+    /// It called `abort` with that code.
+    Aborted(i32),
+    /// It was interrupted while it waited.
+    Interrupted,
+    /// Nobody knows: no rank writes such a word.
+    Unknown,
 }
 
 impl Cause {
-    /// Packs the cause into a word that is not 0: kind, rank, code.
-    fn word(self) -> u64 {
-        let kind: u64 = match self.kind {
-            FailureKind::PeerLost => 1,
-            FailureKind::TimedOut => 2,
-            FailureKind::Mismatch => 3,
-            FailureKind::Aborted => 4,
-            _ => 5,
-        };
-        kind << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(self.code)
+    pub(crate) const fn lost(rank: usize, lost: Lost) -> Self {
+        let failure = Failure::Lost(lost);
+        Self { rank, failure }
     }
 
-    /// Unpacks a word; one that nobody writes is a failure too, of kind `Io`.
+    pub(crate) const fn mismatch(rank: usize) -> Self {
+        let failure = Failure::Differs(0);
+        Self { rank, failure }
+    }
+
+    /// Packs the cause into a word that is not 0: failure, rank, detail.
+    fn word(self) -> u64 {
+        let (failure, detail): (u64, u32) = match self.failure {
+            Failure::Lost(lost) => (1, lost.code().into()),
+            Failure::Absent(missing) => (2, missing),
+            Failure::Differs(size) => (3, size),
+            Failure::Aborted(code) => (4, code.cast_unsigned()),
+            Failure::Interrupted => (5, 0),
+            Failure::Unknown => (6, 0),
+        };
+        failure << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(detail)
+    }
+
+    /// Unpacks a word, unless it is 0; one that nobody writes is a failure too.
+    #[inline]
     pub(crate) fn from_word(word: u64, size: usize) -> Option<Self> {
-        let kind = match word >> 56 {
-            0 if word == 0 => return None,
-            1 => FailureKind::PeerLost,
-            2 => FailureKind::TimedOut,
-            3 => FailureKind::Mismatch,
-            4 => FailureKind::Aborted,
-            _ => FailureKind::Io,
+        (word != 0).then(|| Self::unpack(word, size))
+    }
+
+    #[cold]
+    fn unpack(word: u64, size: usize) -> Self {
+        let detail = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
+        let failure = match word >> 56 {
+            1 => Failure::Lost(Lost::from_code(u8::try_from(detail).unwrap_or(0))),
+            2 => Failure::Absent(detail),
+            3 => Failure::Differs(detail),
+            4 => Failure::Aborted(detail.cast_signed()),
+            5 => Failure::Interrupted,
+            _ => Failure::Unknown,
         };
         let rank = usize::try_from(word >> 32 & 0xff_ffff).unwrap_or(0);
-        Some(Self {
-            kind,
+        Self {
             rank: rank.min(size.saturating_sub(1)),
-            code: u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0),
-        })
+            failure,
+        }
     }
 
     /// Reads a cause word.
+    #[inline]
     pub(crate) fn load(word: &AtomicU64, size: usize) -> Option<Self> {
         Self::from_word(word.load(Ordering::Acquire), size)
     }
 
-    /// Writes the cause unless there is one, and gives the one that stands then.
-    pub(crate) fn settle(self, word: &AtomicU64, size: usize) -> Self {
-        if !kept(Rule::FirstCause) {
-            word.store(self.word(), Ordering::Release);
-            return self;
-        }
+    /// Writes the cause unless there is one, and returns the one that stands then.
+    pub(crate) fn record(self, word: &AtomicU64, size: usize) -> Self {
         let found = word.compare_exchange(0, self.word(), Ordering::AcqRel, Ordering::Acquire);
         match found {
             Ok(_) => self,
             Err(earlier) => Self::from_word(earlier, size).unwrap_or(self),
         }
     }
-}
 
-/// Reads the cause of a sequence: its own, or the end of the whole job.
-pub(crate) fn standing<B: Board>(board: &B) -> Option<Cause> {
-    let Control { cause, .. } = board.control();
-    Cause::load(cause, board.size()).or_else(|| board.aborted())
+    /// Returns the error of this cause; `calls` is what the ranks called in the step that failed.
+    pub(crate) fn error(
+        self,
+        operation: &'static str,
+        timeout: Option<Duration>,
+        calls: impl Iterator<Item = (usize, Call)>,
+    ) -> CommError {
+        let Self { rank, failure } = self;
+        let (kind, message) = match failure {
+            Failure::Lost(lost) => (FailureKind::PeerLost, words::lost(lost, None)),
+            Failure::Absent(set) => {
+                let mut missing: Vec<usize> = (0..32).filter(|rank| set >> rank & 1 == 1).collect();
+                if missing.is_empty() {
+                    missing.push(rank);
+                }
+                let message = words::absent(&words::ranks(&missing), timeout, TIMEOUT);
+                (FailureKind::TimedOut, message)
+            }
+            Failure::Differs(_) => {
+                let message = words::differing(calls).map_or_else(
+                    || "it passed arguments that do not agree with those of rank 0".to_owned(),
+                    |(_, message)| message,
+                );
+                (FailureKind::Mismatch, message)
+            }
+            Failure::Aborted(code) => (FailureKind::Aborted, words::aborted(code)),
+            Failure::Interrupted => (FailureKind::Aborted, words::interrupted()),
+            Failure::Unknown => {
+                let message = "the shared segment holds what no rank writes; restart the job";
+                (FailureKind::Io, message.to_owned())
+            }
+        };
+        CommError::failed(operation, kind, Some(rank), message)
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -111,32 +142,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_cause_stands() {
+    fn the_first_cause_stands() {
         let word = AtomicU64::new(0);
-        let lost = |rank| Cause {
-            kind: FailureKind::PeerLost,
-            rank,
-            code: Reason::Ended.code(),
-        };
+        let lost = |rank| Cause::lost(rank, Lost::Ended);
         assert_eq!(Cause::load(&word, 4), None);
-        assert_eq!(lost(2).settle(&word, 4), lost(2));
-        assert_eq!(lost(1).settle(&word, 4), lost(2));
+        assert_eq!(lost(2).record(&word, 4), lost(2));
+        assert_eq!(lost(1).record(&word, 4), lost(2));
         assert_eq!(Cause::load(&word, 4), Some(lost(2)));
     }
 
     #[test]
-    fn every_kind_survives_the_word() {
-        for kind in [
-            FailureKind::PeerLost,
-            FailureKind::TimedOut,
-            FailureKind::Mismatch,
-            FailureKind::Aborted,
-            FailureKind::Io,
+    fn every_failure_survives_the_word() {
+        for failure in [
+            Failure::Lost(Lost::Ended),
+            Failure::Lost(Lost::PanickedInside),
+            Failure::Absent(u32::MAX),
+            Failure::Differs(7),
+            Failure::Aborted(-1),
+            Failure::Interrupted,
+            Failure::Unknown,
         ] {
             let cause = Cause {
-                kind,
                 rank: 1023,
-                code: u32::MAX,
+                failure,
             };
             assert_eq!(Cause::from_word(cause.word(), 1024), Some(cause));
         }

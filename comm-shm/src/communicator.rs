@@ -5,20 +5,17 @@ use std::sync::Arc;
 use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
+use comm_kit::exit_code;
 
-use crate::call::{Call, Kind};
-use crate::cause::Reason;
+use crate::board::Board;
 use crate::collective;
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::layout::{self, Plan, SLOT, SPLIT_SLOT};
-use crate::mapped::Mapped;
-use crate::owner::Owner;
-use crate::region::{self, Range, ShmRegion};
-use crate::segment::Mapping;
-use crate::startup::Segment;
+use crate::layout::{self, Layout, SLOT_BYTES};
+use crate::region::{self, ShmRegion};
+use crate::segment::{Range, Segment};
 use crate::step::Sequence;
-use crate::wait::Patience;
+use crate::wait::WaitPolicy;
 
 /// Communicates with the other processes (or threads) of a job through shared memory.
 ///
@@ -49,8 +46,7 @@ use crate::wait::Patience;
 /// ```
 #[derive(Debug)]
 pub struct ShmBackend {
-    sequence: Sequence<Mapped>,
-    owner: Owner,
+    sequence: Sequence,
     /// The memory of a split, given back by the last rank; a whole segment goes with its file.
     range: Option<Range>,
 }
@@ -64,18 +60,12 @@ impl ShmBackend {
     /// within [`connect_timeout`](ShmConfig::connect_timeout). All ranks that came fail then, and
     /// nothing is left behind.
     pub fn attach(config: ShmConfig) -> Result<Self, InitError> {
-        Self::with_slots(config, SLOT)
+        Self::with_slots(config, SLOT_BYTES)
     }
 
-    /// Joins a job whose slots have `slot` bytes; with 0 it can make regions and nothing else.
-    pub(crate) fn with_slots(config: ShmConfig, slot: usize) -> Result<Self, InitError> {
-        let segment = Segment::open(&config, slot)?;
-        let owner = Owner::mark().map_err(|error| {
-            InitError::failed(
-                &[],
-                format!("cannot map the page that tells a forked child: {error}"),
-            )
-        })?;
+    /// Joins a job whose slots have `slot_bytes` bytes; with 0 it can create regions and nothing else.
+    pub(crate) fn with_slots(config: ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
+        let segment = Segment::open(&config, slot_bytes)?;
         let ShmConfig {
             name,
             rank,
@@ -85,24 +75,12 @@ impl ShmBackend {
         } = config;
         tracing::info!(rank, size, name, "attached");
         let map = Arc::clone(segment.map());
-        let plan = Plan::new(size, slot);
-        let board = Mapped::new(Arc::new(segment), map, layout::sequence(size), plan);
+        let layout = Layout::new(size, slot_bytes);
+        let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);
         Ok(Self {
-            sequence: Sequence::new(board, rank, Patience::new(size, timeout)),
-            owner,
+            sequence: Sequence::new(board, rank, WaitPolicy::new(size, timeout)),
             range: None,
         })
-    }
-
-    /// Refuses a call of this rank, in the eyes of the others too.
-    #[cold]
-    fn reject(&self, operation: &'static str, error: CommError) -> CommError {
-        self.refuse(operation, &error);
-        error
-    }
-
-    fn segment(&self) -> &Arc<Segment> {
-        self.sequence.board().segment()
     }
 }
 
@@ -119,15 +97,15 @@ impl Communicator for ShmBackend {
 
     #[inline]
     fn barrier(&self) -> Result<(), CommError> {
-        self.owner.check()?;
         collective::barrier(&self.sequence)
     }
 
     fn abort(&self, code: i32) -> ! {
-        let code = if code == 0 { 1 } else { code };
-        if self.owner.is_here() {
-            self.segment().abort(self.rank(), code);
-            self.sequence.announce();
+        let code = exit_code(code);
+        let gate = self.sequence.gate();
+        if gate.owner().is_here() {
+            self.sequence.board().segment().abort(self.rank(), code);
+            gate.transport().announce();
         }
         std::process::exit(code)
     }
@@ -141,10 +119,9 @@ impl Communicator for ShmBackend {
         displs: &[usize],
         elem_size: usize,
     ) -> Result<(), CommError> {
-        self.owner.check()?;
         let (rank, size) = (self.rank(), self.size());
-        check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)
-            .map_err(|error| self.reject("allgatherv", error))?;
+        let checked = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
+        self.sequence.gate().checked(checked)?;
         collective::allgatherv(&self.sequence, send, recv, counts, displs, elem_size)
     }
 
@@ -156,9 +133,8 @@ impl Communicator for ShmBackend {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        self.owner.check()?;
-        check::allreduce_bytes(send, recv, scalar, op)
-            .map_err(|error| self.reject("allreduce", error))?;
+        let checked = check::allreduce_bytes(send, recv, scalar, op);
+        self.sequence.gate().checked(checked)?;
         collective::allreduce(&self.sequence, send, recv, scalar, op)
     }
 
@@ -169,17 +145,13 @@ impl Communicator for ShmBackend {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
-        self.owner.check()?;
-        check::broadcast_bytes(self.size(), buf, elem_size, root)
-            .map_err(|error| self.reject("broadcast", error))?;
+        let checked = check::broadcast_bytes(self.size(), buf, elem_size, root);
+        self.sequence.gate().checked(checked)?;
         collective::broadcast(&self.sequence, buf, elem_size, root)
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
-        if self.owner.is_here() {
-            self.sequence
-                .refuse(&format!("{operation} was refused there: {error}"));
-        }
+    fn refuse(&self, _operation: &'static str, error: &CommError) {
+        self.sequence.gate().refuse(error);
     }
 }
 
@@ -187,47 +159,20 @@ impl SharedMemoryProvider for ShmBackend {
     type Region<T: CommData> = ShmRegion<T>;
 
     fn create_shared_region<T: CommData>(&self, count: usize) -> Result<ShmRegion<T>, CommError> {
-        self.owner.check()?;
-        let call = Call::shared_region(count, size_of::<T>());
-        let parts: Vec<usize> = (0..self.size())
-            .map(|rank| if rank == 0 { count } else { 0 })
-            .collect();
-        let mut turn = self.sequence.begin(Kind::SharedRegion, call)?;
-        turn.publish();
-        turn.meet_before(true)?;
-        ShmRegion::create(turn, &self.sequence, self.owner, &parts)
+        region::shared(&self.sequence, count)
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ShmRegion<T>, CommError> {
-        self.owner.check()?;
-        let call = Call::partitioned_region(size_of::<T>());
-        let mut turn = self.sequence.begin(Kind::PartitionedRegion, call)?;
-        let parts = region::exchange(&mut turn, local_count as u64, true)?;
-        let parts: Vec<usize> = parts
-            .into_iter()
-            .map(|part| usize::try_from(part).unwrap_or(usize::MAX))
-            .collect();
-        ShmRegion::create(turn, &self.sequence, self.owner, &parts)
+        region::partitioned(&self.sequence, local_count)
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        self.owner.check()?;
-        let mut turn = self
-            .sequence
-            .begin(Kind::SplitLocal, Call::plain(Kind::SplitLocal))?;
-        turn.publish();
-        turn.meet_before(true)?;
-        let plan = Plan::new(self.size(), SPLIT_SLOT);
-        let (range, map) = Range::agree(turn, plan.bytes(), plan.bytes(), |file, offset| {
-            Mapping::of(file, offset, plan.bytes())
-        })?;
-        let board = Mapped::new(Arc::clone(self.segment()), Arc::new(map), 0, plan);
+        let (range, board) = region::split(&self.sequence)?;
         Ok(Box::new(Self {
-            sequence: Sequence::new(board, self.rank(), self.sequence.patience()),
-            owner: self.owner,
+            sequence: Sequence::new(board, self.rank(), self.sequence.policy()),
             range: Some(range),
         }))
     }
@@ -239,19 +184,12 @@ impl SharedMemoryProvider for ShmBackend {
 
 impl Drop for ShmBackend {
     fn drop(&mut self) {
-        if !self.owner.is_here() {
-            // A forked child only unmaps.
-            return;
+        let rank = self.rank();
+        if let Some(board) = self.sequence.leave() {
+            if let Some(range) = self.range {
+                board.release(range);
+            }
+            tracing::info!(rank, "detached");
         }
-        let panicking = std::thread::panicking();
-        self.sequence.leave(if panicking {
-            Reason::Panicked
-        } else {
-            Reason::Dropped
-        });
-        if let Some(range) = &self.range {
-            range.release(self.sequence.board());
-        }
-        tracing::info!(rank = self.rank(), "detached");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use comm_kit::config::{Reader, environment};
+use comm_kit::config::{self, Faults, Reader, environment};
 
 use crate::error::InitError;
 
@@ -19,11 +19,11 @@ pub(crate) const LONGEST_JOB_ID: usize = 256;
 const NAME: &str = "COBRE_SHM_NAME";
 const RANK: &str = "COBRE_SHM_RANK";
 const SIZE: &str = "COBRE_SHM_SIZE";
-const TIMEOUT: &str = "COBRE_SHM_TIMEOUT_SECS";
+pub(crate) const TIMEOUT: &str = "COBRE_SHM_TIMEOUT_SECS";
 const CONNECT_TIMEOUT: &str = "COBRE_SHM_CONNECT_TIMEOUT_MS";
 const JOB_ID: &str = "COBRE_JOB_ID";
 
-/// Tells one rank where the segment of its job is found, and how long it waits for the others.
+/// Describes where one rank finds the segment of its job, and how long it waits for the others.
 ///
 /// ```
 /// use comm_shm::ShmConfig;
@@ -51,14 +51,14 @@ pub struct ShmConfig {
 }
 
 impl ShmConfig {
-    /// Makes a configuration with the default timeouts: 60 s in a collective, 30 s at start-up.
+    /// Creates a configuration with the default timeouts: 60 s in a collective, 30 s at start-up.
     pub fn new(name: impl Into<String>, rank: usize, size: usize) -> Self {
         Self {
             name: name.into(),
             rank,
             size,
-            timeout: Some(Duration::from_mins(1)),
-            connect_timeout: Duration::from_secs(30),
+            timeout: Some(config::TIMEOUT),
+            connect_timeout: config::CONNECT_TIMEOUT,
             job_id: None,
         }
     }
@@ -88,9 +88,10 @@ impl ShmConfig {
     ///
     /// # Errors
     ///
-    /// [`MissingConfiguration`](crate::InitErrorKind::MissingConfiguration) naming every required
-    /// variable that is missing, [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration)
-    /// for a value that cannot be used.
+    /// One error about everything that is missing or wrong:
+    /// [`MissingConfiguration`](crate::InitErrorKind::MissingConfiguration) if a required variable is
+    /// missing, [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) if only values
+    /// cannot be used.
     ///
     /// ```
     /// use comm_shm::{InitErrorKind, ShmConfig};
@@ -103,38 +104,40 @@ impl ShmConfig {
         let mut reader = Reader::new(map);
         let name = reader.required(NAME);
         let (rank, size) = (reader.required_number(RANK), reader.required_number(SIZE));
-        let timeout = reader.seconds(TIMEOUT);
+        let timeout = reader.timeout(TIMEOUT);
         let connect_timeout = reader.millis(CONNECT_TIMEOUT);
         let job_id = reader.text(JOB_ID);
+        // Each is there, or its absence is one of the faults.
+        let config = Self {
+            timeout,
+            connect_timeout: connect_timeout.unwrap_or(config::CONNECT_TIMEOUT),
+            job_id: job_id.map(str::to_owned),
+            ..Self::new(
+                name.unwrap_or_default(),
+                rank.unwrap_or_default(),
+                size.unwrap_or_default(),
+            )
+        };
+        config.find_faults(reader.faults());
         reader.finish()?;
-        // Each is there, or the reader has said so.
-        let mut config = Self::new(
-            name.unwrap_or_default(),
-            rank.unwrap_or_default(),
-            size.unwrap_or_default(),
-        );
-        if let Some(timeout) = timeout {
-            config.timeout = (!timeout.is_zero()).then_some(timeout);
-        }
-        config.connect_timeout = connect_timeout.unwrap_or(config.connect_timeout);
-        config.job_id = job_id.map(str::to_owned);
-        config.check()?;
         Ok(config)
     }
 
     /// Checks what can be checked before anything is opened.
     pub(crate) fn check(&self) -> Result<(), InitError> {
-        let Self {
-            name, rank, size, ..
-        } = self;
-        let invalid =
-            |variables: &[&str], message: String| Err(InitError::invalid(variables, message));
+        let mut faults = Faults::default();
+        self.find_faults(&mut faults);
+        faults.finish()
+    }
+
+    fn find_faults(&self, faults: &mut Faults) {
+        let Self { name, .. } = self;
         if name.is_empty() || name == "." || name == ".." {
-            return invalid(&[NAME], format!("{NAME} is {name:?}; give the job a name"));
+            faults.add(&[NAME], format!("{NAME} is {name:?}; give the job a name"));
         }
         if name.contains(['/', '\0']) {
             let message = format!("{NAME} is {name:?}; a name has no slash and no NUL in it");
-            return invalid(&[NAME], message);
+            faults.add(&[NAME], message);
         }
         if name.len() > LONGEST_NAME {
             let message = format!(
@@ -142,27 +145,16 @@ impl ShmConfig {
                 name.len(),
                 name.chars().take(20).collect::<String>()
             );
-            return invalid(&[NAME], message);
+            faults.add(&[NAME], message);
         }
-        if *size == 0 || *size > MOST_RANKS {
-            let message = format!("{SIZE} is {size}; a job has 1 to {MOST_RANKS} ranks");
-            return invalid(&[SIZE], message);
-        }
-        if rank >= size {
-            let message = format!(
-                "{RANK} is {rank} and {SIZE} is {size}; ranks go from 0 to {}",
-                size - 1
-            );
-            return invalid(&[RANK, SIZE], message);
-        }
+        faults.check_rank(RANK, self.rank, SIZE, self.size, MOST_RANKS);
         if let Some(id) = self.job_id.as_ref().filter(|id| id.len() > LONGEST_JOB_ID) {
             let message = format!(
                 "{JOB_ID} has {} bytes; {LONGEST_JOB_ID} is the most",
                 id.len()
             );
-            return invalid(&[JOB_ID], message);
+            faults.add(&[JOB_ID], message);
         }
-        Ok(())
     }
 }
 

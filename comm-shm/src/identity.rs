@@ -1,4 +1,4 @@
-//! Who made a segment, and for whom: what a rank checks before it maps anything.
+//! Who created a segment, and for whom: what a rank checks before it maps anything.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -85,7 +85,7 @@ impl Identity {
         })
     }
 
-    /// Checks that this rank may join what the creator made; the size is checked apart.
+    /// Checks that this rank may join the segment; the size is checked apart.
     pub(crate) fn check(&self, config: &ShmConfig, own: Process) -> Result<(), InitError> {
         let Self { creator, .. } = self;
         if self.version != VERSION || self.platform != PLATFORM {

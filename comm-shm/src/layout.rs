@@ -1,17 +1,21 @@
-//! Where everything lies in the file that the ranks share.
+//! What lies where in the file that the ranks share.
 //!
 //! ```text
-//! 0        header          one page: who made the segment, and for whom
+//! 0        header          one page: who created the segment, and for whom
 //! 4096     members         64 bytes per rank: who came
 //! ..       sequence        lines, bells, standings, notes, slots of the communicator
 //! ..       ranges          regions and splits, behind the end of the segment
 //! ```
 //!
+//! Everything but slots and elements is made of atomics, so a reference to it stays valid whatever
+//! another process writes, and no value found in it is believed before it was checked.
+//!
 //! A segment takes at most 64 KiB + 1 MiB per rank, whatever travels through it: the slots of a
 //! rank leave 8 KiB of its mebibyte to its lines and notes.
 
-use crate::board::{Bell, Control, Line, NOTES, Note, Standing, slot_of};
-use crate::sync::{AtomicU32, AtomicU64};
+use comm_kit::words::LONGEST_REASON;
+
+use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
 
 /// The unit in which memory is mapped, or a multiple of it.
 pub(crate) const PAGE: usize = if cfg!(target_os = "macos") {
@@ -21,12 +25,12 @@ pub(crate) const PAGE: usize = if cfg!(target_os = "macos") {
 };
 
 /// The bytes of one slot of a communicator.
-pub(crate) const SLOT: usize = 508 * 1024;
+pub(crate) const SLOT_BYTES: usize = 508 * 1024;
 
 /// The bytes of one slot of a split communicator, which is for start-up.
-pub(crate) const SPLIT_SLOT: usize = 124 * 1024;
+pub(crate) const SPLIT_SLOT_BYTES: usize = 124 * 1024;
 
-/// Who made the segment; complete before anybody can see it.
+/// Who created the segment; complete before anybody can see it.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub(crate) struct Header {
@@ -56,33 +60,139 @@ pub(crate) struct Member {
     pub(crate) ready: AtomicU32,
 }
 
-/// Gives where the members begin.
+/// What all ranks of a sequence write, rarely.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// Why the sequence failed: 0, or the first [`Cause`](crate::cause::Cause).
+    pub(crate) cause: AtomicU64,
+    /// Counts refusals, departures and causes: as long as it stands still, so does all of that.
+    pub(crate) events: AtomicU32,
+    /// How many ranks sleep or are about to.
+    pub(crate) sleepers: AtomicU32,
+    /// How many ranks have given up a region's memory.
+    pub(crate) released: AtomicU32,
+    /// Who refused a step first, see [`blame`](crate::note::blame).
+    pub(crate) refusals: [AtomicU64; NOTES],
+}
+
+/// What one rank puts into one step; a cache line, so a small call costs one transfer per rank.
+///
+/// A rank has two, by step parity, and nobody else writes them.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// The step this line belongs to; stored last, with release.
+    pub(crate) step: AtomicU64,
+    /// What was called, see [`Call`](comm_kit::Call).
+    pub(crate) call: [AtomicU64; 2],
+    /// A payload of up to [`INLINE`] bytes.
+    pub(crate) inline: [AtomicU64; INLINE_WORDS],
+}
+
+/// The bytes a line carries beside its header.
+pub(crate) const INLINE: usize = 8 * INLINE_WORDS;
+
+const INLINE_WORDS: usize = 5;
+
+impl Line {
+    /// Reads what was called.
+    #[inline]
+    pub(crate) fn call_words(&self) -> [u64; 2] {
+        [
+            self.call[0].load(Ordering::Relaxed),
+            self.call[1].load(Ordering::Relaxed),
+        ]
+    }
+
+    /// Writes a payload of up to [`INLINE`] bytes.
+    #[inline]
+    pub(crate) fn put(&self, bytes: &[u8]) {
+        for (word, chunk) in self.inline.iter().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a payload of up to [`INLINE`] bytes.
+    #[inline]
+    pub(crate) fn take(&self, bytes: &mut [u8]) {
+        for (word, chunk) in self.inline.iter().zip(bytes.chunks_mut(8)) {
+            let whole = word.load(Ordering::Relaxed).to_ne_bytes();
+            chunk.copy_from_slice(&whole[..chunk.len()]);
+        }
+    }
+}
+
+/// The word a rank sleeps on: 0 awake, `p + 1` asleep until rank `p` publishes.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    pub(crate) word: Futex,
+}
+
+/// What a rank did outside of its lines.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// The last step this rank refused.
+    pub(crate) refused: AtomicU64,
+    /// Why this rank left, see [`Lost`](comm_kit::words::Lost); 0 as long as it has not.
+    pub(crate) left: AtomicU64,
+}
+
+/// Why a rank refused a step, in words.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    /// The step the text belongs to; 0 while it is written.
+    pub(crate) step: AtomicU64,
+    /// UTF-8, padded with zeros.
+    pub(crate) text: [AtomicU64; NOTE_WORDS],
+}
+
+/// How many refusals in a row keep their reason, and who was first.
+pub(crate) const NOTES: usize = if cfg!(loom) { 2 } else { 16 };
+
+const NOTE_WORDS: usize = if cfg!(loom) { 1 } else { LONGEST_REASON / 8 };
+
+/// The bytes of the reason of a refusal that are kept.
+pub(crate) const NOTE_BYTES: usize = 8 * NOTE_WORDS;
+
+/// Returns which of a rank's notes belongs to `step`.
+pub(crate) fn note_index(step: u64) -> usize {
+    usize::try_from(step % NOTES as u64).unwrap_or(0)
+}
+
+/// Where the members begin.
 pub(crate) const MEMBERS: usize = size_of::<Header>();
 
-/// Gives where the sequence of the communicator begins.
+/// Returns where the sequence of the communicator begins.
 pub(crate) const fn sequence(size: usize) -> usize {
     (MEMBERS + size * size_of::<Member>()).next_multiple_of(PAGE)
 }
 
-/// Gives the bytes of a whole segment with slots of `slot` bytes.
-pub(crate) const fn segment(size: usize, slot: usize) -> usize {
-    sequence(size) + Plan::new(size, slot).bytes()
+/// Returns the bytes of a whole segment.
+pub(crate) const fn segment(size: usize, slot_bytes: usize) -> usize {
+    sequence(size) + Layout::new(size, slot_bytes).bytes()
 }
 
 /// Places what the ranks of one sequence share, relative to where it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct Layout {
     pub(crate) size: usize,
     /// The bytes of one slot; 0 for a region, whose ranks exchange nothing but steps.
-    pub(crate) slot: usize,
+    pub(crate) slot_bytes: usize,
 }
 
-impl Plan {
-    pub(crate) const fn new(size: usize, slot: usize) -> Self {
-        Self { size, slot }
+impl Layout {
+    pub(crate) const fn new(size: usize, slot_bytes: usize) -> Self {
+        Self { size, slot_bytes }
     }
 
     /// Lines of one parity lie together: a call reads them all.
+    #[inline]
     pub(crate) const fn line(self, rank: usize, step: u64) -> usize {
         let parity = if step % 2 == 1 { self.size } else { 0 };
         size_of::<Control>() + (parity + rank) * size_of::<Line>()
@@ -97,21 +207,22 @@ impl Plan {
     }
 
     pub(crate) fn note(self, rank: usize, step: u64) -> usize {
-        self.notes() + (rank * NOTES + slot_of(step)) * size_of::<Note>()
+        self.notes() + (rank * NOTES + note_index(step)) * size_of::<Note>()
     }
 
     const fn notes(self) -> usize {
         self.standing(self.size)
     }
 
-    /// Gives where the slots begin, or the memory of a region.
+    /// Returns where the slots begin, or the memory of a region.
     pub(crate) const fn payload(self) -> usize {
         (self.notes() + self.size * NOTES * size_of::<Note>()).next_multiple_of(PAGE)
     }
 
+    #[inline]
     pub(crate) const fn slot(self, rank: usize, step: u64) -> usize {
         let parity = (step % 2) as usize;
-        self.payload() + (2 * rank + parity) * self.slot
+        self.payload() + (2 * rank + parity) * self.slot_bytes
     }
 
     pub(crate) const fn bytes(self) -> usize {
@@ -119,44 +230,5 @@ impl Plan {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_segment_keeps_its_bound() {
-        for size in 1..=1024 {
-            let bytes = segment(size, SLOT);
-            assert!(
-                bytes <= 64 * 1024 + size * 1024 * 1024,
-                "{size} ranks take {bytes}"
-            );
-            assert_eq!(bytes % PAGE, 0);
-        }
-    }
-
-    #[test]
-    fn nothing_overlaps() {
-        for (size, slot) in [(1, SLOT), (2, SLOT), (3, SPLIT_SLOT), (8, SLOT), (5, 0)] {
-            let plan = Plan::new(size, slot);
-            let mut parts = vec![(0, size_of::<Control>())];
-            for rank in 0..size {
-                for step in 0..2 {
-                    parts.push((plan.line(rank, step), size_of::<Line>()));
-                    parts.push((plan.slot(rank, step), slot));
-                }
-                parts.push((plan.bell(rank), size_of::<Bell>()));
-                parts.push((plan.standing(rank), size_of::<Standing>()));
-                for step in 0..NOTES as u64 {
-                    parts.push((plan.note(rank, step), size_of::<Note>()));
-                }
-            }
-            parts.sort_unstable();
-            for pair in parts.windows(2) {
-                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{pair:?} of {plan:?}");
-            }
-            let (last, length) = parts[parts.len() - 1];
-            assert!(last + length <= plan.bytes());
-        }
-    }
-}
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -18,14 +18,15 @@
 //! | what happens | what the other ranks get |
 //! |---|---|
 //! | a rank dies, by whatever | `PeerLost` with its rank, within 100 ms of their next wait |
-//! | it drops its communicator or panics | the same, at once |
+//! | it drops its communicator, or panics inside a call or outside | the same, at once |
 //! | it stays away | `TimedOut` with its rank, after [`timeout`](ShmConfig::timeout) |
 //! | it calls something else | `Mismatch`, with what each called |
+//! | it is interrupted while it waits | `Aborted` with its rank, at once |
 //! | its arguments are refused | `Refused` with its rank and reason; the communicator goes on |
 //! | all are killed | nothing stays: the segment has no name once all ranks have come |
 //!
 //! A segment takes 1 MiB per rank, whatever travels through it. Ranks may outnumber processors: a
-//! rank that waits gives up its own.
+//! rank that waits yields its own.
 //!
 //! Architecture invariant: what is read from the segment is never a length or an address, and
 //! nothing in it is borrowed but atomics and, between two fences, the elements of regions.
@@ -38,21 +39,18 @@
     )
 )]
 
+#[cfg_attr(loom, path = "step/models/board.rs")]
 mod board;
-mod call;
 mod cause;
+mod layout;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod node;
 mod note;
-mod report;
-mod rule;
 mod step;
+#[cfg_attr(loom, path = "step/models/sync.rs")]
 mod sync;
 mod wait;
-
-#[cfg(all(test, loom))]
-mod models;
 
 #[cfg(not(loom))]
 mod collective;
@@ -63,15 +61,11 @@ mod error;
 #[cfg(not(loom))]
 mod identity;
 #[cfg(not(loom))]
-mod layout;
-#[cfg(not(loom))]
 mod liveness;
 #[cfg(not(loom))]
-mod mapped;
+mod mapping;
 #[cfg(not(loom))]
 mod name;
-#[cfg(not(loom))]
-mod owner;
 #[cfg(not(loom))]
 mod process;
 #[cfg(not(loom))]

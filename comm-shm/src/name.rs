@@ -1,4 +1,4 @@
-//! The name of a segment: made, found, locked and removed.
+//! The name of a segment: created, found, locked and removed.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use crate::error::InitError;
 use crate::identity::Identity;
 
-/// Gives where the segment of a job is found.
+/// Returns where the segment of a job is found.
 pub(crate) fn path(name: &str) -> PathBuf {
     let folder = if cfg!(target_os = "linux") {
         PathBuf::from("/dev/shm")
@@ -68,7 +68,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     }
 }
 
-/// Opens a file of this user alone, not through a link, with `flags` on top.
+/// Opens a file that only this user may open, not through a link, with `flags` on top.
 #[cfg(any(not(target_os = "linux"), comm_portable_wait))]
 pub(crate) fn open_private(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -80,7 +80,7 @@ pub(crate) fn lock(file: &File) -> rustix::io::Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Tells whether a file has a name.
+/// Checks whether a file has a name.
 pub(crate) fn is_linked(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
@@ -110,7 +110,7 @@ impl Nameless {
     }
 }
 
-/// Makes a file without a name, where `path` will be.
+/// Creates a file without a name, where `path` will be.
 #[cfg(target_os = "linux")]
 pub(crate) fn nameless(path: &Path) -> io::Result<Nameless> {
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -121,7 +121,7 @@ pub(crate) fn nameless(path: &Path) -> io::Result<Nameless> {
 
 #[cfg(target_os = "linux")]
 impl Nameless {
-    /// Gives the file its name; an error if somebody has it.
+    /// Links the file under its name; an error if the name is taken.
     pub(crate) fn link(&self, path: &Path) -> io::Result<()> {
         use rustix::fs::{AtFlags, CWD, linkat};
         use std::os::fd::AsRawFd;
@@ -130,7 +130,7 @@ impl Nameless {
     }
 }
 
-/// A name that goes with its owner, where files cannot be made without one.
+/// A name that is removed with its owner, where files cannot be created without one.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 struct Temporary(PathBuf);

@@ -1,5 +1,5 @@
-//! What a backend that communicates some other way takes from this one: memory shared by the ranks
-//! of a node, and the mark by which a process knows that it is not a forked child.
+//! What a backend that communicates some other way uses of this one: memory shared by the ranks
+//! of a node.
 //!
 //! Not part of the documented interface: it may change with any version.
 
@@ -10,9 +10,7 @@ use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::region::ShmRegion;
 
-pub use crate::owner::Owner;
-
-/// Makes regions for the ranks of a node, and takes part in no collective.
+/// Creates regions for the ranks of a node, and takes part in no collective.
 ///
 /// Without slots for payloads its segment is a few pages per rank.
 #[derive(Debug)]

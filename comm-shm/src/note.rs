@@ -1,12 +1,14 @@
 //! Refusals: who was first, and why, in words that cross from one process to another.
 
-use crate::board::{NOTE, Note};
+use comm_kit::words;
+
+use crate::layout::{NOTE_BYTES, Note};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Of a word, what holds a rank: there are at most 1024. The rest holds a step.
 const RANK_BITS: u32 = 10;
 
-/// Enters `rank` as the first to refuse `step`, unless another was.
+/// Records `rank` as the first to refuse `step`, unless another was.
 ///
 /// Called before the refusal can be seen, so all who see one name the same rank.
 pub(crate) fn blame(word: &AtomicU64, step: u64, rank: usize) {
@@ -20,20 +22,20 @@ pub(crate) fn blame(word: &AtomicU64, step: u64, rank: usize) {
     }
 }
 
-/// Gives who refused `step` first, unless the word belongs to a later step by now.
+/// Returns who refused `step` first, unless the word belongs to a later step by now.
 pub(crate) fn blamed(word: &AtomicU64, step: u64, size: usize) -> Option<usize> {
     let found = word.load(Ordering::Acquire);
     let rank = usize::try_from(found & ((1 << RANK_BITS) - 1)).ok()?;
     (found >> RANK_BITS == step && rank < size).then_some(rank)
 }
 
-/// Writes why `step` was refused; the owner of the note alone does.
+/// Writes why `step` was refused; called by the owner of the note only.
 pub(crate) fn write(note: &Note, step: u64, text: &str) {
     note.step.store(0, Ordering::Relaxed);
     // A reader that sees any new word of the text sees the 0 above, or the new step below.
     fence(Ordering::Release);
-    let mut bytes = [0; NOTE];
-    let end = text.floor_char_boundary(NOTE);
+    let mut bytes = [0; NOTE_BYTES];
+    let end = text.floor_char_boundary(NOTE_BYTES);
     bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
     let (words, _) = bytes.as_chunks();
     for (word, &chunk) in note.text.iter().zip(words) {
@@ -47,7 +49,7 @@ pub(crate) fn read(note: &Note, step: u64) -> Option<String> {
     if note.step.load(Ordering::Acquire) != step {
         return None;
     }
-    let mut bytes = Vec::with_capacity(NOTE);
+    let mut bytes = Vec::with_capacity(NOTE_BYTES);
     for word in &note.text {
         bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
     }
@@ -56,9 +58,8 @@ pub(crate) fn read(note: &Note, step: u64) -> Option<String> {
         return None;
     }
     let end = bytes.iter().position(|&byte| byte == 0);
-    bytes.truncate(end.unwrap_or(NOTE));
-    let text = String::from_utf8_lossy(&bytes);
-    Some(text.chars().filter(|c| !c.is_control()).collect())
+    bytes.truncate(end.unwrap_or(NOTE_BYTES));
+    Some(words::printable(&bytes, NOTE_BYTES))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -94,8 +95,8 @@ mod tests {
     #[test]
     fn long_and_strange_texts_stay_whole_characters() {
         let note = Note::default();
-        write(&note, 1, &"é".repeat(NOTE));
-        assert_eq!(read(&note, 1), Some("é".repeat(NOTE / 2)));
+        write(&note, 1, &"é".repeat(NOTE_BYTES));
+        assert_eq!(read(&note, 1), Some("é".repeat(NOTE_BYTES / 2)));
         note.text[0].store(u64::from_ne_bytes(*b"\x1b[2J\xff\n!!"), Ordering::Relaxed);
         let text = read(&note, 1).expect("still step 1");
         assert!(!text.contains(['\x1b', '\n']), "{text:?}");

@@ -1,6 +1,6 @@
-//! Which process a rank is: a pid alone may belong to somebody else by now.
+//! Which process a rank is: a pid by itself may belong to somebody else by now.
 
-/// A process, told apart from later ones of the same pid.
+/// A process, distinct from later ones of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -11,7 +11,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub(crate) fn current() -> Self {
         let pid = std::process::id();
         Self {
@@ -21,14 +21,14 @@ impl Process {
         }
     }
 
-    /// Tells whether this is the calling process, and not an earlier one of its pid: in a container
+    /// Checks whether this is the calling process, and not an earlier one of its pid: in a container
     /// that is started again, processes get the same pids again.
     pub(crate) fn is_current(self) -> bool {
         self.pid == std::process::id() && self.start == Self::current().start
     }
 }
 
-/// Gives when process `pid` started, if there is one and the system tells.
+/// Returns when process `pid` started, if there is one and the system shows it.
 #[cfg(target_os = "linux")]
 pub(crate) fn start_of(pid: u32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;

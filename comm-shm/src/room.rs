@@ -29,7 +29,7 @@ impl Short {
     }
 }
 
-/// Reserves `len` bytes of `file` from `offset` on, zeroed, or tells what there is.
+/// Reserves `len` bytes of `file` from `offset` on, zeroed, or returns how much there is.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), Short> {
     let available = available(file);
     let short = |available| Short {
@@ -49,7 +49,7 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), Short> {
     }
 }
 
-/// Gives a range back to the system; it reads as zeros from then on.
+/// Returns a range to the system; it reads as zeros from then on.
 pub(crate) fn release(file: &File, offset: u64, len: u64) {
     #[cfg(target_os = "linux")]
     {
@@ -73,7 +73,7 @@ fn extend(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     rustix::fs::ftruncate(file, offset + len)
 }
 
-/// The least of what the file system, the control groups and the machine have left.
+/// Returns the least of what the file system, the control groups and the machine have left.
 fn available(file: &File) -> u64 {
     let free = rustix::fs::fstatvfs(file).map_or(u64::MAX, |fs| {
         if fs.f_blocks == 0 {

@@ -1,185 +1,111 @@
-//! Mapped memory, and references to the atomics in it.
-//!
-//! # Invariants
-//!
-//! - **M1** A mapping is `len` bytes from `base`, readable and writable, as long as the
-//!   [`Mapping`] lives. The file behind it is never shortened: its pages were reserved before they
-//!   were mapped, and nobody but its owner may open it.
-//! - **M2** A reference handed out covers bytes inside the mapping and is aligned; [`Mapping::at`]
-//!   checks both, every time.
-//! - **M3** References go to [`Shared`] types only: atomics throughout, every bit pattern valid,
-//!   so other processes may write them at any time.
-//! - **M4** Everything else leaves this file as a raw pointer.
-#![expect(
-    unsafe_code,
-    reason = "memory that other processes write is reached through pointers"
-)]
+//! The file that the ranks of one job share.
 
 use std::fs::File;
 use std::io;
-use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use memmap2::{MmapOptions, MmapRaw};
-use rustix::mm::{MapFlags, ProtFlags};
+use crate::cause::{Cause, Failure};
+use crate::config::ShmConfig;
+use crate::error::InitError;
+use crate::layout::{self, Header, PAGE};
+use crate::liveness::{Alive, Peers};
+use crate::mapping::Mapping;
+use crate::room::{self, Short};
+use crate::startup::{self, Started};
 
-use crate::board::{Bell, Control, Line, Note, Standing};
-use crate::layout::{Header, Member, PAGE};
-use crate::sync::AtomicU64;
-
-/// Marks what other processes may write while it is borrowed.
-///
-/// # Safety
-///
-/// The type consists of atomics and padding, and every bit pattern of them is a value.
-pub(crate) unsafe trait Shared {}
-
-// SAFETY: M3, an atomic integer.
-unsafe impl Shared for AtomicU64 {}
-// SAFETY: M3, atomics of 32 and 64 bits and padding.
-unsafe impl Shared for Header {}
-// SAFETY: M3, atomics of 32 and 64 bits and padding.
-unsafe impl Shared for Member {}
-// SAFETY: M3, atomics of 32 and 64 bits and padding.
-unsafe impl Shared for Control {}
-// SAFETY: M3, atomics of 64 bits.
-unsafe impl Shared for Line {}
-// SAFETY: M3, an atomic of 32 bits and padding.
-unsafe impl Shared for Bell {}
-// SAFETY: M3, atomics of 64 bits and padding.
-unsafe impl Shared for Standing {}
-// SAFETY: M3, atomics of 64 bits.
-unsafe impl Shared for Note {}
-
-/// A range of a file, or a page of this process, in its address space.
+/// The segment of a job, as one rank has it.
 #[derive(Debug)]
-pub(crate) struct Mapping {
-    base: NonNull<u8>,
-    len: usize,
-    _held: Held,
+pub(crate) struct Segment {
+    file: File,
+    map: Arc<Mapping>,
+    size: usize,
+    /// Where the ranges begin.
+    end: u64,
+    /// Where the next range begins; only the leader hands out ranges.
+    tail: Mutex<u64>,
+    peers: Peers,
+    _alive: Alive,
 }
 
-/// What unmaps the memory again.
-#[derive(Debug)]
-enum Held {
-    Map(#[expect(dead_code, reason = "held for its drop")] MmapRaw),
-    Reserved { start: *mut u8, bytes: usize },
+/// A range of the file, reserved until the last rank gives it up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
 }
 
-// SAFETY: `base` and `start` are addresses of memory that belongs to the whole process; it is not
-// tied to the thread that mapped it. M2 and M3: the only references that leave are to atomics,
-// which any number of threads may share; M4: whoever follows a raw pointer argues for itself.
-// Unmapping happens once, in the drop of the owner.
-unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`; `&Mapping` gives references to atomics and raw pointers, nothing else.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    /// Maps `len` bytes of `file` from `offset`, a multiple of the page size, on.
-    pub(crate) fn of(file: &File, offset: u64, len: usize) -> io::Result<Self> {
-        let map = MmapOptions::new().offset(offset).len(len).map_raw(file)?;
-        let base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
+impl Segment {
+    /// Joins the job, or fails within the time the configuration allows; `slot_bytes`, the bytes of
+    /// a slot, is the same on all ranks.
+    pub(crate) fn open(config: &ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
+        config.check()?;
+        let bytes = layout::segment(config.size, slot_bytes);
+        let Started {
+            file,
+            map,
+            alive,
+            peers,
+        } = startup::start(config, bytes)?;
         Ok(Self {
-            base,
-            len,
-            _held: Held::Map(map),
+            file,
+            map: Arc::new(map),
+            size: config.size,
+            end: bytes as u64,
+            tail: Mutex::new(bytes as u64),
+            peers,
+            _alive: alive,
         })
     }
 
-    /// As [`of`](Self::of), at an address that is a multiple of `align`, a power of two.
-    pub(crate) fn aligned(file: &File, offset: u64, len: usize, align: usize) -> io::Result<Self> {
-        if align <= PAGE {
-            return Self::of(file, offset, len);
-        }
-        let bytes = len.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
-        let none = std::ptr::null_mut();
-        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
-        let start = unsafe {
-            rustix::mm::mmap_anonymous(none, bytes, ProtFlags::empty(), MapFlags::PRIVATE)
-        }?;
-        let start = start.cast::<u8>();
-        // From here on the drop of `held` unmaps, also when the next step fails.
-        let held = Held::Reserved { start, bytes };
-        let place = start.map_addr(|address| address.next_multiple_of(align));
-        // SAFETY: `place + len <= start + bytes` as `place < start + align`; that range was
-        // reserved just above and is known to nobody else, so replacing it is harmless.
-        unsafe {
-            rustix::mm::mmap(
-                place.cast(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::FIXED,
-                file,
-                offset,
-            )
-        }?;
-        let base = NonNull::new(place).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self {
-            base,
-            len,
-            _held: held,
-        })
-    }
-
-    /// Maps a zeroed page of this process; a forked child finds it zeroed.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn wiped_on_fork() -> io::Result<Self> {
-        let map = MmapRaw::from(MmapOptions::new().len(PAGE).map_anon()?);
-        let base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: M1, the page was mapped just above; the advice changes nothing in this process.
-        unsafe {
-            rustix::mm::madvise(
-                base.as_ptr().cast(),
-                PAGE,
-                rustix::mm::Advice::LinuxWipeOnFork,
-            )
-        }?;
-        Ok(Self {
-            base,
-            len: PAGE,
-            _held: Held::Map(map),
-        })
-    }
-
-    /// Gives the `T` at `offset`.
-    ///
-    /// # Panics
-    ///
-    /// If it would not lie inside the mapping or not be aligned: an error of this crate, since
-    /// offsets never come from the segment.
     #[inline]
-    pub(crate) fn at<T: Shared>(&self, offset: usize) -> &T {
-        let pointer = self.range(offset, size_of::<T>()).cast::<T>();
-        assert!(pointer.is_aligned(), "an offset of {offset} is not aligned");
-        // SAFETY: M1 and M2, `range` checked the bounds and the line above the alignment; M3, `T`
-        // is `Shared`; the reference cannot outlive `self`, which keeps the memory mapped.
-        unsafe { pointer.as_ref() }
+    pub(crate) fn header(&self) -> &Header {
+        self.map.at(0)
     }
 
-    /// Gives the address of `len` bytes from `offset` on.
-    ///
-    /// # Panics
-    ///
-    /// If they would not lie inside the mapping.
-    #[inline]
-    pub(crate) fn range(&self, offset: usize, len: usize) -> NonNull<u8> {
-        let inside = offset <= self.len && len <= self.len - offset;
-        assert!(
-            inside,
-            "{len} bytes at {offset} are outside of {} mapped",
-            self.len
-        );
-        // SAFETY: M1, `offset <= self.len`, so this stays within the mapping or one past its end.
-        unsafe { self.base.add(offset) }
+    pub(crate) fn map(&self) -> &Arc<Mapping> {
+        &self.map
     }
-}
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Self::Reserved { start, bytes } = *self {
-            // SAFETY: M1, this owner mapped exactly this range and unmaps it once; no reference
-            // into it outlives the `Mapping` that holds `self`.
-            let unmapped = unsafe { rustix::mm::munmap(start.cast(), bytes) };
-            debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Reserves a range of `bytes` behind all others.
+    pub(crate) fn extend(&self, bytes: u64) -> Result<Range, Short> {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = *tail;
+        room::reserve(&self.file, offset, bytes)?;
+        *tail += bytes;
+        Ok(Range { offset, bytes })
+    }
+
+    /// Checks a range that another rank offered: it is believed only if the file agrees.
+    pub(crate) fn check(&self, range: Range) -> io::Result<()> {
+        let Range { offset, bytes } = range;
+        let behind = offset >= self.end && offset % PAGE as u64 == 0;
+        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= length);
+        if behind && inside {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!(
+                "{bytes} bytes at {offset} were not reserved"
+            )))
         }
+    }
+
+    /// Returns the memory of a range to the system.
+    pub(crate) fn release(&self, range: Range) {
+        room::release(&self.file, range.offset, range.bytes);
+    }
+
+    /// Ends the job for every rank.
+    pub(crate) fn abort(&self, rank: usize, code: i32) {
+        let failure = Failure::Aborted(code);
+        Cause { rank, failure }.record(&self.header().abort, self.size);
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! # Invariants
 //!
-//! - **S1** Between the beginning of a step and its publication, this rank alone touches its slot
+//! - **S1** Between the beginning of a step and its publication, only this rank touches its slot
 //!   of that step: the others read it after they saw it published (I1), and those that read what
 //!   was in it two steps ago have published since (I2, I3). A [`Turn`] in
 //!   [`Stage::Writing`] is the proof that this is such a time, and is borrowed mutably.
 //! - **S2** Between the meeting of a step and the next step, nobody writes any slot of that step
 //!   (I3: to do so it must see this rank publish the next one). A [`Turn`] in [`Stage::Met`] is
 //!   the proof that this is such a time.
-//! - **S3** A slot is as long as the board's plan says, `Mapping::range` checks that it is mapped,
+//! - **S3** A slot is as long as the board's layout states, `Mapping::range` checks that it is mapped,
 //!   and the functions here that what is copied lies within the slot.
 //! - **S4** A process that breaks the protocol can make what is read garbage, never its length.
-//! - **K1** What [`copy`] is given is valid for `len` bytes and does not overlap; its callers say so.
+//! - **K1** What [`copy`] is given is valid for `len` bytes and does not overlap; its callers check that.
 //! - **K2** Stores that go around the caches are fenced before [`copy`] returns: what follows may
 //!   publish them.
 #![expect(
@@ -20,13 +20,12 @@
     reason = "slots are never borrowed as slices, so they are copied by pointer"
 )]
 
-use crate::mapped::Mapped;
 use crate::step::{Stage, Turn};
 
-impl Turn<'_, Mapped> {
-    /// The bytes a slot takes.
+impl Turn<'_> {
+    /// Returns the bytes of a slot.
     pub(crate) fn slot_bytes(&self) -> usize {
-        self.board().slot(0, 0).1
+        self.board().slot_bytes()
     }
 
     /// Writes `bytes` into this rank's slot, from `at` on, before the step is published.
@@ -38,7 +37,7 @@ impl Turn<'_, Mapped> {
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         assert!(
             self.stage() == Stage::Writing,
-            "S1: the slot is not this rank's alone"
+            "S1: others may read the slot"
         );
         let to = self.within(self.rank(), at, bytes.len());
         // SAFETY: S1, nobody else touches the slot; S3, `within` checked the range; a borrowed
@@ -63,14 +62,15 @@ impl Turn<'_, Mapped> {
         unsafe { copy(from, into.as_mut_ptr(), into.len(), keep) }
     }
 
-    /// Gives the address of `len` bytes, `at` bytes into the slot of `rank` (S3).
+    /// Returns the address of `len` bytes, `at` bytes into the slot of `rank` (S3).
     #[inline]
     fn within(&self, rank: usize, at: usize, len: usize) -> *mut u8 {
-        let (start, slot) = self.board().slot(rank, self.step());
-        let inside = at <= slot && len <= slot - at;
+        let start = self.board().slot(rank, self.step());
+        let slot_bytes = self.board().slot_bytes();
+        let inside = at <= slot_bytes && len <= slot_bytes - at;
         assert!(
             inside,
-            "{len} bytes at {at} are outside of a slot of {slot}"
+            "{len} bytes at {at} are outside of a slot of {slot_bytes}"
         );
         self.board().map().range(start + at, len).as_ptr()
     }
@@ -122,27 +122,27 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize, keep: Keep) {
 unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
-    const LINE: usize = 64;
-    let head = to.align_offset(LINE).min(len);
+    const CACHE_LINE: usize = 64;
+    let head = to.align_offset(CACHE_LINE).min(len);
     // SAFETY: K1, `head <= len`.
     unsafe { std::ptr::copy_nonoverlapping(from, to, head) };
     let mut at = head;
-    while len - at >= LINE {
+    while len - at >= CACHE_LINE {
         // SAFETY: K1, `at < len`.
         let source = unsafe { from.add(at) };
         // SAFETY: K1, `at < len`.
         let target = unsafe { to.add(at) };
-        for part in (0..LINE).step_by(size_of::<__m128i>()) {
-            // SAFETY: K1, the 16 bytes end at or before `at + LINE <= len`.
+        for part in (0..CACHE_LINE).step_by(size_of::<__m128i>()) {
+            // SAFETY: K1, the 16 bytes end at or before `at + CACHE_LINE <= len`.
             let source = unsafe { source.add(part) };
-            // SAFETY: K1, the 16 bytes end at or before `at + LINE <= len`.
+            // SAFETY: K1, the 16 bytes end at or before `at + CACHE_LINE <= len`.
             let target = unsafe { target.add(part) };
             // SAFETY: K1; this load needs no alignment.
             let value = unsafe { _mm_loadu_si128(source.cast()) };
             // SAFETY: K1; `to + head` is a multiple of 64, and `at + part - head` one of 16.
             unsafe { _mm_stream_si128(target.cast(), value) };
         }
-        at += LINE;
+        at += CACHE_LINE;
     }
     // SAFETY: K2; the instruction is part of every processor of this architecture.
     unsafe { _mm_sfence() };
@@ -154,7 +154,7 @@ unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy_nonoverlapping(source, target, len - at) };
 }
 
-/// Never called: [`copy`] streams on `x86_64` alone.
+/// Never called: [`copy`] streams on `x86_64` only.
 ///
 /// # Safety
 ///

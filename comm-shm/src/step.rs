@@ -17,174 +17,251 @@
 //! others find a rank that went past step `s` and whose line does not show `s`. That is proof: a
 //! line of `s` can be overwritten only after all have published `s + 1`.
 
-mod hold;
-mod turn;
+mod arrival;
+mod exit;
+#[cfg(all(test, loom))]
+mod models;
 
 use comm_api::CommError;
+use comm_kit::{Call, Gate, Pass};
 
 use crate::board::Board;
-use crate::call::{Call, Kind};
-use crate::cause::{self, Cause, Reason};
-use crate::report;
-use crate::rule::{Rule, kept};
-use crate::sync::{Mutex, Ordering, TryLockError};
-use crate::wait::{self, Habit, Patience};
+use crate::layout::Line;
+use crate::sync::Ordering;
+use crate::wait::{self, SpinTime, WaitPolicy};
 
-use hold::{Goal, Halt, Wait};
-pub(crate) use turn::{Stage, Turn};
+use arrival::{Goal, Wait};
 
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
-pub(crate) struct Sequence<B: Board> {
-    board: B,
-    rank: usize,
-    patience: Patience,
-    progress: Mutex<Progress>,
+pub(crate) struct Sequence {
+    gate: Gate<ShmTransport>,
 }
 
-/// How far a rank is; its lock is held during a call, and only tried.
+/// What one rank needs to reach the others: whatever they see of it goes through the board.
 #[derive(Debug)]
-struct Progress {
+pub(crate) struct ShmTransport {
+    board: Board,
+    rank: usize,
+    policy: WaitPolicy,
+}
+
+/// How far a rank is; what one call at a time changes.
+#[derive(Debug)]
+pub(crate) struct Progress {
     /// The last step this rank published or refused.
     step: u64,
     /// Every rank was seen at this step or later.
     seen: u64,
-    /// The first fatal error.
-    failed: Option<CommError>,
-    habit: Habit,
+    spin_time: SpinTime,
 }
 
-impl<B: Board> Sequence<B> {
-    pub(crate) fn new(board: B, rank: usize, patience: Patience) -> Self {
-        Self {
+impl Sequence {
+    pub(crate) fn new(board: Board, rank: usize, policy: WaitPolicy) -> Self {
+        let transport = ShmTransport {
             board,
             rank,
-            patience,
-            progress: Mutex::new(Progress {
-                step: 0,
-                seen: 0,
-                failed: None,
-                habit: Habit::new(patience),
-            }),
+            policy,
+        };
+        let progress = Progress {
+            step: 0,
+            seen: 0,
+            spin_time: SpinTime::new(policy),
+        };
+        Self {
+            gate: Gate::new(rank, transport, progress),
         }
     }
 
-    pub(crate) fn board(&self) -> &B {
-        &self.board
+    /// Returns what lets calls in, and keeps the first cause.
+    #[inline]
+    pub(crate) fn gate(&self) -> &Gate<ShmTransport> {
+        &self.gate
     }
 
+    #[inline]
+    pub(crate) fn board(&self) -> &Board {
+        &self.gate.transport().board
+    }
+
+    #[inline]
     pub(crate) fn rank(&self) -> usize {
-        self.rank
+        self.gate.rank()
     }
 
+    #[inline]
     pub(crate) fn size(&self) -> usize {
-        self.board.size()
+        self.board().size()
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        self.patience
+    pub(crate) fn policy(&self) -> WaitPolicy {
+        self.gate.transport().policy
     }
 
     /// Begins a call: takes the next step, whose line and slot may be written from here on (I3).
     #[inline]
-    pub(crate) fn begin(&self, kind: Kind, call: Call) -> Result<Turn<'_, B>, CommError> {
-        let operation = kind.operation();
-        let mut progress = match self.progress.try_lock() {
-            Ok(progress) => progress,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                return Err(comm_kit::words::busy(operation, self.rank));
-            }
+    pub(crate) fn begin(&self, call: Call) -> Result<Turn<'_>, CommError> {
+        let operation = call.operation();
+        let mut pass = self.gate.enter(operation)?;
+        let step = pass.step + 1;
+        if let Some(cause) = self.board().cause() {
+            let error = pass.transport().error(cause, operation, step);
+            return Err(pass.fail(error));
+        }
+        if pass.seen < step - 1 {
+            arrival::wait_for_presence(&mut pass, step - 1, operation)?;
+        }
+        pass.step = step;
+        Ok(Turn {
+            pass,
+            operation,
+            call,
+            first: true,
+            stage: Stage::Writing,
+        })
+    }
+}
+
+/// Where a rank is within a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its own line and slot may be written.
+    Writing,
+    /// They belong to the readers.
+    Published,
+    /// All lines and slots of the step may be read.
+    Met,
+}
+
+/// One rank's part in one call, from its first step to its last.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pass: Pass<'a, ShmTransport>,
+    operation: &'static str,
+    call: Call,
+    /// Whether this is the first step of the call, whose lines carry what was called.
+    first: bool,
+    stage: Stage,
+}
+
+impl<'a> Turn<'a> {
+    #[inline]
+    pub(crate) fn board(&self) -> &'a Board {
+        &self.pass.transport().board
+    }
+
+    #[inline]
+    pub(crate) fn rank(&self) -> usize {
+        self.pass.rank()
+    }
+
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        self.board().size()
+    }
+
+    #[inline]
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Returns the current step.
+    #[inline]
+    pub(crate) fn step(&self) -> u64 {
+        self.pass.step
+    }
+
+    /// Returns this rank's line of the current step, to be written before
+    /// [`publish`](Self::publish).
+    #[inline]
+    pub(crate) fn own_line(&self) -> &'a Line {
+        self.line(self.rank())
+    }
+
+    /// Returns the line of `rank`, to be read after [`meet`](Self::meet).
+    #[inline]
+    pub(crate) fn line(&self, rank: usize) -> &'a Line {
+        self.board().line(rank, self.step())
+    }
+
+    /// Shows the others what was written for this step.
+    #[inline]
+    pub(crate) fn publish(&mut self) {
+        let line = self.own_line();
+        if self.first {
+            let words = self.call.words();
+            line.call[0].store(words[0], Ordering::Relaxed);
+            line.call[1].store(words[1], Ordering::Relaxed);
+        }
+        // Release: line, slot and region are written before (I1), reads of the last step done (I2).
+        line.step.store(self.step(), Ordering::Release);
+        self.stage = Stage::Published;
+        wait::ring(self.board(), self.rank());
+    }
+
+    /// Waits until all ranks have published the last step of a call; on the first one, until their
+    /// calls agree.
+    #[inline]
+    pub(crate) fn meet(&mut self) -> Result<(), CommError> {
+        self.meet_before(false)
+    }
+
+    /// Waits as [`meet`](Self::meet) does; if the call has `more` steps to come, a rank that died
+    /// is lost although it has published this one.
+    #[inline]
+    pub(crate) fn meet_before(&mut self, more: bool) -> Result<(), CommError> {
+        let transport = self.pass.transport();
+        let wait = Wait {
+            step: self.step(),
+            goal: Goal::Lines,
+            operation: self.operation,
+            first: self.first,
+            more,
         };
-        if let Some(error) = &progress.failed {
-            return Err(error.again(operation));
-        }
-        if let Some(cause) = cause::standing(&self.board) {
-            return Err(self.give_up(&mut progress, operation, Goal::Lines, cause));
-        }
-        let step = progress.step + 1;
-        if progress.seen < step - 1 && kept(Rule::Presence) {
-            let wait = Wait {
-                step: step - 1,
-                goal: Goal::Presence,
-                operation,
-                first: false,
-                midway: false,
-            };
-            if let Err(halt) = self.hold(0, wait, progress.habit) {
-                return Err(self.halted(&mut progress, wait, halt));
+        let mut rank = 0;
+        let mut looks = transport.policy.eager_looks;
+        while rank < self.size() {
+            if transport.has_arrived(rank, wait) {
+                rank += 1;
+            } else if looks > 0 {
+                looks -= 1;
+                std::hint::spin_loop();
+            } else {
+                self.wait_for_lines(rank, wait)?;
+                break;
             }
-            progress.seen = step - 1;
         }
-        progress.step = step;
-        Ok(Turn::new(self, progress, operation, call))
-    }
-
-    /// Takes one step by refusing it, without waiting for anybody.
-    pub(crate) fn refuse(&self, text: &str) {
-        let Ok(mut progress) = self.progress.try_lock() else {
-            // Inside another call: nothing was taken from the sequence.
-            return;
-        };
-        if progress.failed.is_some() {
-            return;
-        }
-        progress.step += 1;
-        let step = progress.step;
-        crate::note::write(self.board.note(self.rank, step), step, text);
-        crate::note::blame(self.refusal(step), step, self.rank);
-        let standing = self.board.standing(self.rank);
-        // Release: whoever sees the refusal sees the note, who was first, and every line before.
-        standing.refused.store(step, Ordering::Release);
-        self.announce();
-    }
-
-    /// Leaves the sequence; the others fail when they wait for a step this rank did not take.
-    pub(crate) fn leave(&self, reason: Reason) {
-        let standing = self.board.standing(self.rank);
-        standing.left.store(reason.code().into(), Ordering::Release);
-        self.announce();
-    }
-
-    /// Ends the sequence for every rank, and gives the cause that stands.
-    pub(crate) fn fail(&self, cause: Cause) -> Cause {
-        let cause = cause.settle(&self.board.control().cause, self.size());
-        self.announce();
-        cause
-    }
-
-    pub(crate) fn announce(&self) {
-        self.board.control().events.fetch_add(1, Ordering::Release);
-        wait::ring_all(&self.board, self.rank);
-    }
-
-    /// Turns the end of a wait into an error; a fatal one is kept.
-    #[cold]
-    fn halted(&self, progress: &mut Progress, wait: Wait, halt: Halt) -> CommError {
-        match halt {
-            Halt::Refused(rank) => {
-                let first = crate::note::blamed(self.refusal(wait.step), wait.step, self.size());
-                let rank = first.unwrap_or(rank);
-                let reason = crate::note::read(self.board.note(rank, wait.step), wait.step);
-                report::refused(wait.operation, rank, reason)
+        if self.first {
+            let own = self.call.words();
+            let agree = (0..self.size()).all(|rank| self.line(rank).call_words() == own);
+            if !agree {
+                return Err(self.mismatched());
             }
-            Halt::Failed(cause) => self.give_up(progress, wait.operation, wait.goal, cause),
+            self.first = false;
         }
+        self.pass.seen = wait.step;
+        self.stage = Stage::Met;
+        Ok(())
     }
 
-    #[cold]
-    fn give_up(
-        &self,
-        progress: &mut Progress,
-        operation: &'static str,
-        goal: Goal,
-        cause: Cause,
-    ) -> CommError {
-        let step = progress.step;
-        let calls = self.calls(if goal == Goal::Lines { step } else { step + 1 });
-        let error = report::failed(operation, cause, self.patience.timeout, calls);
-        report::failure(self.rank, &error);
-        progress.failed = Some(error.clone());
-        error
+    /// Takes the next step of the same call; the last one was met, so it may be written (I3).
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        assert!(
+            self.stage == Stage::Met,
+            "I3: not all ranks were seen at this step"
+        );
+        self.pass.step += 1;
+        self.stage = Stage::Writing;
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.stage == Stage::Writing {
+            // Nothing was published: the step is not taken.
+            self.pass.step -= 1;
+        }
     }
 }

@@ -1,15 +1,77 @@
-//! The atomics of the protocol: those of the machine, or those a model explores.
+//! What the protocol is made of: atomics, fences and a word to sleep on.
+//!
+//! Whatever ranks share goes through this layer. Models replace the whole file by one of their own,
+//! in which every interleaving is explored and single rules can be broken; nothing else in the
+//! crate knows about them.
 
-#[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Mutex, MutexGuard, TryLockError,
-    atomic::{AtomicU32, AtomicU64, Ordering, fence},
-};
+use std::ops::Deref;
+use std::time::Duration;
 
-#[cfg(loom)]
-pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU32, AtomicU64, Ordering, fence},
-};
-#[cfg(loom)]
-pub(crate) use std::sync::TryLockError;
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Looks whether there is still reason to sleep, after the sleeper wrote its bell.
+///
+/// The sleeper writes its bell, then looks at the lines; the publisher writes its line, then looks
+/// at the bells. A sequentially consistent fence stands between write and look on both sides, so at
+/// least one of the two sees what the other wrote.
+#[inline]
+pub(crate) fn look_before_sleep(look: impl FnOnce() -> bool) -> bool {
+    fence(Ordering::SeqCst);
+    look()
+}
+
+/// Looks for sleepers, after the publisher wrote its line; the other half of
+/// [`look_before_sleep`].
+#[inline]
+pub(crate) fn look_for_sleepers(look: impl FnOnce() -> bool) -> bool {
+    fence(Ordering::SeqCst);
+    look()
+}
+
+/// Whether sleepers are not woken by the kernel, but look for themselves.
+pub(crate) const POLLING: bool = cfg!(any(not(target_os = "linux"), comm_portable_wait));
+
+/// A word on which a thread sleeps until another wakes it.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub(crate) struct Futex(AtomicU32);
+
+impl Deref for Futex {
+    type Target = AtomicU32;
+
+    fn deref(&self) -> &AtomicU32 {
+        &self.0
+    }
+}
+
+#[cfg(all(target_os = "linux", not(comm_portable_wait)))]
+impl Futex {
+    /// Sleeps until somebody wakes this word, unless it differs from `expected`; at most for `time`.
+    pub(crate) fn sleep(&self, expected: u32, time: Duration) {
+        use rustix::thread::futex::{Flags, Timespec, wait};
+        let time = Timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // Whatever ends it (a wake-up, the time, a signal, another value), the caller looks again.
+        let _ = wait(&self.0, Flags::empty(), expected, Some(&time));
+    }
+
+    /// Wakes the one thread that sleeps on this word.
+    pub(crate) fn wake(&self) {
+        use rustix::thread::futex::{Flags, wake};
+        // It cannot fail for a mapped word; if it did, the sleeper's time would end anyway.
+        let _ = wake(&self.0, Flags::empty(), 1);
+    }
+}
+
+#[cfg(any(not(target_os = "linux"), comm_portable_wait))]
+impl Futex {
+    /// Sleeps for `time`.
+    pub(crate) fn sleep(&self, _expected: u32, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Wakes nobody: sleepers look for themselves.
+    pub(crate) fn wake(&self) {}
+}

@@ -1,4 +1,4 @@
-//! The collectives among real processes, against what they must give.
+//! The collectives among real processes, against what they must return.
 
 #![allow(
     clippy::cast_precision_loss,

@@ -1,4 +1,4 @@
-//! Faults that belong to this backend alone: forks, executed programs, memory that is not there,
+//! Faults of this backend only: forks, executed programs, memory that is not there,
 //! and what waiting costs.
 #![allow(unsafe_code, reason = "fork has no safe interface")]
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
@@ -29,7 +29,7 @@ fn a_forked_child() {
     job("a_forked_child", &[2], |comm| {
         let mut region = comm.create_shared_region::<u64>(8).unwrap();
         comm.barrier().unwrap();
-        // SAFETY: the child uses what this thread alone had in hand, and leaves by `_exit`.
+        // SAFETY: the child uses what only this thread had in hand, and leaves by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator));
@@ -43,8 +43,8 @@ fn a_forked_child() {
                 && invalid(comm.split_local().map(|_| ()));
             drop(comm);
             drop(region);
-            let alone = ShmBackend::attach(ShmConfig::new(fresh_name(), 0, 1));
-            good &= alone.is_ok_and(|comm| comm.barrier().is_ok());
+            let single = ShmBackend::attach(ShmConfig::new(fresh_name(), 0, 1));
+            good &= single.is_ok_and(|comm| comm.barrier().is_ok());
             // SAFETY: ends the child without running what belongs to its parent.
             unsafe { libc::_exit(i32::from(!good)) }
         }
@@ -63,7 +63,7 @@ fn a_forked_child() {
 }
 
 /// A rank that executes another program is alive and absent; the descriptors do not go along. Where
-/// a lock tells who lives, it is lost with them.
+/// a lock shows who lives, it is lost with them.
 #[test]
 fn an_executed_program() {
     let test = "an_executed_program";
@@ -150,7 +150,7 @@ fn cpu_ticks() -> u64 {
 /// arguments, or ends with 77 if this user may not.
 struct Narrow {
     script: String,
-    /// What every rank says first.
+    /// How the line begins that every rank prints.
     said: &'static str,
 }
 
@@ -233,12 +233,12 @@ fn no_room(#[case] narrow: Narrow) {
         return say(format!("not tested: this user may not do that: {output}"));
     }
     assert!(status.success(), "{status}: {output}");
-    let told = said.iter().filter(|line| line.starts_with(narrow.said));
-    let told: Vec<_> = told.collect();
-    assert_eq!(told.len(), 2, "{output}");
+    let lines = said.iter().filter(|line| line.starts_with(narrow.said));
+    let lines: Vec<_> = lines.collect();
+    assert_eq!(lines.len(), 2, "{output}");
     if narrow.said == "region" {
         assert!(
-            told.iter().all(|line| line.contains("available")),
+            lines.iter().all(|line| line.contains("available")),
             "{output}"
         );
     }

@@ -22,12 +22,12 @@ fn world(size: usize, timeout: Option<Duration>, rank_main: fn(ShmBackend)) {
 }
 
 /// The longest wait that is no failure here.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(40));
+const LONGEST_WAIT: Option<Duration> = Some(Duration::from_secs(40));
 
 #[test]
-fn ranks_that_come_and_leave_are_told_once_each() {
+fn ranks_that_come_and_leave_are_reported_once_each() {
     let _turn = listen();
-    world(2, PATIENCE, |comm| comm.barrier().unwrap());
+    world(2, LONGEST_WAIT, |comm| comm.barrier().unwrap());
     for rank in ["rank=0", "rank=1"] {
         assert_heard(1, &["INFO", "attached", rank, "size=2"]);
         assert_heard(1, &["INFO", "detached", rank]);
@@ -39,7 +39,7 @@ fn ranks_that_come_and_leave_are_told_once_each() {
 #[test]
 fn a_slow_wait_names_who_is_missing() {
     let _turn = listen();
-    world(3, PATIENCE, |comm| {
+    world(3, LONGEST_WAIT, |comm| {
         // It comes when both others miss it, and not before.
         let missed = |by| hears(&["WARN", "still waiting", "missing=rank 2", by]);
         let missed = comm.rank() != 2 || missed(" rank=0") && missed(" rank=1");
@@ -50,14 +50,14 @@ fn a_slow_wait_names_who_is_missing() {
 }
 
 #[test]
-fn a_failure_is_told_by_every_survivor_with_the_rank_to_blame() {
+fn a_failure_is_reported_by_every_survivor_with_the_rank_to_blame() {
     let _turn = listen();
-    world(3, PATIENCE, |comm| {
+    world(3, LONGEST_WAIT, |comm| {
         if comm.rank() == 1 {
             return;
         }
         comm.barrier().unwrap_err();
-        // The first cause again, and not told again.
+        // The first cause again, and not reported again.
         comm.barrier().unwrap_err();
     });
     for rank in [" rank=0", " rank=2"] {

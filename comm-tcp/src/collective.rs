@@ -1,24 +1,42 @@
-//! The collectives: an entry round in which all agree, then the bytes.
+//! The collectives, one file each, as methods of the [`Engine`](crate::engine::Engine).
 //!
-//! | ranks | small | large |
+//! Every call begins with an entry round, in which all ranks learn whether all made the same call.
+//! How its bytes travel is decided once, by [`Way`]:
+//!
+//! | ranks | small: with the entry round | large: after it |
 //! |---|---|---|
-//! | 2 | both send header and bytes at once ([`pair`]) | headers, then bytes both ways at once |
-//! | more | through rank 0 ([`star`]) | after rank 0 has seen all, along the ring ([`gather`], [`chain`], [`fold`]), or without one through rank 0 ([`relay`]) |
+//! | 2 | each to the other | each to the other, both ways at once |
+//! | more | through rank 0 | along the ring, or through rank 0 where there is no ring |
 
-mod blocks;
-mod chain;
-mod eager;
-mod entry;
-mod fold;
-mod gather;
+mod allgatherv;
+mod allreduce;
+mod barrier;
+mod broadcast;
+mod refuse;
+mod way;
+
+use comm_api::CommError;
+
+use crate::notice::Cause;
+
+pub(crate) use allgatherv::Blocks;
 #[cfg(test)]
-mod model;
-mod pair;
-mod relay;
-mod ring;
-mod run;
-mod star;
+pub(crate) use way::Outgoing;
+pub(crate) use way::{Incoming, Load, Way, ring};
 
-pub(crate) use blocks::Blocks;
-pub(crate) use entry::read_entry;
-pub(crate) use run::Failure;
+/// Why a call did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// For good.
+    Fatal(Cause),
+    /// A rank refused its arguments; the next call may succeed.
+    Refused { rank: usize, reason: String },
+    /// This rank could not do its part, and has announced that.
+    Own(CommError),
+}
+
+impl From<Cause> for Failure {
+    fn from(cause: Cause) -> Self {
+        Self::Fatal(cause)
+    }
+}

@@ -1,17 +1,20 @@
 //! The communicator: what a program holds.
 
 use std::fmt;
+use std::io::IoSlice;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, TryLockError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm_api::{
-    CommData, CommError, Communicator, FailureKind, ReduceOp, ScalarKind, SharedMemoryProvider,
-    check,
+    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
+use comm_kit::clock::Clock;
+use comm_kit::words::{self, Lost};
+use comm_kit::{Gate, Owner, Transport, exit_code};
 use comm_local::{HeapRegion, LocalBackend};
 
 use crate::collective::{Blocks, Failure};
@@ -31,25 +34,41 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Communicates with other ranks over TCP.
 ///
-/// Made by [`connect`](Self::connect), which returns when all ranks have come. Dropped, it says
+/// Created by [`connect`](Self::connect), which returns when all ranks have come. Dropped, it says
 /// goodbye to the others and waits for nobody.
 pub struct TcpBackend {
     rank: usize,
     size: usize,
-    /// The process that may use it: a forked child may not.
-    process: u32,
+    owner: Owner,
     /// Absent in a job of one rank, which has nobody to talk to.
     job: Option<Job>,
 }
 
 #[derive(Debug)]
 struct Job {
-    /// Locked by whoever is inside a call; a second one is refused.
-    engine: Mutex<Engine>,
-    /// A second handle to the watch link, for an abort from another thread.
-    bell: OwnedFd,
+    gate: Gate<Peers>,
+    /// The watch, on rank 0.
     hub: Option<JoinHandle<()>>,
+}
+
+/// What reaches the other ranks from outside a call.
+#[derive(Debug)]
+struct Peers {
+    /// A second handle to the watch link, for an abort from another thread.
+    watch_link: OwnedFd,
     signals: Arc<Signals>,
+}
+
+impl Transport for Peers {
+    type State = Engine;
+
+    fn refuse(&self, engine: &mut Engine, reason: &str) {
+        engine.refuse(reason);
+    }
+
+    fn panicked(&self, engine: &mut Engine) {
+        engine.watcher.tell(&Notice::Lost(Lost::PanickedInside));
+    }
 }
 
 impl TcpBackend {
@@ -89,7 +108,7 @@ impl TcpBackend {
         let mut backend = Self {
             rank,
             size,
-            process: std::process::id(),
+            owner: Owner::mark(),
             job: None,
         };
         if size == 1 {
@@ -126,60 +145,60 @@ impl TcpBackend {
             drop(listener);
             join(config, &mut identity, secret.as_ref())?
         };
-        let job = Job::new(joined, config).map_err(|error| failed(&error))?;
-        backend.job = Some(job);
+        backend.job = Some(Job::new(joined, config).map_err(|error| failed(&error))?);
         tracing::info!(rank, size, "joined");
         Ok(backend)
     }
 
-    /// Runs one call, unless that is out of the question from the start.
-    fn call(
-        &self,
-        operation: &'static str,
-        run: impl FnOnce(&mut Engine) -> Result<(), Failure>,
-    ) -> Result<(), CommError> {
-        if self.process != std::process::id() {
-            return Err(CommError::InvalidCommunicator);
+    /// Returns the gate of a job of several ranks, or refuses a forked child of one rank.
+    fn gate(&self) -> Result<Option<&Gate<Peers>>, CommError> {
+        match &self.job {
+            None => self.owner.check().map(|()| None),
+            Some(job) => Ok(Some(&job.gate)),
         }
-        let Some(job) = &self.job else {
-            return Err(CommError::InvalidCommunicator);
-        };
-        let mut engine = match job.engine.try_lock() {
-            Ok(engine) => engine,
-            Err(TryLockError::WouldBlock) => {
-                return Err(comm_kit::words::busy(operation, self.rank));
-            }
-            Err(TryLockError::Poisoned(_)) => return Err(CommError::InvalidCommunicator),
-        };
-        if let Some(cause) = &engine.failed {
-            return Err(cause.error(operation));
-        }
-        let result = run(&mut engine);
-        engine.pass();
-        match result {
-            Ok(()) => Ok(()),
-            Err(Failure::Own(error)) => Err(error),
-            Err(Failure::Refused { rank, reason }) => Err(refused(operation, rank, &reason)),
-            Err(Failure::Fatal(cause)) => {
-                let error = cause.error(operation);
-                tracing::error!(rank = self.rank, %error, "collective failed");
-                engine.failed = Some(cause);
-                Err(error)
-            }
+    }
+
+    /// Passes on what a check of arguments found, once the others know.
+    fn checked(&self, checked: Result<(), CommError>) -> Result<(), CommError> {
+        match self.gate()? {
+            None => checked,
+            Some(gate) => gate.checked(checked),
         }
     }
 }
 
+/// Runs one call.
+fn run(
+    gate: &Gate<Peers>,
+    operation: &'static str,
+    call: impl FnOnce(&mut Engine) -> Result<(), Failure>,
+) -> Result<(), CommError> {
+    let mut engine = gate.enter(operation)?;
+    let result = match engine.failed.take() {
+        None => call(&mut engine),
+        Some(cause) => Err(Failure::Fatal(cause)),
+    };
+    engine.pass();
+    result.map_err(|failure| match failure {
+        Failure::Own(error) => error,
+        Failure::Refused { rank, reason } => words::refused(operation, rank, Some(&reason)),
+        Failure::Fatal(cause) => engine.fail(cause.error(operation)),
+    })
+}
+
 impl Job {
     fn new(joined: Joined, config: &TcpConfig) -> std::io::Result<Self> {
-        let bell = joined.watcher.as_fd().try_clone_to_owned()?;
+        let peers = Peers {
+            watch_link: joined.watcher.as_fd().try_clone_to_owned()?,
+            signals: Arc::clone(&joined.signals),
+        };
         let engine = Engine {
             rank: config.rank,
             size: config.size,
             near: joined.local_ranks == config.size,
             links: joined.links,
             watcher: joined.watcher,
-            signals: Arc::clone(&joined.signals),
+            signals: joined.signals,
             patience: Patience::new(joined.local_ranks),
             timeout: config.timeout,
             sequence: 0,
@@ -187,10 +206,8 @@ impl Job {
             scratch: Vec::new(),
         };
         Ok(Self {
-            engine: Mutex::new(engine),
-            bell,
+            gate: Gate::new(config.rank, peers, engine),
             hub: joined.hub,
-            signals: joined.signals,
         })
     }
 }
@@ -207,18 +224,18 @@ impl Communicator for TcpBackend {
     }
 
     fn barrier(&self) -> Result<(), CommError> {
-        if self.size == 1 {
-            return self.alone();
+        match self.gate()? {
+            None => Ok(()),
+            Some(gate) => run(gate, "barrier", Engine::barrier),
         }
-        self.call("barrier", Engine::barrier)
     }
 
     fn abort(&self, code: i32) -> ! {
-        let code = if code == 0 { 1 } else { code };
+        let code = exit_code(code);
         if let Some(job) = &self.job
-            && self.process == std::process::id()
+            && self.owner.is_here()
         {
-            job.abort(code);
+            job.gate.transport().abort(code, self.rank == 0);
         }
         std::process::exit(code)
     }
@@ -233,17 +250,19 @@ impl Communicator for TcpBackend {
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank, self.size);
         let checked = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
-        self.told("allgatherv", checked)?;
+        self.checked(checked)?;
         let blocks = Blocks {
             counts,
             displs,
             elem_size,
         };
-        if size == 1 {
-            recv[blocks.range(0)].copy_from_slice(send);
-            return self.alone();
+        match self.gate()? {
+            None => recv[blocks.range(0)].copy_from_slice(send),
+            Some(gate) => run(gate, "allgatherv", |engine| {
+                engine.allgatherv(send, recv, blocks)
+            })?,
         }
-        self.call("allgatherv", |engine| engine.allgatherv(send, recv, blocks))
+        Ok(())
     }
 
     fn allreduce_bytes(
@@ -253,14 +272,14 @@ impl Communicator for TcpBackend {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        self.told("allreduce", check::allreduce_bytes(send, recv, scalar, op))?;
-        if self.size == 1 {
-            recv.copy_from_slice(send);
-            return self.alone();
+        self.checked(check::allreduce_bytes(send, recv, scalar, op))?;
+        match self.gate()? {
+            None => recv.copy_from_slice(send),
+            Some(gate) => run(gate, "allreduce", |engine| {
+                engine.allreduce(send, recv, scalar, op)
+            })?,
         }
-        self.call("allreduce", |engine| {
-            engine.allreduce(send, recv, scalar, op)
-        })
+        Ok(())
     }
 
     fn broadcast_bytes(
@@ -269,89 +288,59 @@ impl Communicator for TcpBackend {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
-        let checked = check::broadcast_bytes(self.size, buf, elem_size, root);
-        self.told("broadcast", checked)?;
-        if self.size == 1 {
-            return self.alone();
+        self.checked(check::broadcast_bytes(self.size, buf, elem_size, root))?;
+        match self.gate()? {
+            None => Ok(()),
+            Some(gate) => run(gate, "broadcast", |engine| {
+                engine.broadcast(buf, elem_size, root)
+            }),
         }
-        self.call("broadcast", |engine| engine.broadcast(buf, elem_size, root))
     }
 
     fn refuse(&self, _operation: &'static str, error: &CommError) {
-        let Some(job) = &self.job else {
-            return;
-        };
-        // A call of another thread is under way: this one takes no place in the sequence.
-        if self.process == std::process::id()
-            && let Ok(mut engine) = job.engine.try_lock()
-            && engine.failed.is_none()
-        {
-            engine.refuse(error);
+        if let Some(job) = &self.job {
+            job.gate.refuse(error);
         }
     }
 }
 
-impl TcpBackend {
-    /// Tells the others if the arguments were refused.
-    fn told(
-        &self,
-        operation: &'static str,
-        checked: Result<(), CommError>,
-    ) -> Result<(), CommError> {
-        checked.inspect_err(|error| self.refuse(operation, error))
-    }
-
-    /// What a job of one rank has left to check.
-    fn alone(&self) -> Result<(), CommError> {
-        if self.process == std::process::id() {
-            Ok(())
-        } else {
-            Err(CommError::InvalidCommunicator)
-        }
-    }
-}
-
-impl Job {
+impl Peers {
     /// Lets all know before the process ends. One send of a few bytes: another thread that writes
     /// a report at the same time cannot come between its bytes.
-    fn abort(&self, code: i32) {
+    fn abort(&self, code: i32, is_rank_0: bool) {
         let bytes = Notice::Abort { code }.encode();
-        if let Ok(mut bell) = self.bell.try_clone() {
-            let _ = bell.send(&[std::io::IoSlice::new(&bytes)]);
+        if let Ok(mut watch_link) = self.watch_link.try_clone() {
+            let _ = watch_link.send(&[IoSlice::new(&bytes)]);
         }
-        let deadline = Instant::now() + LAST_WORDS;
-        while self.hub.is_some()
-            && !self.signals.announced.load(Ordering::Acquire)
-            && Instant::now() < deadline
-        {
-            std::thread::sleep(Duration::from_millis(1));
+        if !is_rank_0 {
+            return;
+        }
+        // The watch is a thread of this process.
+        let mut clock = Clock::start();
+        let deadline = clock.now() + LAST_WORDS;
+        let pause = Duration::from_millis(1);
+        while !self.signals.announced.load(Ordering::Acquire) && clock.waited(pause) < deadline {
+            std::thread::sleep(pause);
         }
     }
+}
 
+impl Engine {
     /// Says goodbye and closes everything, without waiting for anybody.
     fn leave(&mut self) {
-        let engine = match self.engine.get_mut() {
-            Ok(engine) => engine,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        for link in &mut engine.links.data {
+        for link in &mut self.links.data {
             let _ = link.write(&[]);
         }
-        engine.watcher.tell(&if std::thread::panicking() {
-            Notice::Panicked
-        } else {
-            Notice::Goodbye {
-                sequence: engine.sequence,
-            }
+        self.watcher.tell(&match Lost::by_drop() {
+            Lost::Dropped => Notice::Goodbye {
+                sequence: self.sequence,
+            },
+            lost => Notice::Lost(lost),
         });
-        for link in engine.links.all() {
-            socket::part(link);
+        for link in self.links.all() {
+            socket::hang_up(link);
         }
-        socket::part(&engine.watcher);
-        if let Some(hub) = self.hub.take() {
-            // It ends when it has read the end of the link above; it waits for nobody else.
-            let _ = hub.join();
-        }
+        socket::hang_up(&self.watcher);
     }
 }
 
@@ -368,10 +357,14 @@ impl fmt::Debug for TcpBackend {
 impl Drop for TcpBackend {
     fn drop(&mut self) {
         // A forked child has handles to the links of its parent: it closes its own and says nothing.
-        if self.process == std::process::id()
-            && let Some(job) = &mut self.job
+        if let Some(Job { gate, hub }) = &mut self.job
+            && let Some((_, engine)) = gate.leave()
         {
-            job.leave();
+            engine.leave();
+            if let Some(hub) = hub.take() {
+                // It ends when it has read the end of the link above; it waits for nobody else.
+                let _ = hub.join();
+            }
             tracing::info!(rank = self.rank, "left");
         }
     }
@@ -398,14 +391,4 @@ impl SharedMemoryProvider for TcpBackend {
     fn is_leader(&self) -> bool {
         true
     }
-}
-
-#[cold]
-fn refused(operation: &'static str, rank: usize, reason: &str) -> CommError {
-    CommError::failed(
-        operation,
-        FailureKind::Refused,
-        Some(rank),
-        format!("{reason} (on that rank; this communicator stays usable)"),
-    )
 }

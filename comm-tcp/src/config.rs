@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use comm_kit::config::{Reader, environment};
+use comm_kit::config::{CONNECT_TIMEOUT, Faults, Reader, TIMEOUT, environment};
 
 use crate::error::InitError;
 use crate::secret::Secret;
@@ -15,19 +15,10 @@ use crate::variables;
 /// The port of the coordinator unless another is given.
 pub(crate) const DEFAULT_PORT: u16 = 29500;
 
-/// How long a collective waits for a rank that is alive but absent, unless told otherwise.
-const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// How long the ranks may take to find each other, unless told otherwise.
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Longer than any job.
-const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
-
 /// The most ranks of one job: rank 0 holds two links to each.
 const MOST_RANKS: usize = 4096;
 
-/// Tells one rank where the coordinator of its job is found, and how long it waits for the others.
+/// Where one rank finds the coordinator of its job, and how long it waits for the others.
 ///
 /// ```
 /// use comm_tcp::TcpConfig;
@@ -73,7 +64,7 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// Makes a configuration with the default port, 29500, and the default timeouts: 60 s in a
+    /// Creates a configuration with the default port, 29500, and the default timeouts: 60 s in a
     /// collective, 30 s at start-up.
     pub fn new(coordinator: impl Into<String>, rank: usize, size: usize) -> Self {
         Self {
@@ -81,8 +72,8 @@ impl TcpConfig {
             port: DEFAULT_PORT,
             rank,
             size,
-            timeout: Some(DEFAULT_TIMEOUT),
-            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            timeout: Some(TIMEOUT),
+            connect_timeout: CONNECT_TIMEOUT,
             bind_addr: None,
             secret: None,
             secret_file: None,
@@ -153,9 +144,7 @@ impl TcpConfig {
         if let Some(port) = reader.number(variables::PORT) {
             config.port = port;
         }
-        if let Some(timeout) = reader.seconds(variables::TIMEOUT) {
-            config.timeout = (!timeout.is_zero()).then_some(timeout);
-        }
+        config.timeout = reader.timeout(variables::TIMEOUT);
         if let Some(timeout) = reader.millis(variables::CONNECT_TIMEOUT) {
             config.connect_timeout = timeout;
         }
@@ -166,32 +155,19 @@ impl TcpConfig {
         config.insecure = reader.switch(variables::INSECURE).unwrap_or(false);
         config.listen_fd = reader.number(variables::LISTEN_FD);
         config.job_id = reader.text(variables::JOB_ID).map(str::to_owned);
-        for (variables, message) in config.faults() {
-            reader.faults().add(&variables, message);
-        }
+        config.find_faults(reader.faults());
         reader.finish()?;
         Ok(config)
     }
 
     /// Checks what can be checked before a socket is opened.
     pub(crate) fn check(&self) -> Result<(), InitError> {
-        let map = BTreeMap::new();
-        let mut reader = Reader::new(&map);
-        for (variables, message) in self.faults() {
-            reader.faults().add(&variables, message);
-        }
-        reader.finish()
+        let mut faults = Faults::default();
+        self.find_faults(&mut faults);
+        faults.finish()
     }
 
-    /// Gives when the ranks must have found each other.
-    pub(crate) fn deadline(&self) -> Instant {
-        let now = Instant::now();
-        // Whoever waits for longer than a clock can tell waits for ever.
-        now.checked_add(self.connect_timeout)
-            .unwrap_or(now + FOR_EVER)
-    }
-
-    /// Gives the secret, from wherever it is.
+    /// Returns the secret, from wherever it is.
     pub(crate) fn proof_of(&self) -> Result<Option<Secret>, InitError> {
         match (&self.secret, &self.secret_file) {
             (Some(secret), _) => Ok(Some(Secret::new(secret.as_bytes()))),
@@ -200,74 +176,36 @@ impl TcpConfig {
         }
     }
 
-    fn faults(&self) -> Vec<(Vec<&'static str>, String)> {
-        let Self { rank, size, .. } = *self;
-        let mut faults = Vec::new();
-        if self.coordinator.contains(['/', ' ']) || ends_in_port(&self.coordinator) {
-            faults.push((
-                vec![variables::COORDINATOR],
-                format!(
-                    "{} is {:?}; give a host name or an address alone, the port goes to {}",
-                    variables::COORDINATOR,
-                    self.coordinator,
-                    variables::PORT
-                ),
-            ));
+    fn find_faults(&self, faults: &mut Faults) {
+        use variables::{COORDINATOR, PORT, RANK, SECRET, SECRET_FILE, SIZE};
+        let coordinator = &self.coordinator;
+        if coordinator.contains(['/', ' ']) || ends_in_port(coordinator) {
+            let message = format!(
+                "{COORDINATOR} is {coordinator:?}; give a host name or an address alone, the port goes to {PORT}"
+            );
+            faults.add(&[COORDINATOR], message);
         }
-        if size == 0 || size > MOST_RANKS {
-            faults.push((
-                vec![variables::SIZE],
-                format!(
-                    "{} is {size}; a job has 1 to {MOST_RANKS} ranks",
-                    variables::SIZE
-                ),
-            ));
-        } else if rank >= size {
-            faults.push((
-                vec![variables::RANK, variables::SIZE],
-                format!(
-                    "{} is {rank} and {} is {size}; ranks go from 0 to {}",
-                    variables::RANK,
-                    variables::SIZE,
-                    size - 1
-                ),
-            ));
-        }
-        if rank > 0 && self.port == 0 {
-            faults.push((
-                vec![variables::PORT],
-                format!(
-                    "{} is 0; give the port on which rank 0 listens",
-                    variables::PORT
-                ),
-            ));
+        faults.check_rank(RANK, self.rank, SIZE, self.size, MOST_RANKS);
+        if self.rank > 0 && self.port == 0 {
+            let message = format!("{PORT} is 0; give the port on which rank 0 listens");
+            faults.add(&[PORT], message);
         }
         if let Some(secret) = &self.secret
             && secret.trim_ascii().is_empty()
         {
-            faults.push((
-                vec![variables::SECRET],
-                format!(
-                    "{} is empty, which keeps nobody out; give a long random string, or none",
-                    variables::SECRET
-                ),
-            ));
+            let message = format!(
+                "{SECRET} is empty, which keeps nobody out; give a long random string, or none"
+            );
+            faults.add(&[SECRET], message);
         }
         if self.secret.is_some() && self.secret_file.is_some() {
-            faults.push((
-                vec![variables::SECRET, variables::SECRET_FILE],
-                format!(
-                    "{} and {} are both set; keep one",
-                    variables::SECRET,
-                    variables::SECRET_FILE
-                ),
-            ));
+            let message = format!("{SECRET} and {SECRET_FILE} are both set; keep one");
+            faults.add(&[SECRET, SECRET_FILE], message);
         }
-        faults
     }
 }
 
-/// Tells `host:29500` and `[::1]:29500` from `host` and `::1`.
+/// Distinguishes `host:29500` and `[::1]:29500` from `host` and `::1`.
 fn ends_in_port(host: &str) -> bool {
     host.starts_with('[') || (host.matches(':').count() == 1)
 }

@@ -5,69 +5,92 @@
 //! there is something to read, whether or not it can write. That is why ranks that all send at once
 //! never wait for each other in a circle.
 
+mod timers;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use comm_api::FailureKind;
+use comm_kit::clock::sleep_limit;
+use comm_kit::{Call, interrupt, words};
 use rustix::event::{PollFd, PollFlags};
 
-use crate::call::Call;
-use crate::link::Broken;
-use crate::links::{Links, Want};
+use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
-use crate::patience::{Idle, Patience, Pause};
-use crate::socket::poll_for;
+use crate::patience::{Idle, Patience, Pause, poll_for};
 use crate::variables;
 use crate::watch::{Outlook, Signals, Watcher};
 
-/// When a rank that waits tells the watch, so that it knows who is missing.
-const SAY_SO: Duration = Duration::from_millis(10);
+use timers::{Action, Due, Moment, Timers};
 
-/// How long the bytes of a call may still come after a rank was lost that may have sent its own.
-const GRACE: Duration = Duration::from_millis(50);
+/// The links of one rank.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// On rank 0 one link per worker, in rank order; on a worker the one to rank 0.
+    pub(crate) data: Vec<Link>,
+    /// The ring, if there is one: where bulk goes to and comes from.
+    pub(crate) ring: Option<Ring>,
+}
 
-/// How long before its timeout a rank asks whether rank 0 is there to decide: this, or a quarter of
-/// the timeout if that is less.
-const NOTICE: Duration = Duration::from_secs(1);
+/// The links of one rank to its two neighbours.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    pub(crate) next: Link,
+    pub(crate) prev: Link,
+}
 
-/// How long a rank whose time is over waits for the verdict of a rank 0 that is there.
-const VERDICT: Duration = Duration::from_secs(1);
+impl Links {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Link> {
+        let ring = self.ring.iter().flat_map(|ring| [&ring.next, &ring.prev]);
+        self.data.iter().chain(ring)
+    }
 
-/// How long rank 0 has at least to say that it is there, however short the timeout.
-const ANSWER: Duration = Duration::from_millis(150);
+    /// Returns the ring; that there is one, the way of the call has made sure.
+    pub(crate) fn ring(&mut self) -> Result<&mut Ring, Broken> {
+        self.ring.as_mut().ok_or_else(|| Broken {
+            peer: 0,
+            reason: "there is no ring".to_owned(),
+        })
+    }
+}
 
 /// What a task did when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Progress {
     Done,
     Moved,
     Stuck,
 }
 
-impl Step {
-    /// Something moved, or nothing could.
-    pub(crate) fn moved(moved: bool) -> Self {
-        if moved { Self::Moved } else { Self::Stuck }
+impl Progress {
+    pub(crate) fn of(done: bool, moved: bool) -> Self {
+        match (done, moved) {
+            (true, _) => Self::Done,
+            (false, true) => Self::Moved,
+            (false, false) => Self::Stuck,
+        }
     }
 }
 
 /// Moves the bytes of one call.
 pub(crate) trait Task {
     /// Moves what can be moved without waiting.
-    fn advance(&mut self, links: &mut Links) -> Result<Step, Broken>;
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken>;
 
-    /// Lists the links on which more could move.
-    fn wants(&self, wants: &mut Vec<Want>);
+    /// Lists what to wait for: the links on which more moves once the other end does its part.
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>);
 
-    /// Says whether it waits for ranks to enter, or for bytes.
-    fn outlook(&self) -> Outlook;
+    /// Returns whether it waits for ranks to enter, or for bytes.
+    fn outlook(&self) -> Outlook {
+        Outlook::Moving
+    }
 
-    /// Names a rank without which it cannot go on.
+    /// Returns a rank without which it cannot go on.
     fn waits_for(&self) -> usize;
 }
 
-/// Holds what one rank needs to run its calls.
+/// What one rank needs to run its calls.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) rank: usize,
@@ -81,45 +104,40 @@ pub(crate) struct Engine {
     pub(crate) timeout: Option<Duration>,
     /// The number of the current or next call.
     pub(crate) sequence: u64,
-    /// The first cause, once a call has failed for good.
+    /// Why a refusal could not be announced, which ends the next call.
     pub(crate) failed: Option<Cause>,
-    /// Room for what others contribute to a small reduction.
+    /// Room for what others contribute, see [`with_scratch`](Self::with_scratch).
     pub(crate) scratch: Vec<u8>,
-}
-
-/// What has happened in one wait so far.
-#[derive(Debug, Default)]
-struct Vigil {
-    began: Option<Instant>,
-    said_so: bool,
-    /// When it last said that it is stuck in the middle of a call.
-    noted: Option<Instant>,
-    asked: Option<Instant>,
-    appealed: Option<Instant>,
 }
 
 impl Engine {
     /// Runs a task to its end, or to the reason why it has none.
     pub(crate) fn drive(&mut self, call: Call, task: &mut impl Task) -> Result<(), Cause> {
         let mut idle = Idle::new(self.patience);
-        let mut vigil = Vigil::default();
+        let mut timers = Timers::new(self.timeout);
         loop {
             match task.advance(&mut self.links) {
-                Ok(Step::Done) => {
+                Ok(Progress::Done) => {
                     self.patience = idle.finish();
                     return Ok(());
                 }
-                Ok(Step::Moved) => idle.moved(),
-                Ok(Step::Stuck) => {
-                    let (pause, since) = idle.pause();
-                    vigil.began.get_or_insert(since);
+                Ok(Progress::Moved) => idle.moved(),
+                Ok(Progress::Stuck) => {
+                    let (pause, now, since) = idle.pause();
+                    timers.waiting(since);
                     match pause {
                         Pause::Spin => std::hint::spin_loop(),
                         Pause::Yield => std::thread::yield_now(),
-                        Pause::Sleep => self.sleep(call, task, since, &mut vigil)?,
+                        Pause::Sleep => {
+                            let planned = self.sleep(call, task, (now, since), &mut timers)?;
+                            idle.slept(planned);
+                            if interrupt::requested() {
+                                return Err(self.watcher.interrupt());
+                            }
+                        }
                     }
                 }
-                Err(broken) => return Err(self.watcher.judge(&broken, self.sequence)),
+                Err(broken) => return Err(self.watcher.explain(&broken, self.sequence)),
             }
         }
     }
@@ -131,114 +149,82 @@ impl Engine {
         self.signals.passed.store(self.sequence, Ordering::Relaxed);
     }
 
-    /// Notes that rank 0 has seen all enter the current call.
-    pub(crate) fn answered(signals: &Signals, sequence: u64) {
-        signals.answered.store(sequence + 1, Ordering::Release);
+    /// Lends the scratch buffer, with this length, to `run`.
+    pub(crate) fn with_scratch<R>(
+        &mut self,
+        length: usize,
+        run: impl FnOnce(&mut Self, &mut Vec<u8>) -> R,
+    ) -> R {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(length, 0);
+        let result = run(self, &mut scratch);
+        self.scratch = scratch;
+        result
     }
 
-    /// Sleeps until something may move, something is heard, or a time has come.
+    /// Does what is due, then sleeps until something may move, something is heard, or a time has
+    /// come; returns how long that was to take at most.
     fn sleep(
         &mut self,
         call: Call,
         task: &impl Task,
-        since: Instant,
-        vigil: &mut Vigil,
-    ) -> Result<(), Cause> {
+        (now, since): (Instant, Instant),
+        timers: &mut Timers,
+    ) -> Result<Duration, Cause> {
         let outlook = task.outlook();
-        let now = Instant::now();
-        let mut next: Option<Instant> = None;
-        let mut at = |time: Instant| next = Some(next.map_or(time, |next| next.min(time)));
-
-        // The task was asked after the cause was heard, in this call or an earlier one, and could not
-        // finish.
-        if let Some(doom) = self.watcher.verdict(self.sequence, outlook) {
-            let may_finish = outlook == Outlook::Moving && doom.kind == FailureKind::PeerLost;
-            if !may_finish || now >= since + GRACE {
-                return Err(doom);
-            }
-            at(since + GRACE);
-        }
-        let began = match outlook {
-            Outlook::Entering => vigil.began.unwrap_or(since),
-            Outlook::Moving => since,
+        let cause = self.watcher.verdict(self.sequence, outlook);
+        let mut moment = Moment {
+            now,
+            since,
+            outlook,
+            cause: cause.as_ref().map(|cause| cause.kind),
+            unanswered: self.watcher.is_unanswered(),
         };
-        let sequence = self.sequence;
-        if outlook == Outlook::Entering && !vigil.said_so {
-            if now >= began + SAY_SO {
-                self.watcher.tell(&Notice::Waiting { sequence, call });
-                vigil.said_so = true;
-            } else {
-                at(began + SAY_SO);
-            }
-        }
-        if let Some(timeout) = self.timeout
-            && let Some(deadline) = began.checked_add(timeout)
-        {
-            let early = began + timeout.saturating_sub(NOTICE.min(timeout / 4));
-            let peer = task.waits_for();
-            let stalled = |last| Notice::Stalled {
-                sequence,
-                peer,
-                last,
+        let (sequence, peer) = (self.sequence, task.waits_for());
+        let stalled = |last| Notice::Stalled {
+            sequence,
+            peer,
+            last,
+        };
+        let limit = loop {
+            let action = match timers.due(&moment) {
+                Due::Now(action) => action,
+                Due::In(limit) => break limit,
             };
-            if outlook == Outlook::Moving {
-                // Again and again, also if a byte moves now and then: the watch tells by it who is
-                // stuck behind others from who is not there.
-                let pace = (timeout / 8).max(SAY_SO);
-                let last = vigil.noted.or(vigil.began).unwrap_or(since);
-                if now >= last + pace {
-                    self.watcher.tell(&stalled(false));
-                    vigil.noted = Some(now);
+            match (action, outlook) {
+                (Action::ReportWaiting, _) => {
+                    self.watcher.tell(&Notice::Waiting { sequence, call });
                 }
-                at(vigil.noted.unwrap_or(last) + pace);
+                (Action::ReportStalled, _) => self.watcher.tell(&stalled(false)),
+                (Action::Ping, _) => self.watcher.ping(),
+                (Action::Appeal, Outlook::Entering) => {
+                    self.watcher.tell(&Notice::TimedOut { sequence, call });
+                }
+                (Action::Appeal, Outlook::Moving) => self.watcher.tell(&stalled(true)),
+                (Action::Fail, _) => {
+                    return Err(cause.unwrap_or_else(|| self.gave_up(peer, outlook)));
+                }
+                (Action::BlameRank0, _) => return Err(self.gave_up(0, Outlook::Entering)),
+                (Action::BlamePeer, _) => return Err(self.gave_up(peer, outlook)),
             }
-            if now < early {
-                vigil.asked = None;
-                at(early);
-            } else if now < deadline {
-                if vigil.asked.is_none() {
-                    vigil.asked = Some(now);
-                    self.watcher.ping();
-                }
-                at(deadline);
-            } else if let Some(asked) = vigil.asked
-                && self.watcher.is_unanswered()
-            {
-                if now >= asked + ANSWER {
-                    return Err(self.gave_up(0));
-                }
-                at(asked + ANSWER);
-            } else if let Some(appealed) = vigil.appealed {
-                if now >= appealed + VERDICT {
-                    return Err(self.gave_up(peer));
-                }
-                at(appealed + VERDICT);
-            } else {
-                self.watcher.tell(&match outlook {
-                    Outlook::Entering => Notice::TimedOut { sequence, call },
-                    Outlook::Moving => stalled(true),
-                });
-                vigil.appealed = Some(now);
-                at(now + VERDICT);
-            }
-        }
-        let limit = next.map(|next| next.saturating_duration_since(now));
-        if self.wait(task, limit) {
+            moment.unanswered = self.watcher.is_unanswered();
+        };
+        let planned = sleep_limit(limit);
+        if self.wait(task, planned) {
             self.watcher.look();
         }
-        Ok(())
+        Ok(planned)
     }
 
-    /// Polls the links of the task and the watch; tells whether the watch has something to say.
-    fn wait(&self, task: &impl Task, limit: Option<Duration>) -> bool {
-        let mut wants = Vec::new();
-        task.wants(&mut wants);
-        let mut fds = self.links.interest(&wants);
+    /// Polls the links of the task and the watch; returns whether the watch has something to say.
+    fn wait(&self, task: &impl Task, limit: Duration) -> bool {
+        let mut fds = Vec::new();
+        task.interest(&self.links, &mut fds);
         let watched = self.watcher.is_open();
         if watched {
             fds.push(PollFd::new(&self.watcher, PollFlags::IN));
         }
-        if let Err(error) = poll_for(&mut fds, limit) {
+        if let Err(error) = poll_for(&mut fds, Some(limit)) {
             tracing::warn!(%error, "cannot poll");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -247,17 +233,13 @@ impl Engine {
     }
 
     #[cold]
-    fn gave_up(&self, missing: usize) -> Cause {
-        let within = self.timeout.unwrap_or_default();
-        let name = match missing {
-            0 => self.watcher.hub().to_owned(),
-            _ => format!("rank {missing}"),
+    fn gave_up(&self, missing: usize, outlook: Outlook) -> Cause {
+        let place = |rank| (rank == 0).then(|| self.watcher.place_of_rank_0());
+        let rank = words::ranks_at(&[missing], place);
+        let message = match outlook {
+            Outlook::Entering => words::absent(&rank, self.timeout, variables::TIMEOUT),
+            Outlook::Moving => words::stalled(&rank, self.timeout, variables::TIMEOUT),
         };
-        let message = format!(
-            "{name} did not come within {within:?}, nor did rank 0 say why; raise {} if that \
-             is too short for the work between two calls (0 waits for ever)",
-            variables::TIMEOUT
-        );
         Cause::new(FailureKind::TimedOut, Some(missing), message)
     }
 }

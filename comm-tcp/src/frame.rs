@@ -1,24 +1,21 @@
 //! The header in front of everything that travels after the handshake.
 //!
 //! ```text
-//!  0 version   1 kind   2 collective   3 scalar   4 operation   5 reserved, zero
-//!  8 sequence          16 element size            24 root
-//! 32 bytes of the call 40 hash of the counts      48 length of what follows
+//!  0 version   1 kind   2 reserved, zero
+//!  8 sequence          16 the call, two words     32 length of what follows
 //! ```
 //!
-//! 56 bytes, numbers big-endian. Payloads keep the byte order of the machine, which the handshake
+//! 40 bytes, numbers big-endian. Payloads keep the byte order of the machine, which the handshake
 //! compares. Pure: nothing here reads, writes or allocates, and whatever bytes come in, a header or
 //! an error comes out.
 
-use comm_api::{ReduceOp, ScalarKind};
-
-use crate::call::{Call, Collective};
+use comm_kit::Call;
 
 /// The length of a header.
-pub(crate) const HEADER: usize = 56;
+pub const HEADER: usize = 40;
 
 /// The version of headers and handshakes; ranks of one job agree on it.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// The longest text in a frame: reasons and causes.
 pub(crate) const MOST_TEXT: u64 = 1024;
@@ -51,8 +48,8 @@ pub(crate) enum Kind {
     Broken = 19,
     /// Leaves for good, and takes part in no call from this sequence on.
     Goodbye = 20,
-    /// Unwinds.
-    Panicked = 21,
+    /// Cannot go on, and how that came.
+    Lost = 21,
     /// Ends the job.
     Abort = 22,
     /// From rank 0: the first cause, for everybody.
@@ -61,6 +58,8 @@ pub(crate) enum Kind {
     Ping = 24,
     /// From rank 0: it is.
     Pong = 25,
+    /// Was interrupted, and ends the job.
+    Interrupted = 26,
 
     /// While the ranks come together, from rank 0: all are there, your successor is here.
     Seat = 32,
@@ -73,7 +72,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -84,18 +83,19 @@ impl Kind {
         Self::Stalled,
         Self::Broken,
         Self::Goodbye,
-        Self::Panicked,
+        Self::Lost,
         Self::Abort,
         Self::Cause,
         Self::Ping,
         Self::Pong,
+        Self::Interrupted,
         Self::Seat,
         Self::Ring,
         Self::Start,
         Self::Stop,
     ];
 
-    /// Gives how much may follow.
+    /// Returns how much may follow.
     const fn most(self) -> u64 {
         match self {
             Self::Bulk => u64::MAX,
@@ -105,7 +105,7 @@ impl Kind {
     }
 }
 
-/// Says what follows, and which call it belongs to.
+/// What follows, and which call it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
@@ -115,15 +115,15 @@ pub(crate) struct Header {
     pub(crate) length: u64,
 }
 
-/// Says why bytes are no header.
+/// Why bytes are no header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("version {0} instead of {VERSION}")]
     Version(u8),
     #[error("unknown kind {0}")]
     Kind(u8),
-    #[error("no call that can be made")]
-    Call,
+    #[error("bytes that are reserved are not zero")]
+    Reserved,
     #[error("{length} bytes announced where {most} is the most")]
     Length { length: u64, most: u64 },
 }
@@ -152,18 +152,11 @@ impl Header {
         bytes[0] = VERSION;
         bytes[1] = self.kind as u8;
         bytes[8..16].copy_from_slice(&self.sequence.to_be_bytes());
-        bytes[48..56].copy_from_slice(&self.length.to_be_bytes());
-        if let Some(call) = self.call {
-            bytes[2] = call.collective as u8;
-            if let Some((op, scalar)) = call.reduction {
-                bytes[3] = scalar as u8 + 1;
-                bytes[4] = op as u8 + 1;
-            }
-            bytes[16..24].copy_from_slice(&call.elem_size.to_be_bytes());
-            bytes[24..32].copy_from_slice(&call.root.to_be_bytes());
-            bytes[32..40].copy_from_slice(&call.bytes.to_be_bytes());
-            bytes[40..48].copy_from_slice(&call.counts.to_be_bytes());
-        }
+        // No call has these words.
+        let [first, second] = self.call.map_or([0; 2], Call::words);
+        bytes[16..24].copy_from_slice(&first.to_be_bytes());
+        bytes[24..32].copy_from_slice(&second.to_be_bytes());
+        bytes[32..40].copy_from_slice(&self.length.to_be_bytes());
         bytes
     }
 
@@ -173,11 +166,15 @@ impl Header {
         }
         let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == bytes[1]);
         let kind = kind.ok_or(FrameError::Kind(bytes[1]))?;
+        if bytes[2..8] != [0; 6] {
+            return Err(FrameError::Reserved);
+        }
+        let words = [word(bytes, 16), word(bytes, 24)];
         let header = Self {
             kind,
             sequence: word(bytes, 8),
-            call: call(bytes)?,
-            length: word(bytes, 48),
+            call: (words != [0; 2]).then(|| Call::from_words(words)),
+            length: word(bytes, 32),
         };
         if header.length > kind.most() {
             return Err(FrameError::Length {
@@ -187,44 +184,6 @@ impl Header {
         }
         Ok(header)
     }
-}
-
-fn call(bytes: &[u8; HEADER]) -> Result<Option<Call>, FrameError> {
-    if bytes[5..8] != [0; 3] {
-        return Err(FrameError::Call);
-    }
-    if bytes[2] == 0 {
-        let empty = bytes[3..5] == [0; 2] && bytes[16..48] == [0; 32];
-        return if empty {
-            Ok(None)
-        } else {
-            Err(FrameError::Call)
-        };
-    }
-    let collective = Collective::ALL
-        .into_iter()
-        .find(|&collective| collective as u8 == bytes[2])
-        .ok_or(FrameError::Call)?;
-    let scalar = ScalarKind::ALL
-        .into_iter()
-        .find(|&s| s as u8 + 1 == bytes[3]);
-    let op = ReduceOp::ALL
-        .into_iter()
-        .find(|&op| op as u8 + 1 == bytes[4]);
-    let reduction = match (collective, op, scalar) {
-        (Collective::Allreduce, Some(op), Some(scalar)) => Some((op, scalar)),
-        (Collective::Allreduce, ..) => return Err(FrameError::Call),
-        _ if bytes[3..5] == [0; 2] => None,
-        _ => return Err(FrameError::Call),
-    };
-    Ok(Some(Call {
-        collective,
-        reduction,
-        elem_size: word(bytes, 16),
-        root: word(bytes, 24),
-        bytes: word(bytes, 32),
-        counts: word(bytes, 40),
-    }))
 }
 
 fn word(bytes: &[u8; HEADER], at: usize) -> u64 {

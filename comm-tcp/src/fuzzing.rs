@@ -3,8 +3,9 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 
-use crate::call::Call;
-use crate::collective::read_entry;
+use comm_kit::Call;
+
+use crate::collective::Incoming;
 use crate::frame::{HEADER, Header, Kind};
 use crate::handshake::{
     CHALLENGE, Client, HELLO, Hello, Keys, NONCE, REPLY, SESSION, Server, Status,
@@ -12,7 +13,7 @@ use crate::handshake::{
 use crate::link::{Link, Stream};
 use crate::notice::Notice;
 
-/// Gives its bytes in pieces of one length, pausing after each.
+/// A stream that yields its bytes in pieces of one length, with a pause after each.
 struct Pieces<'a> {
     rest: &'a [u8],
     piece: usize,
@@ -52,11 +53,18 @@ pub fn any_bytes(bytes: &[u8]) {
         piece,
         pause: false,
     };
-    let mut land = [0; 24];
+    let mut payload = [0; 24];
     let mut link = Link::new(stream, 1);
     // Every look reads a byte or pauses; an entry or an end comes first.
     let looks = 4 * bytes.len() + 8;
-    read_entry(&mut link, (3, Call::broadcast(24, 8, 1)), &mut land, looks);
+    let at = (3, Call::broadcast(24, 8, 1));
+    let mut incoming = Incoming::new();
+    for _ in 0..looks {
+        let advanced = incoming.advance(&mut link, Kind::Enter, at, &mut payload[..]);
+        if advanced.is_err() || incoming.entry().is_some() {
+            return;
+        }
+    }
 }
 
 fn frames(bytes: &[u8]) {
@@ -109,11 +117,11 @@ fn handshakes(bytes: &[u8]) {
 /// Encodes a header and decodes it; for the benchmark.
 #[must_use]
 pub fn header_there_and_back(sequence: u64) -> bool {
-    let header = Header::new(Kind::Enter, sequence, Call::BARRIER, 0);
+    let header = Header::new(Kind::Enter, sequence, Call::barrier(), 0);
     Header::decode(&header.encode()).is_ok_and(|decoded| decoded.sequence == sequence)
 }
 
-/// Makes all messages of a handshake and checks them; for the benchmark.
+/// Creates all messages of a handshake and checks them; for the benchmark.
 #[must_use]
 pub fn handshake_there_and_back(secret: &[u8]) -> bool {
     let keys = Keys::new(secret);

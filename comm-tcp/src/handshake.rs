@@ -30,7 +30,7 @@ pub(crate) const SESSION: usize = 16;
 /// Sets one start of a job apart from every other: random bytes that rank 0 draws.
 pub(crate) type Session = [u8; SESSION];
 
-/// Says whether a link was let in.
+/// Whether a link was let in, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Status {
@@ -65,7 +65,7 @@ impl Status {
     ];
 }
 
-/// Says why a handshake ends here.
+/// Why a handshake ends here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HandshakeError {
     #[error("what answers there does not speak this protocol")]
@@ -93,12 +93,13 @@ impl Server {
         Self { challenge }
     }
 
-    /// Gives what to send first.
+    /// Returns what to send first.
     pub(crate) fn challenge(&self) -> &[u8; CHALLENGE] {
         &self.challenge
     }
 
-    /// Tells early that the other side is no client of this protocol, from what has come so far.
+    /// Returns early, from what has come so far, whether the other side may be a client of this
+    /// protocol.
     pub(crate) fn tolerates(received: &[u8]) -> bool {
         let seen = received.len().min(MAGIC.len());
         received[..seen] == MAGIC[..seen]
@@ -117,7 +118,7 @@ impl Server {
         Hello::decode(said).ok_or(Status::NotExpected)
     }
 
-    /// Gives what to send last.
+    /// Returns what to send last.
     pub(crate) fn reply(
         &self,
         hello: &[u8; HELLO],
@@ -169,7 +170,7 @@ impl Client {
         })
     }
 
-    /// Gives what to send.
+    /// Returns what to send.
     pub(crate) fn hello(&self) -> &[u8; HELLO] {
         &self.hello
     }

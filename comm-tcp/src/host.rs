@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Gives a number that is equal for processes of one running system, containers included.
+/// Returns a number that is equal for processes of one running system, containers included.
 pub(crate) fn id() -> u64 {
     let name = || rustix::system::uname().nodename().to_bytes().to_vec();
     let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| name());

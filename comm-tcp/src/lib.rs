@@ -17,12 +17,13 @@
 //! | file | holds |
 //! |---|---|
 //! | `config`, `variables`, `secret` | what a user sets |
-//! | `handshake`, `frame`, `notice`, `call` | what travels, as pure functions of bytes |
+//! | `handshake`, `frame`, `notice` | what travels, as pure functions of bytes |
 //! | `rendezvous`, `listen`, `inherited`, `host` | how the ranks find each other |
-//! | `link`, `links`, `message`, `socket` | moving bytes without waiting |
+//! | `link`, `socket` | moving bytes without waiting |
 //! | `engine`, `patience` | the one loop that waits |
 //! | `collective` | the calls |
 //! | `watch` | how all learn the first cause of a failure |
+//! | `fuzzing`, `traffic` | what tests outside the crate look at |
 //!
 //! Architecture invariant: one thread, on rank 0, that owns the watch links; everything else runs in
 //! the calls of the program. No asynchronous runtime.
@@ -31,7 +32,6 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod call;
 mod collective;
 mod communicator;
 mod config;
@@ -44,14 +44,14 @@ mod handshake;
 mod host;
 mod inherited;
 mod link;
-mod links;
 mod listen;
-mod message;
 mod notice;
 mod patience;
 mod rendezvous;
 mod secret;
 mod socket;
+#[doc(hidden)]
+pub mod traffic;
 mod variables;
 mod watch;
 

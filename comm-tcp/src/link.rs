@@ -7,18 +7,53 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::frame::{HEADER, Header, Kind};
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+
+use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
 
 /// How much is read ahead.
 const INBOX: usize = 16 << 10;
 
-/// Moves bytes without waiting; `WouldBlock` says that none can be moved.
+/// Moves bytes without waiting; `WouldBlock` if none can be moved.
 pub(crate) trait Stream {
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
-/// Says that a link can no longer be used.
+/// Up to how many bytes it is cheaper to lay parts side by side than to hand the kernel a list of them.
+const TOGETHER: usize = 1 << 10;
+
+/// Peers that are gone give an error, never a signal.
+#[cfg(not(target_vendor = "apple"))]
+const QUIET: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const QUIET: SendFlags = SendFlags::empty();
+
+impl Stream for OwnedFd {
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = rustix::net::recv(&*self, into, RecvFlags::empty())?;
+        Ok(count)
+    }
+
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let length = parts.iter().map(|part| part.len()).sum();
+        if length <= TOGETHER {
+            let mut bytes = [0; TOGETHER];
+            let mut rest = &mut bytes[..];
+            for part in parts {
+                let (into, behind) = rest.split_at_mut(part.len());
+                into.copy_from_slice(part);
+                rest = behind;
+            }
+            return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
+        }
+        let mut control = SendAncillaryBuffer::default();
+        Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
+    }
+}
+
+/// Why a link can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Broken {
     /// The rank at the other end.
@@ -26,7 +61,7 @@ pub(crate) struct Broken {
     pub(crate) reason: String,
 }
 
-/// Holds one end of a link.
+/// One end of a link.
 #[derive(Debug)]
 pub(crate) struct Link<S = OwnedFd> {
     stream: S,
@@ -65,7 +100,32 @@ impl<S: Stream> Link<S> {
         Ok(header)
     }
 
-    /// Discards frames of calls before `sequence`; tells whether there were any.
+    /// Takes the next small frame, header and body, once all of it has come.
+    pub(crate) fn frame(&mut self) -> Result<Option<(Header, Vec<u8>)>, Broken> {
+        let Some(header) = self.peek()? else {
+            return Ok(None);
+        };
+        if header.length > MOST_TEXT {
+            return Err(Broken {
+                peer: self.peer,
+                reason: format!(
+                    "it sent {:?} of {} bytes where a short frame is due",
+                    header.kind, header.length
+                ),
+            });
+        }
+        let length = usize::try_from(header.length).unwrap_or(0);
+        self.ahead(HEADER + length)?;
+        let whole = self.inbox[self.start..self.end].get(..HEADER + length);
+        let Some((_, body)) = whole.and_then(|whole| whole.split_at_checked(HEADER)) else {
+            return Ok(None);
+        };
+        let body = body.to_vec();
+        self.start += HEADER + length;
+        Ok(Some((header, body)))
+    }
+
+    /// Discards frames of calls before `sequence`; returns whether there were any.
     pub(crate) fn discard_before(&mut self, sequence: u64) -> Result<bool, Broken> {
         let mut any = false;
         while let Some(header) = self.peek()? {
@@ -80,7 +140,7 @@ impl<S: Stream> Link<S> {
         Ok(any)
     }
 
-    /// Gives the next header and leaves it where it is.
+    /// Returns the next header and leaves it where it is.
     fn peek(&mut self) -> Result<Option<Header>, Broken> {
         while self.discarding > 0 {
             match self.skip(self.discarding)? {
@@ -153,7 +213,7 @@ impl<S: Stream> Link<S> {
         self.backlog.extend_from_slice(bytes);
     }
 
-    /// Gives how many bytes wait to go out.
+    /// Returns how many bytes wait to go out.
     pub(crate) fn kept(&self) -> usize {
         self.backlog.len()
     }
@@ -181,6 +241,16 @@ impl<S: Stream> Link<S> {
             peer: self.peer,
             reason,
         }
+    }
+}
+
+impl<S: AsFd> Link<S> {
+    /// Returns what to poll for, if this rank wants to read from or write to the link.
+    pub(crate) fn interest(&self, read: bool, write: bool) -> Option<PollFd<'_>> {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, read);
+        flags.set(PollFlags::OUT, write);
+        (!flags.is_empty()).then(|| PollFd::new(self, flags))
     }
 }
 

@@ -3,11 +3,12 @@
 //! Pure, as `frame` is: a notice becomes bytes, and any bytes become a notice or an error.
 
 use comm_api::{CommError, FailureKind};
+use comm_kit::Call;
+use comm_kit::words::{Lost, printable};
 
-use crate::call::Call;
-use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
+use crate::frame::{HEADER, Header, Kind};
 
-/// Says why the job cannot go on: decided once, by rank 0, the same on every rank.
+/// Why the job cannot go on: decided once, by rank 0, the same on every rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) kind: FailureKind,
@@ -24,13 +25,13 @@ impl Cause {
         }
     }
 
-    /// Gives the error of the method that is told.
+    /// Returns the error of a method.
     pub(crate) fn error(&self, operation: &'static str) -> CommError {
         CommError::failed(operation, self.kind, self.rank, self.message.clone())
     }
 }
 
-/// Tells something on a watch link.
+/// A message on a watch link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
     Waiting {
@@ -57,10 +58,13 @@ pub(crate) enum Notice {
     },
     Ping,
     Pong,
-    Panicked,
+    /// The rank cannot go on.
+    Lost(Lost),
     Abort {
         code: i32,
     },
+    /// The rank was interrupted while it waited, and ends the job.
+    Interrupted,
     /// `answered` is the first sequence rank 0 has not answered: answers below it are on their way.
     Cause {
         cause: Cause,
@@ -88,15 +92,12 @@ impl Notice {
                 sequence,
                 peer,
                 reason,
-            } => {
-                let mut body = number(*peer).to_vec();
-                body.extend_from_slice(cut(reason).as_bytes());
-                frame(Kind::Broken, *sequence, &body)
-            }
+            } => frame(Kind::Broken, *sequence, &pack(*peer, reason)),
             Self::Goodbye { sequence } => frame(Kind::Goodbye, *sequence, &[]),
             Self::Ping => frame(Kind::Ping, 0, &[]),
             Self::Pong => frame(Kind::Pong, 0, &[]),
-            Self::Panicked => frame(Kind::Panicked, 0, &[]),
+            Self::Lost(lost) => frame(Kind::Lost, 0, &[lost.code()]),
+            Self::Interrupted => frame(Kind::Interrupted, 0, &[]),
             Self::Abort { code } => frame(Kind::Abort, 0, &code.to_be_bytes()),
             Self::Cause { cause, answered } => {
                 let mut body = vec![failure_code(cause.kind)];
@@ -132,7 +133,8 @@ impl Notice {
             Kind::Goodbye => Self::Goodbye { sequence },
             Kind::Ping => Self::Ping,
             Kind::Pong => Self::Pong,
-            Kind::Panicked => Self::Panicked,
+            Kind::Lost => Self::Lost(Lost::from_code(*body.first()?)),
+            Kind::Interrupted => Self::Interrupted,
             Kind::Abort => Self::Abort {
                 code: i32::from_be_bytes(*body.first_chunk()?),
             },
@@ -153,21 +155,31 @@ impl Notice {
     }
 }
 
-/// Makes text of bytes that came from elsewhere: one line, printable, not too long.
+/// The longest text that fits into a frame beside its numbers.
+const ROOM: usize = 1008;
+
+/// Returns the text of bytes that came from elsewhere: one line, printable, not too long.
 pub(crate) fn text(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    cut(&clean.collect::<String>()).to_owned()
+    printable(bytes, ROOM)
 }
 
 /// Shortens a text to what fits into a frame beside its numbers.
 pub(crate) fn cut(text: &str) -> &str {
-    let room = usize::try_from(MOST_TEXT).unwrap_or(0).saturating_sub(16);
-    let mut end = text.len().min(room);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(ROOM)]
+}
+
+/// Packs a rank and a text into the body of a frame.
+pub(crate) fn pack(rank: usize, text: &str) -> Vec<u8> {
+    let mut body = number(rank).to_vec();
+    body.extend_from_slice(cut(text).as_bytes());
+    body
+}
+
+/// Reads what [`pack`] packed, out of any bytes.
+pub(crate) fn unpack(body: &[u8]) -> (usize, String) {
+    let (head, rest) = body.split_at(body.len().min(4));
+    let rank = head.first_chunk().and_then(|bytes| rank(*bytes));
+    (rank.unwrap_or(0), text(rest))
 }
 
 fn with_call(kind: Kind, sequence: u64, call: Call) -> Vec<u8> {
@@ -200,10 +212,8 @@ const FAILURES: [FailureKind; 6] = [
 ];
 
 fn failure_code(kind: FailureKind) -> u8 {
-    let place = FAILURES.iter().position(|&known| known == kind);
-    place
-        .and_then(|place| u8::try_from(place).ok())
-        .unwrap_or(5)
+    let code = FAILURES.iter().position(|&known| known == kind);
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(5)
 }
 
 fn failure_kind(code: u8) -> Option<FailureKind> {

@@ -1,18 +1,22 @@
 //! How a rank waits: it spins, then yields, then sleeps in the kernel.
 
+use std::io;
 use std::time::{Duration, Instant};
+
+use comm_kit::clock::Clock;
+use rustix::event::{PollFd, Timespec, poll};
 
 /// How long to wait in which way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     spin: Duration,
-    drowse: Duration,
+    yielding: Duration,
     /// How many waits are still to begin without spinning.
     sharing: u16,
 }
 
 /// How soon what was waited for comes after a yield if a rank of the job was given the processor; a
-/// busy stranger keeps it for longer.
+/// busy process of another job keeps it for longer.
 const SOON: Duration = Duration::from_micros(200);
 
 /// How long a yield and a look take at least if somebody was given the processor: more than twice
@@ -35,24 +39,26 @@ impl Patience {
     ///
     /// A sleep and a wake-up cost ten times what a message costs, so a rank looks again and again
     /// for a while. With as many processors as ranks it keeps its own for about one round trip: a
-    /// busy stranger that it was given to would keep it for milliseconds. After that, and at once
-    /// with more ranks than processors, it gives the processor away between two looks: the rank
-    /// that is waited for may be the one that needs it.
+    /// busy process of another job that it was given to would keep it for milliseconds. After that,
+    /// and at once with more ranks than processors, it gives the processor away between two looks:
+    /// the rank that is waited for may be the one that needs it.
     pub(crate) fn new(local_ranks: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let spin = if local_ranks <= processors { 20 } else { 0 };
         Self {
             spin: Duration::from_micros(spin),
-            drowse: Duration::from_millis(1),
+            yielding: Duration::from_millis(1),
             sharing: 0,
         }
     }
 }
 
-/// Keeps the time of one wait.
+/// The time of one wait.
 #[derive(Debug)]
 pub(crate) struct Idle {
     patience: Patience,
+    /// Started by the first look at which nothing moved.
+    clock: Option<Clock>,
     since: Option<Instant>,
     yielded: Option<(Instant, u32)>,
 }
@@ -61,6 +67,7 @@ impl Idle {
     pub(crate) fn new(patience: Patience) -> Self {
         Self {
             patience,
+            clock: None,
             since: None,
             yielded: None,
         }
@@ -69,24 +76,26 @@ impl Idle {
     /// Something moved: the wait begins anew.
     pub(crate) fn moved(&mut self) {
         self.since = None;
-        if let Some((first, yields)) = self.yielded.take() {
-            self.patience.sharing = if shares(first.elapsed(), yields) {
-                SHARING
-            } else {
-                0
-            };
+        if let (Some((first, yields)), Some(clock)) = (self.yielded.take(), &mut self.clock) {
+            let took = clock.now() - first;
+            self.patience.sharing = if shares(took, yields) { SHARING } else { 0 };
         }
     }
 
-    /// Gives what was learnt, for the next wait.
+    /// Returns what was learnt, for the next wait.
     pub(crate) fn finish(mut self) -> Patience {
         self.moved();
         self.patience
     }
 
-    /// Tells how to wait on, and since when nothing has moved.
-    pub(crate) fn pause(&mut self) -> (Pause, Instant) {
-        let now = Instant::now();
+    /// Takes note of a sleep that was to end within `planned`.
+    pub(crate) fn slept(&mut self, planned: Duration) {
+        self.clock.get_or_insert_with(Clock::start).waited(planned);
+    }
+
+    /// Returns how to wait on, the time, and since when nothing has moved.
+    pub(crate) fn pause(&mut self) -> (Pause, Instant, Instant) {
+        let now = self.clock.get_or_insert_with(Clock::start).now();
         let since = *self.since.get_or_insert_with(|| {
             self.patience.sharing = self.patience.sharing.saturating_sub(1);
             now
@@ -94,25 +103,45 @@ impl Idle {
         let idle = now - since;
         let Patience {
             spin,
-            drowse,
+            yielding,
             sharing,
         } = self.patience;
         let pause = if idle < spin && sharing == 0 {
             Pause::Spin
-        } else if idle < spin + drowse {
+        } else if idle < spin + yielding {
             self.yielded.get_or_insert((now, 0)).1 += 1;
             Pause::Yield
         } else {
             Pause::Sleep
         };
-        (pause, since)
+        (pause, now, since)
     }
 }
 
-/// Tells by a wait that has ended whether a rank of the job has the same processor: the yields in it
+/// Returns, of a wait that has ended, whether a rank of the job has the same processor: the yields in it
 /// were taken up, and not for long.
 fn shares(took: Duration, yields: u32) -> bool {
     took < SOON && took >= TAKEN * yields
+}
+
+/// Polls for at most `limit`; an interruption counts as a poll without events.
+pub(crate) fn poll_for(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+    // A day at most: some systems take no longer times, and the callers ask again.
+    let limit = limit.map(|limit| limit.min(Duration::from_hours(24)));
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    match poll(fds, limit.as_ref()) {
+        Ok(_) => Ok(()),
+        Err(rustix::io::Errno::INTR) => {
+            for fd in fds {
+                fd.clear_revents();
+            }
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]
@@ -129,7 +158,7 @@ mod tests {
         assert!(!shares(micros(30), 25));
         assert!(shares(micros(8), 1));
         assert!(shares(micros(30), 3));
-        // A busy stranger.
+        // A busy process of another job.
         assert!(!shares(micros(3000), 1));
     }
 
@@ -137,7 +166,7 @@ mod tests {
     fn a_rank_that_shared_a_processor_spins_again_once_it_no_longer_does() {
         let patience = Patience {
             spin: micros(20),
-            drowse: micros(1000),
+            yielding: micros(1000),
             sharing: SHARING,
         };
         let mut idle = Idle::new(patience);

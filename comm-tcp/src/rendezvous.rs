@@ -26,14 +26,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use comm_kit::clock::{Clock, sleep_limit};
 use rustix::event::{PollFd, PollFlags};
 
-use crate::frame::{Header, Kind, MOST_TEXT};
+use crate::engine::Links;
+use crate::frame::{Header, Kind};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
 use crate::link::{Broken, Link};
-use crate::links::Links;
 use crate::notice::frame;
-use crate::socket::poll_for;
+use crate::patience::poll_for;
 use crate::watch::{Signals, Watcher};
 
 pub(crate) use coordinate::coordinate;
@@ -52,7 +53,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Makes the hello of a link to rank `to`.
+    /// Creates the hello of a link to rank `to`.
     fn hello(&self, link: LinkKind, to: usize, ring: SocketAddr) -> Hello {
         Hello {
             link,
@@ -67,7 +68,7 @@ impl Identity {
         }
     }
 
-    /// Checks what must be the same on all ranks; gives what is not.
+    /// Checks what must be the same on all ranks; returns what is not.
     fn differs(&self, hello: &Hello) -> Option<Status> {
         if hello.layout != self.layout {
             Some(Status::OtherLayout)
@@ -96,6 +97,63 @@ pub(crate) struct Joined {
     pub(crate) local_ranks: usize,
 }
 
+/// The time that is left to a start-up, in which a suspended process loses none.
+#[derive(Debug)]
+pub(crate) struct Countdown {
+    clock: Clock,
+    end: Instant,
+}
+
+impl Countdown {
+    pub(crate) fn new(limit: Duration) -> Self {
+        let mut clock = Clock::start();
+        let now = clock.now();
+        // Longer than a clock can count is longer than any job.
+        let end = now.checked_add(limit).unwrap_or(now + FOR_EVER);
+        Self { clock, end }
+    }
+
+    fn now(&mut self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Returns how much time is left.
+    fn left(&mut self) -> Duration {
+        let now = self.now();
+        self.end.saturating_duration_since(now)
+    }
+
+    /// Returns when a part of the start-up is over that may take `limit`, and no longer than all of
+    /// it.
+    fn part(&mut self, limit: Duration) -> Instant {
+        self.end.min(self.now() + limit)
+    }
+
+    /// Looks up a name, which counts although nobody planned how long it takes.
+    fn look_up<T>(&mut self, look_up: impl FnOnce() -> T) -> T {
+        self.now();
+        let found = look_up();
+        self.clock.waited(LOOK_UP);
+        found
+    }
+
+    /// Polls for at most `limit`; if that fails it pauses, so that no loop around it spins.
+    fn wait(&mut self, fds: &mut [PollFd<'_>], limit: Duration) {
+        let limit = sleep_limit(Some(limit));
+        if let Err(error) = poll_for(fds, Some(limit)) {
+            tracing::warn!(%error, "cannot poll");
+            std::thread::sleep(limit.min(Duration::from_millis(10)));
+        }
+        self.clock.waited(limit);
+    }
+}
+
+/// The longest that a system tries to look up a name.
+const LOOK_UP: Duration = Duration::from_mins(1);
+
+/// Longer than any job.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
+
 /// Stands for "no address": rank 0 is where the worker found it.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
 
@@ -116,29 +174,19 @@ fn say(link: &mut Link, kind: Kind, body: &[u8]) -> Result<(), Broken> {
 }
 
 /// Waits for a small frame of the start-up.
-fn hear(link: &mut Link, deadline: Instant) -> Result<(Header, Vec<u8>), Broken> {
-    let mut header = None;
+fn hear(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Broken> {
     loop {
-        if header.is_none() {
-            header = link.header()?;
+        if let Some(frame) = link.frame()? {
+            return Ok(frame);
         }
-        if let Some(header) = header {
-            if header.length > MOST_TEXT {
-                return Err(unexpected(link.peer()));
-            }
-            let length = usize::try_from(header.length).unwrap_or(0);
-            if let Some(body) = link.take(length)? {
-                return Ok((header, body));
-            }
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = time.left();
         if left.is_zero() {
             return Err(Broken {
                 peer: link.peer(),
                 reason: "it said nothing until the connect timeout".to_owned(),
             });
         }
-        wait(&mut [PollFd::new(link, PollFlags::IN)], left);
+        time.wait(&mut [PollFd::new(link, PollFlags::IN)], left);
     }
 }
 
@@ -146,14 +194,6 @@ fn unexpected(peer: usize) -> Broken {
     Broken {
         peer,
         reason: "it sent what does not belong to the start-up".to_owned(),
-    }
-}
-
-/// Polls; if that fails it pauses, so that no loop around it spins.
-fn wait(fds: &mut [PollFd<'_>], limit: Duration) {
-    if let Err(error) = poll_for(fds, Some(limit)) {
-        tracing::warn!(%error, "cannot poll");
-        std::thread::sleep(limit.min(Duration::from_millis(10)));
     }
 }
 

@@ -1,49 +1,14 @@
-//! Sockets: their options, and connecting without waiting.
+//! Sockets: their options, connecting without waiting, and closing.
 
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, Timespec, poll};
-use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketType, sockopt};
-
-use crate::link::Stream;
+use rustix::net::{AddressFamily, RecvFlags, SocketType, sockopt};
 
 /// The timeout that keepalive goes by where calls may wait longer, or for ever.
 const LONGEST_KEEPALIVE: Duration = Duration::from_mins(1);
-
-/// Up to how many bytes it is cheaper to lay parts side by side than to hand the kernel a list of them.
-const TOGETHER: usize = 1 << 10;
-
-/// Peers that are gone give an error, never a signal.
-#[cfg(not(target_vendor = "apple"))]
-const QUIET: SendFlags = SendFlags::NOSIGNAL;
-#[cfg(target_vendor = "apple")]
-const QUIET: SendFlags = SendFlags::empty();
-
-impl Stream for OwnedFd {
-    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (count, _) = rustix::net::recv(&*self, into, RecvFlags::empty())?;
-        Ok(count)
-    }
-
-    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let length = parts.iter().map(|part| part.len()).sum();
-        if length <= TOGETHER {
-            let mut bytes = [0; TOGETHER];
-            let mut rest = &mut bytes[..];
-            for part in parts {
-                let (place, behind) = rest.split_at_mut(part.len());
-                place.copy_from_slice(part);
-                rest = behind;
-            }
-            return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
-        }
-        let mut control = SendAncillaryBuffer::default();
-        Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
-    }
-}
 
 /// Begins to connect; the socket becomes writable when that has worked or failed.
 pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
@@ -60,7 +25,7 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-/// Tells how connecting went, once the socket is writable.
+/// Returns how connecting went, once the socket is writable.
 pub(crate) fn finish_connect(stream: &TcpStream) -> io::Result<()> {
     sockopt::socket_error(stream)??;
     // Connecting to a free port of one's own machine may meet itself.
@@ -70,7 +35,7 @@ pub(crate) fn finish_connect(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets what every socket needs before the first byte.
+/// Sets the options that every socket needs before the first byte.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
@@ -79,11 +44,11 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets what a link of a running job needs.
+/// Sets the options that a link of a running job needs.
 ///
 /// Keepalive finds a host that vanished while nothing is sent. Deliberately absent:
 /// `TCP_USER_TIMEOUT`, which ends links to living ranks that merely do not read for a while.
-pub(crate) fn settle(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
+pub(crate) fn tune(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
     let limit = timeout.map_or(LONGEST_KEEPALIVE, |limit| limit.min(LONGEST_KEEPALIVE));
     let second = Duration::from_secs(1);
     sockopt::set_socket_keepalive(stream, true)?;
@@ -98,28 +63,8 @@ pub(crate) fn settle(stream: &TcpStream, timeout: Option<Duration>) -> io::Resul
     Ok(())
 }
 
-/// Polls for at most `limit`; an interruption counts as a poll without events.
-pub(crate) fn poll_for(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
-    // A day at most: some systems take no longer times, and the callers ask again.
-    let limit = limit.map(|limit| limit.min(Duration::from_hours(24)));
-    let limit = limit.map(|limit| Timespec {
-        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: limit.subsec_nanos().into(),
-    });
-    match poll(fds, limit.as_ref()) {
-        Ok(_) => Ok(()),
-        Err(rustix::io::Errno::INTR) => {
-            for fd in fds {
-                fd.clear_revents();
-            }
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Closes the writing side, and reads what is there, so that closing resets nothing on its way.
-pub(crate) fn part(fd: &impl AsFd) {
+pub(crate) fn hang_up(fd: &impl AsFd) {
     let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
     let mut scratch = [0; 4096];
     for _ in 0..256 {

@@ -9,6 +9,29 @@ mod hub;
 mod verdict;
 mod watcher;
 
+use crate::link::{Broken, Link};
+use crate::notice::Notice;
+
 pub(crate) use hub::{Hub, Signals};
-pub(crate) use verdict::disagreement;
 pub(crate) use watcher::{Outlook, Watcher};
+
+/// Sends a notice. If the link is broken, that shows when it is read.
+fn tell(link: &mut Link, notice: &Notice) {
+    link.keep(&notice.encode());
+    let _ = link.write(&[]);
+}
+
+/// Returns the next notice once all of it has come, and sends on what could not be sent before.
+fn next(link: &mut Link) -> Result<Option<Notice>, Broken> {
+    if link.kept() > 0 {
+        // If the link is broken, what came before that is still to be read.
+        let _ = link.write(&[]);
+    }
+    let Some((header, body)) = link.frame()? else {
+        return Ok(None);
+    };
+    Notice::decode(&header, &body).map(Some).ok_or(Broken {
+        peer: link.peer(),
+        reason: "it sent what does not belong on a watch link".to_owned(),
+    })
+}

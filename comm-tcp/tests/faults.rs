@@ -26,7 +26,7 @@ struct Rank {
 }
 
 impl Rank {
-    /// Gives the next line that begins with `word`, without it.
+    /// Returns the next line that begins with `word`, without it.
     fn wait_for(&mut self, word: &str) -> String {
         for line in self.lines.by_ref() {
             let line = line.unwrap();
@@ -88,7 +88,7 @@ fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
     (0..size).map(start).collect()
 }
 
-/// Says something to the test that started this rank.
+/// Prints something for the test that started this rank.
 fn say(word: &str, rest: impl std::fmt::Display) {
     println!("@{word} {rest}");
 }
@@ -112,6 +112,15 @@ fn one_rank() {
         "bulk" | "bulk without a ring" => say("end", describe(bulk(&comm, usize::MAX))),
         "chain" => say("end", describe(chain(&comm))),
         "some bulk" => say("end", describe(bulk(&comm, 150))),
+        "slow" => {
+            if comm.rank() == 0 {
+                // A second and a half in which this process runs, however long it is suspended.
+                for _ in 0..60 {
+                    std::thread::sleep(Duration::from_millis(25));
+                }
+            }
+            say("end", describe(comm.barrier()));
+        }
         "late" => {
             if comm.rank() == 0 {
                 std::thread::sleep(Duration::from_secs(2));
@@ -136,16 +145,13 @@ fn one_rank() {
 fn describe(result: Result<(), CommError>) -> String {
     match result {
         Ok(()) => "ok".to_owned(),
-        Err(CommError::CollectiveFailed {
-            kind,
-            rank,
-            message,
-            ..
-        }) => {
+        Err(ref error @ CommError::CollectiveFailed { kind, rank, .. }) => {
             // Who, where, and why.
-            let name = format!("rank {} (127.0.0.1)", rank.unwrap_or(usize::MAX));
-            assert!(message.contains(&name), "no {name} in: {message}");
-            assert!(message.len() > name.len() + 20, "no reason in: {message}");
+            let (text, rank_text) = (error.to_string(), rank.map(|rank| format!("rank {rank}")));
+            for part in [rank_text.as_deref().unwrap_or("no rank"), "(127.0.0.1"] {
+                assert!(text.contains(part), "no {part} in: {text}");
+            }
+            assert!(text.len() > 50, "no reason in: {text}");
             format!(
                 "{kind:?} {}",
                 rank.map_or("none".to_owned(), |r| r.to_string())
@@ -277,6 +283,26 @@ fn a_rank_that_is_stopped_for_a_while_is_not_lost(#[values(0, 1)] stopped: usize
     ranks[stopped].signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(5));
     ranks[stopped].signal(Signal::CONT);
+    for rank in &mut ranks {
+        assert_eq!(rank.wait_for("end"), "ok");
+    }
+}
+
+/// A job that is suspended as a whole, for longer than its timeout, goes on where it was.
+#[test]
+fn a_job_that_is_suspended_for_longer_than_its_timeout_goes_on() {
+    let mut ranks = start_with("slow", 3, "4");
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    for rank in &ranks {
+        rank.signal(Signal::STOP);
+    }
+    std::thread::sleep(Duration::from_secs(5));
+    for rank in &ranks {
+        rank.signal(Signal::CONT);
+    }
     for rank in &mut ranks {
         assert_eq!(rank.wait_for("end"), "ok");
     }

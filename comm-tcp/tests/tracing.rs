@@ -28,14 +28,14 @@ fn a_slow_wait_names_who_is_missing() {
         |config| config.timeout = None,
         |comm| {
             // It comes when it is missed, and not before.
-            let missed = comm.rank() != 2 || hears(&["WARN", "ranks are waiting", "rank 2"]);
+            let missed = comm.rank() != 2 || hears(&["WARN", "still waiting", "rank 2"]);
             comm.barrier().unwrap();
             assert!(missed, "nobody missed rank 2: {:#?}", lines());
         },
     );
-    let waiting = ["WARN", "ranks are waiting", "barrier", "seconds=1"];
+    let waiting = ["WARN", "still waiting", "barrier", "seconds=1"];
     assert_heard(1, &waiting);
-    assert_heard(0, &["ranks are waiting", "rank 1"]);
+    assert_heard(0, &["still waiting", "rank 1"]);
 }
 
 #[test]

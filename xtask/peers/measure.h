@@ -4,6 +4,7 @@
  * compiler sees through the calls and nothing stands between the clock and the library.
  *
  * Arguments: SECONDS LIMIT CALL:BYTES.. with the time to call each row for, and the time after which a row is given up.
+ * Nx instead of SECONDS makes exactly N calls of each row and no others but the first, to count instructions.
  * Output of rank 0, a line per row: timing,CALL,BYTES,CALLS,MEDIAN_US,P99_US,SPAN_US
  */
 #include <signal.h>
@@ -14,6 +15,9 @@
 #include <unistd.h>
 
 static int peer_rank, peer_size;
+
+/* How many calls to make of each row, if the time does not decide. */
+static int exact_calls;
 
 /* Where a library has several ways, each is measured and the fastest is printed. */
 static int peer_variant;
@@ -114,6 +118,7 @@ static void check(const struct row *row) {
 
 /* Agrees on how many calls fill the time, by the clock of rank 0. */
 static int calls_for(struct row *row, double seconds) {
+    if (exact_calls > 0) return exact_calls;
     double start = now();
     int made = 0, told = 0;
     while (told == 0) {
@@ -199,7 +204,9 @@ static void measure_row(const char *text, double seconds, unsigned limit) {
 
 static void measure_all(int argc, char **argv) {
     if (argc < 3) fail("arguments: SECONDS LIMIT CALL:BYTES..");
-    double seconds = atof(argv[1]);
+    char *end;
+    double seconds = strtod(argv[1], &end);
+    if (*end == 'x') exact_calls = (int)seconds;
     unsigned limit = (unsigned)atoi(argv[2]);
     /* Whoever comes first would pay for a machine that has just started all this. */
     struct row first;
@@ -208,7 +215,7 @@ static void measure_all(int argc, char **argv) {
     signal(SIGALRM, give_up);
     alarm(limit);
     open_row(&first);
-    measure(&first, seconds);
+    if (exact_calls == 0) measure(&first, seconds);
     close_row(&first);
     for (int i = 3; i < argc; i++) measure_row(argv[i], seconds, limit);
     peer_barrier();

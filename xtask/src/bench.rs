@@ -1,33 +1,44 @@
-//! Measures our backends beside other libraries: all in one run, in turns, on the same rows.
+//! Measures our backends beside other libraries, or beside another build of ours: all in one run, in turns, on the same
+//! rows.
 //!
-//! Pure: `row`, `figure`, `book`, `target`, `compare`, `table`. With processes: `build`, `contender`, `watch`, `contest`.
+//! Pure: `row`, `figure`, `book`, `target`, `compare`, `table`. With processes: `build`, `contender`, `watch`, `contest`,
+//! `solver`.
 
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
-use crate::report::bold;
+use clap::ValueEnum;
+
+use crate::mpi::Mpi;
 
 mod book;
 mod build;
 mod compare;
 mod contender;
 mod contest;
-mod figure;
 mod plan;
 mod progress;
 mod record;
-mod row;
+mod solver;
 mod table;
 mod target;
 mod watch;
 
-use compare::{Line, Section};
-use contender::{Contender, Peer, Programs, Setting};
-use contest::{Entrant, Note};
-use plan::{Contest, Field};
-use progress::Progress;
+// What the measuring program times and prints is defined there, once for both.
+#[path = "../../comm-factory/examples/timings/figure.rs"]
+mod figure;
+#[path = "../../comm-factory/examples/timings/row.rs"]
+mod row;
+
+use book::Line;
+use build::Programs;
+use contender::Peer;
+use contest::Results;
+use plan::Contest;
 use record::Record;
-use row::Sizes;
-use target::{ROUNDS, Verdict};
+use row::Row;
+use table::Table;
+use target::{ROUNDS, SMALL, Verdict};
 
 const NOTES: &str = "\
 Every rank times every call; the slowest rank's time is the call's; a figure is the median over the calls. In each
@@ -37,13 +48,17 @@ when the median of at least 9 ratios is at most its target, with 5 % for noise.
 Examples:
   cargo xtask bench                                         everything, which takes long
   cargo xtask bench --backend tcp --ranks 2 --rows small    a few minutes
+  cargo xtask bench --row allreduce:32,barrier              these rows only
   cargo xtask bench --rounds 1 --no-peers                   ours alone, for a first look
+  cargo xtask bench --backend mpi-mpich                     what ours adds to MPICH
+  cargo xtask bench --against ../main --ranks 2,4           this build and that of another checkout
   cargo xtask bench --sweep --backend tcp                   ours around the sizes where tcp changes its ways
+  cargo xtask bench --solver                                what a second rank brings to the example solver
 
 Exit code: 0 when everything ran, 1 when one of ours failed, or a peer asked for by name is not there or measured
 nothing; with --strict also when a target was missed.";
 
-/// Says what to measure, against whom.
+/// Describes what to measure, against whom.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = NOTES)]
 #[expect(
@@ -51,11 +66,11 @@ nothing; with --strict also when a target was missed.";
     reason = "each is a flag of its own on the command line"
 )]
 pub(crate) struct Bench {
-    /// Measure one backend instead of both; may be repeated
-    #[arg(long, value_enum)]
+    /// Measure these backends instead of shm and tcp
+    #[arg(long, value_enum, value_delimiter = ',')]
     backend: Vec<Backend>,
-    /// Measure with N ranks instead of 2, 4 and 8; may be repeated
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Measure with N ranks instead of 2, 4 and 8
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     ranks: Vec<u16>,
     /// Let every contender run this often, in turns; below 9 there are no verdicts
     #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -69,21 +84,30 @@ pub(crate) struct Bench {
     /// Measure small rows, large ones or all
     #[arg(long, value_enum, default_value_t = Sizes::All)]
     rows: Sizes,
+    /// Measure these rows instead
+    #[arg(long, value_name = "CALL:BYTES", value_delimiter = ',')]
+    row: Vec<Row>,
     /// Leave out rows of more bytes
     #[arg(long, value_name = "BYTES")]
-    max_bytes: Option<u64>,
-    /// Compare with this library instead of all that are there; may be repeated
-    #[arg(long, value_enum, conflicts_with = "no_peers")]
+    max_bytes: Option<usize>,
+    /// Compare with these libraries instead of all that are there
+    #[arg(long, value_enum, value_delimiter = ',')]
     peer: Vec<Peer>,
     /// Compare with nobody
-    #[arg(long)]
+    #[arg(long, conflicts_with = "peer")]
     no_peers: bool,
+    /// Compare with the build of another checkout of this workspace instead
+    #[arg(long, value_name = "DIR", value_parser = checkout, conflicts_with_all = ["peer", "no_peers"])]
+    against: Option<PathBuf>,
     /// Write every figure to FILE as well
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Measure ours from 32 KiB to 4 MiB instead, to see steps where it changes its ways
-    #[arg(long, conflicts_with_all = ["peer", "rows", "max_bytes"])]
+    #[arg(long, conflicts_with_all = ["peer", "against", "rows", "row", "max_bytes"])]
     sweep: bool,
+    /// Measure the example solver instead: what more ranks bring, and what a shared case costs
+    #[arg(long, conflicts_with_all = ["backend", "peer", "against", "rows", "row", "max_bytes", "sweep"])]
+    solver: bool,
     /// Exit with 1 if a target was missed
     #[arg(long)]
     strict: bool,
@@ -92,22 +116,81 @@ pub(crate) struct Bench {
     unoptimised: bool,
 }
 
-/// Names a backend that has peers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+impl Bench {
+    fn backends(&self) -> Vec<Backend> {
+        let usual = [Backend::Shm, Backend::Tcp];
+        let asked = |one: &Backend| match &self.backend[..] {
+            [] => usual.contains(one),
+            named => named.contains(one),
+        };
+        Backend::ALL.into_iter().filter(asked).collect()
+    }
+
+    fn ranks_or(&self, usual: &[usize]) -> Vec<usize> {
+        let mut ranks: Vec<usize> = self.ranks.iter().map(|&ranks| ranks.into()).collect();
+        if ranks.is_empty() {
+            return usual.to_vec();
+        }
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+}
+
+/// Names a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// Shared memory
     Shm,
     /// Sockets on the loopback interface
     Tcp,
+    /// MPI, with MPICH below
+    #[value(name = "mpi-mpich")]
+    MpiMpich,
+    /// MPI, with Open MPI below
+    #[value(name = "mpi-openmpi")]
+    MpiOpenMpi,
 }
 
 impl Backend {
-    const ALL: [Self; 2] = [Self::Shm, Self::Tcp];
+    const ALL: [Self; 4] = [Self::Shm, Self::Tcp, Self::MpiMpich, Self::MpiOpenMpi];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+            Self::MpiMpich => "mpi-mpich",
+            Self::MpiOpenMpi => "mpi-openmpi",
+        }
+    }
+
+    /// Returns the library below.
+    const fn mpi(self) -> Option<Mpi> {
+        match self {
+            Self::Shm | Self::Tcp => None,
+            Self::MpiMpich => Some(Mpi::Mpich),
+            Self::MpiOpenMpi => Some(Mpi::OpenMpi),
+        }
+    }
+}
+
+/// Picks rows by their size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sizes {
+    /// Up to 64 KiB
+    Small,
+    /// Beyond 64 KiB
+    Large,
+    /// All
+    All,
+}
+
+impl Sizes {
+    fn has(self, row: Row) -> bool {
+        match self {
+            Self::Small => row.bytes <= SMALL,
+            Self::Large => row.bytes > SMALL,
+            Self::All => true,
         }
     }
 }
@@ -119,10 +202,28 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn checkout(text: &str) -> Result<PathBuf, String> {
+    let root = PathBuf::from(text).canonicalize();
+    let root = root.map_err(|why| why.to_string())?;
+    if root.join("comm-factory/examples/timings").is_dir() {
+        Ok(root)
+    } else {
+        Err("it has no comm-factory/examples/timings".to_owned())
+    }
+}
+
 /// Measures and prints; returns whether everything ran.
 pub(crate) fn run(bench: &Bench) -> bool {
-    match measure(bench) {
-        Ok(good) => good,
+    let measured = Record::create(bench.csv.as_deref()).and_then(|mut record| {
+        if bench.solver {
+            let tables = solver::tables(bench, &mut record)?;
+            Ok((true, print(&tables)))
+        } else {
+            measure(bench, &mut record)
+        }
+    });
+    match measured {
+        Ok((good, missed)) => good && !(bench.strict && missed > 0),
         Err(reason) => {
             eprintln!("bench: {reason}");
             false
@@ -130,203 +231,90 @@ pub(crate) fn run(bench: &Bench) -> bool {
     }
 }
 
-fn measure(bench: &Bench) -> Result<bool, String> {
-    let mut record = Record::create(bench.csv.as_deref())?;
-    let programs = build::ours(!bench.unoptimised)?;
-    let field = Field::gather(bench, &programs)?;
-    println!("{}", field.shown(bench));
-    let contests = plan::contests(bench, &field);
-    let figures = contests.iter().map(Contest::figures).sum::<u64>() * u64::from(bench.rounds);
-    let mut progress = Progress::new(figures);
-    let mut good = true;
-    let mut done: Vec<(Backend, Done)> = Vec::new();
-    for contest in contests {
-        let backend = contest.backend;
-        let outcome = play(bench, &programs, &contest, &mut record, &mut progress)?;
-        good &= outcome
-            .notes
-            .iter()
-            .all(|note| note.contender != Contender::Ours);
-        done.push((backend, outcome));
-    }
+/// Returns whether everything ran, and how many targets were missed.
+fn measure(bench: &Bench, record: &mut Record) -> Result<(bool, usize), String> {
+    let programs = Programs::build(bench)?;
+    let peers = plan::peers(bench, &programs)?;
+    let cores = available_parallelism().map_err(|why| format!("no processors: {why}"))?;
+    let cores = cores.get();
+    println!("{}", plan::shown(bench, cores, &peers));
+    let contests = plan::contests(bench, cores, &peers);
+    let figures = contests.iter().map(Contest::figures).sum::<usize>();
+    let progress = progress::bar(figures * bench.rounds as usize);
+    let contests = contests.into_iter();
+    let results: Result<Vec<Results>, String> = contests
+        .map(|contest| contest::play(contest, bench, &programs, record, &progress))
+        .collect();
+    let results = results?;
     drop(progress);
-    let store = programs.store();
-    contest::remove(&store).map_err(|why| format!("{}: {why}", store.display()))?;
-    let mut missed = 0;
-    for backend in Backend::ALL {
-        let of_backend = done.iter().filter(|(of, _)| *of == backend);
-        let sections: Vec<&Done> = of_backend.map(|(_, done)| done).collect();
-        if !sections.is_empty() {
-            missed += report(bench, backend, field.cores, &sections);
-        }
-    }
-    let silent = field.silent(&done.iter().map(|(_, done)| &done.section.book));
+    let missed = print(&tables(bench, cores, &results));
+    let silent = plan::silent(bench, &results);
     for peer in &silent {
         eprintln!("bench: {} was asked for and measured nothing", peer.name());
     }
-    Ok(good && silent.is_empty() && !(bench.strict && missed > 0))
+    let good = silent.is_empty() && results.iter().all(|results| results.good);
+    Ok((good, missed))
 }
 
-/// Holds what came of a contest.
-struct Done {
-    section: Section,
-    /// What was measured of ours.
-    measured: Vec<row::Row>,
-    notes: Vec<Note>,
-}
-
-/// Plays all rounds with one backend and one number of ranks.
-fn play(
-    bench: &Bench,
-    programs: &Programs,
-    contest: &Contest,
-    record: &mut Record,
-    progress: &mut Progress,
-) -> Result<Done, String> {
-    let Contest {
-        backend,
-        ranks,
-        crowded,
-        ..
-    } = *contest;
-    let setting = Setting {
-        programs,
-        backend,
-        ranks,
-        crowded,
-        seconds: bench.seconds,
-        limit: bench.limit,
-    };
-    let all = contest.all_rows();
-    let mut section = Section {
-        ranks,
-        rows: contest.compared.clone(),
-        peers: contest.peers.clone(),
-        book: book::Book::default(),
-    };
-    let mut entrants = vec![Entrant::new(Contender::Ours, all.clone())];
-    let peers = contest.peers.iter();
-    entrants.extend(peers.map(|&peer| Entrant::new(peer, contest.compared.clone())));
-    let mut notes = Vec::new();
-    let mut written = Ok(());
-    for line in &contest.left_out {
-        progress.say(line);
-    }
-    for round in 1..=bench.rounds {
-        let name = backend.name();
-        progress.enter(format!(
-            "{name}, {ranks} ranks, round {round} of {}",
-            bench.rounds
-        ));
-        let fresh = contest::round(
-            round,
-            &mut entrants,
-            &setting,
-            &mut section.book,
-            |who, figure| match figure {
-                None => progress.runs(who.name()),
-                Some(figure) => {
-                    progress.measured(who.name(), &figure.row.to_string());
-                    let added = record.add((backend, ranks, round), who, figure);
-                    if written.is_ok() {
-                        written = added;
-                    }
-                }
-            },
-        );
-        for Note { contender, text } in &fresh {
-            let who = contender.name();
-            progress.say(&format!(
-                "{name}, {ranks} ranks, round {round}, {who}: {text}"
-            ));
+/// Returns the tables of each backend.
+fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
+    let of = |backend: Backend| {
+        let lines = |lines: &dyn Fn(&Results) -> Vec<Line>| -> Vec<Line> {
+            let results = results.iter();
+            let results = results.filter(|one| one.contest.setting.backend == backend);
+            results.flat_map(lines).collect()
+        };
+        let table = |what, other, lines| Table {
+            title: format!("{}: {what}", backend.name()),
+            other,
+            unit: "us",
+            lines,
+        };
+        let with_peers = || lines(&|one| one.with_peers(cores));
+        match bench {
+            Bench { sweep: true, .. } => {
+                let steps = lines(&Results::steps);
+                vec![table("twice the bytes", "half of it", steps)]
+            }
+            Bench {
+                against: Some(_), ..
+            } => vec![table("ours and the other build", "other", with_peers())],
+            // What its calls take beside each other is the library's.
+            _ if backend.mpi().is_some() => {
+                vec![table("ours and the library below", "library", with_peers())]
+            }
+            _ => vec![
+                table("ours and the peers", "best peer", with_peers()),
+                table("ours alone", "to", lines(&|one| one.with_itself(cores))),
+            ],
         }
-        notes.extend(fresh);
-        written.clone()?;
-    }
-    Ok(Done {
-        section,
-        measured: all,
-        notes,
-    })
+    };
+    Backend::ALL.into_iter().flat_map(of).collect()
 }
 
-/// Prints the tables of a backend; returns how many targets were missed.
-fn report(bench: &Bench, backend: Backend, cores: usize, done: &[&Done]) -> usize {
-    let lines = |of: &dyn Fn(&Done) -> Vec<Line>| -> Vec<Line> {
-        done.iter().flat_map(|done| of(done)).collect()
-    };
-    let tables = if bench.sweep {
-        let steps = lines(&|done| done.section.steps());
-        vec![("twice the bytes", "half of it", steps)]
-    } else {
-        let peers = lines(&|done| done.section.with_peers(backend, cores));
-        let own = lines(&|done| done.section.with_itself(backend, cores, &done.measured));
-        vec![
-            ("ours and the peers", "best peer", peers),
-            ("ours alone", "to", own),
-        ]
-    };
-    let mut missed = 0;
-    for (what, other, lines) in tables {
-        if lines.is_empty() {
-            continue;
-        }
-        println!("\n{}\n", bold(&format!("## {}: {what}", backend.name())));
-        println!("{}", table::markdown(&lines, other).trim_end());
-        let below = |line: &&Line| line.verdict() == Some(Verdict::Misses);
-        missed += lines.iter().filter(below).count();
+/// Prints the tables that have lines, and which of them miss their targets; returns how many do.
+fn print(tables: &[Table]) -> usize {
+    for table in tables.iter().filter(|table| !table.lines.is_empty()) {
+        println!("\n{table}");
     }
-    missed
+    let with = |verdict: Verdict| {
+        let lines = tables
+            .iter()
+            .flat_map(|table| table.lines.iter().map(move |line| (table, line)));
+        let lines = lines.filter(move |(_, line)| line.verdict() == Some(verdict));
+        let name = |(table, line): (&Table, &Line)| {
+            format!("  {}, {} ranks, {}", table.title, line.ranks, line.call)
+        };
+        lines.map(name).collect::<Vec<_>>()
+    };
+    let (missed, unclear) = (with(Verdict::Misses), with(Verdict::Unclear));
+    for (what, names) in [("missed", &missed), ("above, within noise", &unclear)] {
+        if !names.is_empty() {
+            println!("\n{what}:\n{}", names.join("\n"));
+        }
+    }
+    missed.len()
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::figure::Figure;
-    use super::*;
-
-    #[derive(Parser)]
-    struct Arguments {
-        #[command(flatten)]
-        bench: Bench,
-    }
-
-    #[test]
-    fn missed_targets_are_counted_in_all_tables() {
-        let bench = Arguments::parse_from(["bench"]).bench;
-        let read = |line: &str| Figure::read(line).unwrap();
-        let [barrier, number] = [
-            read("timing,barrier,0,7,5.0,5.0,"),
-            read("timing,allreduce,8,7,1.0,1.0,"),
-        ];
-        let peer = read("timing,barrier,0,7,1.0,1.0,");
-        let mut book = book::Book::default();
-        for round in 1..=ROUNDS {
-            book.record(round, Contender::Ours, barrier);
-            book.record(round, Contender::Ours, number);
-            book.record(round, Contender::Mpich, peer);
-        }
-        let section = Section {
-            ranks: 2,
-            rows: vec![barrier.row],
-            peers: vec![Contender::Mpich],
-            book,
-        };
-        let done = Done {
-            section,
-            measured: vec![barrier.row, number.row],
-            notes: Vec::new(),
-        };
-        // A barrier slower than the peer's, and slower than an allreduce; an allreduce faster than a barrier holds.
-        assert_eq!(report(&bench, Backend::Tcp, 2, &[&done]), 2);
-        assert_eq!(report(&bench, Backend::Tcp, 2, &[]), 0);
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_written_fails_before_anything_is_built() {
-        let folder = std::env::temp_dir();
-        let arguments = ["bench", "--csv", &folder.to_string_lossy()].map(str::to_owned);
-        assert!(!run(&Arguments::parse_from(arguments).bench));
-    }
-}
+mod tests;

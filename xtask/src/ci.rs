@@ -1,10 +1,10 @@
 //! Runs what CI runs.
 
-use crate::test;
+use crate::test::{self, Test};
 
 /// Runs the steps of `cargo xtask test`; returns whether they succeeded.
 ///
 /// What passes on a desk passes in CI because there is one list of steps, not two.
-pub(crate) fn run(strict: bool) -> bool {
-    test::run(strict)
+pub(crate) fn run(arguments: &Test) -> bool {
+    test::run(arguments)
 }

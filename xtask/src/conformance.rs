@@ -113,11 +113,9 @@ pub(crate) fn plain(backend: &Backend) -> Pass {
 
 /// Returns the pass without what only Linux has.
 pub(crate) fn portable(backend: &Backend) -> Pass {
+    let test = ["test", "--package", &backend.package];
     Pass {
-        cargo: Ok(with_cfg(
-            "comm_portable_wait",
-            &["test", "--package", &backend.package],
-        )),
+        cargo: Ok(with_cfg("comm_portable_wait", &test)),
         ..plain(backend)
     }
 }

@@ -6,7 +6,7 @@ use crate::process::{self, cargo, shown, workspace_root};
 use crate::report::Outcome;
 use crate::tidy;
 
-/// Says what to do with the documentation.
+/// Holds what to do with the documentation.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Docs {
     /// Show it in the browser

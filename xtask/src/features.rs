@@ -3,11 +3,7 @@
 use std::process::Command;
 
 use crate::mpi::Mpi;
-use crate::process::{cargo, run, shown};
-use crate::report::Outcome;
-
-/// Names the step.
-pub(crate) const WHAT: &str = "clippy on comm-factory with every set of features";
+use crate::process::cargo;
 
 /// The features that need nothing installed.
 const FREE: [&str; 2] = ["shm", "tcp"];
@@ -15,15 +11,21 @@ const FREE: [&str; 2] = ["shm", "tcp"];
 const MPI: &str = "mpi";
 
 /// Checks the sets without `mpi`.
-pub(crate) fn without_mpi() -> Outcome {
-    all(sets(None), || {
-        cargo(&["clippy", "--package", "comm-factory"])
-    })
+pub(crate) fn without_mpi() -> Vec<Command> {
+    let prepare = |set: &String| clippy(cargo(&["clippy", "--package", "comm-factory"]), set);
+    sets(None).iter().map(prepare).collect()
 }
 
 /// Checks the sets with `mpi`, with one library.
-pub(crate) fn with_mpi(mpi: Mpi) -> Outcome {
-    all(sets(Some(MPI)), || mpi.cargo("clippy", "comm-factory"))
+pub(crate) fn with_mpi(mpi: Mpi) -> Vec<Command> {
+    let prepare = |set: &String| clippy(mpi.cargo("clippy", "comm-factory"), set);
+    sets(Some(MPI)).iter().map(prepare).collect()
+}
+
+fn clippy(mut cargo: Command, set: &str) -> Command {
+    cargo.args(["--quiet", "--all-targets", "--features", set]);
+    cargo.args(["--", "-D", "warnings"]);
+    cargo
 }
 
 /// Lists every set of the free features, each with `always`.
@@ -36,25 +38,6 @@ fn sets(always: Option<&str>) -> Vec<String> {
         names.collect::<Vec<_>>().join(",")
     };
     masks.map(set).collect()
-}
-
-/// Goes on after a failure, so that one run shows all of them.
-fn all(sets: Vec<String>, prepare: impl Fn() -> Command) -> Outcome {
-    let mut failed = Vec::new();
-    for set in sets {
-        let mut command = prepare();
-        command.args(["--quiet", "--all-targets", "--features", &set]);
-        command.args(["--", "-D", "warnings"]);
-        println!("{}", shown(&command));
-        if run(&mut command) != Outcome::Passed {
-            failed.push(format!("'{set}'"));
-        }
-    }
-    if failed.is_empty() {
-        Outcome::Passed
-    } else {
-        Outcome::Failed(format!("with the features {}", failed.join(", ")))
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ mod mpi;
 mod new_backend;
 mod process;
 mod report;
-mod scaling;
 mod test;
 mod tidy;
 mod tools;
@@ -34,10 +33,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run every check and every test, then print what passed, failed and did not run
-    Test(Strictness),
+    Test(test::Test),
     /// Run what CI runs: the same steps as `test`
-    Ci(Strictness),
-    /// Check what the compiler does not: file sizes, SAFETY comments, names, numbers and links in documents
+    Ci(test::Test),
+    /// Check what the compiler does not: sizes and names of files, links and numbers in documents
     Tidy {
         /// Check the tree below DIR instead of this workspace
         #[arg(long, value_name = "DIR", value_parser = directory)]
@@ -45,26 +44,16 @@ enum Command {
     },
     /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
     Conformance(conformance::Conformance),
-    /// Measure the backends beside MPICH, Open MPI and Gloo, in turns, and say which targets hold
+    /// Measure the backends beside MPICH, Open MPI and Gloo or another build, in turns, and say which targets hold
     Bench(bench::Bench),
-    /// Run random programs in real processes, do violence to them, and check that the contract holds
+    /// Run random programs in real processes, inject faults, and check that the contract holds
     Chaos(chaos::Chaos),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
     /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
     Docs(docs::Docs),
-    /// Make the crate of a new backend, which passes the suite for a world of one rank
+    /// Create the crate of a new backend, which passes the suite for a world of one rank
     NewBackend(new_backend::NewBackend),
-    /// Measure what a second rank brings to that solver, and what a shared case costs
-    Scaling(scaling::Scaling),
-}
-
-/// Says what a step that could not run means for the exit code.
-#[derive(Debug, Clone, Copy, clap::Args)]
-struct Strictness {
-    /// Exit with 1 if a step did not run because a tool is missing
-    #[arg(long)]
-    strict: bool,
 }
 
 fn directory(argument: &str) -> Result<PathBuf, String> {
@@ -82,8 +71,8 @@ fn main() -> ExitCode {
             print!("{}", Cli::command().render_help());
             true
         }
-        Some(Command::Test(Strictness { strict })) => test::run(strict),
-        Some(Command::Ci(Strictness { strict })) => ci::run(strict),
+        Some(Command::Test(arguments)) => test::run(&arguments),
+        Some(Command::Ci(arguments)) => ci::run(&arguments),
         Some(Command::Tidy { root }) => tidy::run(&root.unwrap_or_else(process::workspace_root)),
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
         Some(Command::Bench(arguments)) => bench::run(&arguments),
@@ -93,7 +82,6 @@ fn main() -> ExitCode {
         Some(Command::NewBackend(arguments)) => {
             new_backend::run(&process::workspace_root(), &arguments)
         }
-        Some(Command::Scaling(arguments)) => scaling::run(&arguments),
     };
     if succeeded {
         ExitCode::SUCCESS

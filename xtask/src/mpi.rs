@@ -1,8 +1,11 @@
 //! Knows the MPI libraries: each has a compiler, a launcher and a target directory of its own.
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::process::Command;
 
-use crate::process::{cargo, command};
+use crate::process::{cargo, command, copy_tree, workspace_root};
 use crate::tools::{MPICH, OPEN_MPI, Tool};
 
 /// Names an MPI library.
@@ -17,7 +20,7 @@ impl Mpi {
     /// All that the backend is tested with.
     pub(crate) const ALL: [Self; 2] = [Self::Mpich, Self::OpenMpi];
 
-    /// Gives the name on the command line, which ends the names of its programs.
+    /// Returns the name on the command line, which ends the names of its programs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Mpich => "mpich",
@@ -25,7 +28,7 @@ impl Mpi {
         }
     }
 
-    /// Gives the first of two for MPICH, the second for Open MPI.
+    /// Returns the first of two for MPICH, the second for Open MPI.
     pub(crate) const fn named(self, names: [&'static str; 2]) -> &'static str {
         match self {
             Self::Mpich => names[0],
@@ -33,7 +36,7 @@ impl Mpi {
         }
     }
 
-    /// Gives what must be installed.
+    /// Returns what must be installed.
     pub(crate) const fn tool(self) -> &'static Tool {
         match self {
             Self::Mpich => &MPICH,
@@ -41,7 +44,7 @@ impl Mpi {
         }
     }
 
-    /// Gives the directory of what is built with this library.
+    /// Returns the directory of what is built with this library.
     pub(crate) fn target(self) -> String {
         format!("target-{}", self.name())
     }
@@ -69,13 +72,41 @@ impl Mpi {
     }
 
     /// Prepares a cargo that builds a package with this library: what was built with another is kept apart.
+    ///
+    /// With MPICH, everything that does not stand on MPI is shared with the workspace. Cargo cannot tell libraries apart, so the
+    /// second one has a directory of its own, see [`Mpi::prepare`].
     pub(crate) fn cargo(self, command: &str, package: &str) -> Command {
         let (name, directory) = (self.name(), self.target());
         let mut cargo = cargo(&[command, "--package", package, "--target-dir", &directory]);
         cargo
             .env("MPICC", format!("mpicc.{name}"))
             .env("MPIEXEC", format!("mpiexec.{name}"));
+        if self == Self::Mpich {
+            cargo.env("CARGO_BUILD_BUILD_DIR", workspace_root().join("target"));
+        }
         cargo
+    }
+
+    /// Fills the directory of the second library, if it is new, with what the workspace has compiled, so that cargo compiles only what
+    /// stands on MPI.
+    pub(crate) fn prepare(self) -> io::Result<()> {
+        let root = workspace_root();
+        let (from, to) = (
+            root.join("target/debug"),
+            root.join(self.target()).join("debug"),
+        );
+        if self == Self::Mpich || to.exists() {
+            return Ok(());
+        }
+        // Cargo holds it while it compiles.
+        let lock = File::open(from.join(".cargo-lock"))?;
+        lock.lock_shared()?;
+        for folder in [".fingerprint", "build", "deps"] {
+            // Programs have no extension; nobody builds on those in deps.
+            let wanted = |path: &Path| folder != "deps" || path.extension().is_some();
+            copy_tree(&from.join(folder), &to.join(folder), &wanted)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Makes the crate of a new backend: one that compiles, is clean, and passes the suite for a world of one rank.
+//! Creates the crate of a new backend: one that compiles, is clean, and passes the suite for a world of one rank.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::report::Outcome;
 pub(crate) mod check;
 
 /// The files of the crate, with `{{name}}`, `{{Name}}` and `{{NAME}}` in them.
-const TEMPLATE: [(&str, &str); 7] = [
+const TEMPLATE: [(&str, &str); 8] = [
     (
         "Cargo.toml",
         include_str!("new_backend/template/Cargo.toml.in"),
@@ -35,6 +35,10 @@ const TEMPLATE: [(&str, &str); 7] = [
     (
         "src/error.rs",
         include_str!("new_backend/template/src/error.rs.in"),
+    ),
+    (
+        "src/links.rs",
+        include_str!("new_backend/template/src/links.rs.in"),
     ),
     (
         "tests/conformance.rs",
@@ -64,14 +68,14 @@ fn name(argument: &str) -> Result<String, String> {
     }
 }
 
-/// Makes the crate in the workspace at `root`; returns whether that worked.
+/// Creates the crate in the workspace at `root`; returns whether that worked.
 pub(crate) fn run(root: &Path, NewBackend { name }: &NewBackend) -> bool {
     if let Err(reason) = generate(root, name).and_then(|()| format(root, name)) {
         eprintln!("error: {reason}");
         return false;
     }
     println!(
-        "made comm-{name}, {} files, and added it to Cargo.toml",
+        "created comm-{name}, {} files, and added it to Cargo.toml",
         TEMPLATE.len()
     );
     println!();

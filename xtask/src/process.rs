@@ -1,7 +1,11 @@
 //! Starts other programs, always from the root of the workspace.
 
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, setpriority_process};
 
 use crate::report::Outcome;
 
@@ -40,13 +44,77 @@ pub(crate) fn with_cfg(cfg: &str, arguments: &[&str]) -> Command {
 
 /// Runs to the end with the output on this terminal; every way not to succeed is a failure.
 pub(crate) fn run(command: &mut Command) -> Outcome {
-    let program = command.get_program().display().to_string();
-    match command.status() {
-        Ok(status) if status.success() => Outcome::Passed,
-        Ok(status) => Outcome::Failed(status.to_string()),
-        Err(error) => Outcome::Failed(format!("{program} could not be started: {error}")),
+    Terminal::default().run(command)
+}
+
+/// Runs programs with their output on this terminal, or beside what uses it, with the output in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Terminal {
+    log: Option<File>,
+    low_priority: bool,
+}
+
+impl Terminal {
+    /// Keeps the output until [`Terminal::output`] returns it. With a low priority, programs get the processors that others leave.
+    pub(crate) fn beside(low_priority: bool) -> io::Result<Self> {
+        let log = Some(tempfile::tempfile()?);
+        Ok(Self { log, low_priority })
+    }
+
+    /// Runs to the end; every way not to succeed is a failure.
+    pub(crate) fn run(&self, command: &mut Command) -> Outcome {
+        let program = command.get_program().display().to_string();
+        match self.wait_for(command) {
+            Ok(status) if status.success() => Outcome::Passed,
+            Ok(status) => Outcome::Failed(status.to_string()),
+            Err(error) => Outcome::Failed(format!("{program} could not be started: {error}")),
+        }
+    }
+
+    /// Runs one after the other, goes on after a failure, and names what failed.
+    pub(crate) fn run_all(&self, commands: Vec<Command>) -> Outcome {
+        let mut failed = Vec::new();
+        for mut command in commands {
+            if self.run(&mut command) != Outcome::Passed {
+                failed.push(shown(&command));
+            }
+        }
+        match failed[..] {
+            [] => Outcome::Passed,
+            _ => Outcome::Failed(failed.join("; ")),
+        }
+    }
+
+    fn wait_for(&self, command: &mut Command) -> io::Result<std::process::ExitStatus> {
+        let Some(log) = &self.log else {
+            return command.status();
+        };
+        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+        let mut child = command.spawn()?;
+        if self.low_priority {
+            // Without it the programs still run, only less considerately.
+            let _ = setpriority_process(Some(Pid::from_child(&child)), LOWEST);
+        }
+        child.wait()
+    }
+
+    /// Returns what the programs have written; empty if it went to the terminal.
+    pub(crate) fn output(self) -> String {
+        let mut bytes = Vec::new();
+        if let Some(mut log) = self.log {
+            let read = log
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| log.read_to_end(&mut bytes));
+            if let Err(error) = read {
+                return format!("its output is lost: {error}\n");
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
+
+/// The lowest priority there is.
+const LOWEST: i32 = 19;
 
 /// Runs without showing the output; returns whether the program exists and succeeded.
 pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
@@ -55,6 +123,27 @@ pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+/// Copies a directory without the paths that are not wanted. Times stay: for cargo a file that is older than what was compiled from it has not
+/// changed.
+pub(crate) fn copy_tree(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, copy, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
+        if !wanted(&path) {
+            continue;
+        }
+        if kind.is_dir() {
+            copy_tree(&path, &copy, wanted)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &copy)?;
+            let written = File::options().append(true).open(&copy)?;
+            written.set_modified(entry.metadata()?.modified()?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Shows a command the way a person would type it.
@@ -97,6 +186,35 @@ mod tests {
             run(unknown.stderr(Stdio::null())),
             Outcome::Failed(_)
         ));
+    }
+
+    #[test]
+    fn what_runs_beside_has_a_low_priority_keeps_its_output_and_goes_on_after_a_failure() {
+        let lowered = "until [ $(nice) = 19 ]; do sleep 0.01; done; echo one; exit 3";
+        let script = |text| command("sh", &["-c", text]);
+        let beside = Terminal::beside(true).unwrap();
+        let outcome = beside.run_all(vec![script(lowered), script("echo two >&2")]);
+        assert_eq!(outcome, Outcome::Failed(format!("sh -c {lowered}")));
+        assert_eq!(beside.output(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn copies_keep_their_times_and_leave_out_what_is_not_wanted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+        fs::create_dir_all(from.join("inner")).unwrap();
+        fs::write(from.join("inner/kept"), "text").unwrap();
+        fs::write(from.join("inner/other"), "").unwrap();
+        let kept = File::options()
+            .append(true)
+            .open(from.join("inner/kept"))
+            .unwrap();
+        kept.set_modified(std::time::UNIX_EPOCH).unwrap();
+        copy_tree(&from, &to, &|path| !path.ends_with("other")).unwrap();
+        assert_eq!(fs::read_to_string(to.join("inner/kept")).unwrap(), "text");
+        let time = fs::metadata(to.join("inner/kept")).unwrap().modified();
+        assert_eq!(time.unwrap(), std::time::UNIX_EPOCH);
+        assert!(!to.join("inner/other").exists());
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Runs steps one after the other and sums them up.
+//! Sums up how the steps ended.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
-/// Says how a step ended.
+/// Holds how a step ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It ran and found nothing.
@@ -15,14 +15,29 @@ pub(crate) enum Outcome {
     NotRun(String),
 }
 
+/// Holds the outcome of a step and the seconds that it took.
 #[derive(Debug)]
-struct Row {
+pub(crate) struct Row {
     name: &'static str,
     outcome: Outcome,
     time: Duration,
 }
 
-/// Collects the outcome and the time of each step.
+impl Row {
+    /// Runs a step and takes its time.
+    pub(crate) fn of(name: &'static str, step: impl FnOnce() -> Outcome) -> Self {
+        let start = Instant::now();
+        let outcome = step();
+        let time = start.elapsed();
+        Self {
+            name,
+            outcome,
+            time,
+        }
+    }
+}
+
+/// Collects the rows of all steps.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
@@ -37,13 +52,16 @@ impl Report {
         step: impl FnOnce() -> Outcome,
     ) -> bool {
         println!("{}", bold(&format!("==> {name}: {what}")));
-        let start = Instant::now();
-        let outcome = step();
-        let row = Row {
-            name,
-            outcome,
-            time: start.elapsed(),
-        };
+        self.add(Row::of(name, step))
+    }
+
+    /// Adds a step that has run, and its output, between a headline and a result; returns whether it passed.
+    pub(crate) fn finished(&mut self, what: &str, output: &str, row: Row) -> bool {
+        print!("{}\n{output}", bold(&format!("==> {}: {what}", row.name)));
+        self.add(row)
+    }
+
+    fn add(&mut self, row: Row) -> bool {
         println!("{row}\n");
         let passed = row.outcome == Outcome::Passed;
         self.rows.push(row);
@@ -97,7 +115,7 @@ impl Display for Report {
     }
 }
 
-/// Makes `text` bold on a terminal and leaves it alone everywhere else.
+/// Returns `text` in bold on a terminal, unchanged everywhere else.
 pub(crate) fn bold(text: &str) -> String {
     if stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         format!("\x1b[1m{text}\x1b[0m")

@@ -1,227 +1,209 @@
 //! Runs every check and every test.
 
 use std::process::Command;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
-use crate::docs;
-use crate::features;
-use crate::mpi::Mpi;
-use crate::new_backend;
-use crate::process::{self, cargo, command, shown, with_cfg, workspace_root};
-use crate::report::{Outcome, Report, bold};
-use crate::tidy;
-use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
+use crate::process::{Terminal, shown};
+use crate::report::{Outcome, Report, Row, bold};
+use crate::tools::Tool;
 
-/// MPI burns a processor per rank, so larger worlds take minutes where processors are few: they are for
-/// `cargo xtask conformance --backend mpi`.
-const MPI_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
+mod steps;
+
+use steps::{after_build, before_build, build};
+
+/// Holds which steps to run, and what one that could not run means for the exit code.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Test {
+    /// Run only these steps of the summary
+    #[arg(value_name = "STEP", value_parser = step_name)]
+    steps: Vec<String>,
+    /// Exit with 1 if a step did not run because a tool is missing
+    #[arg(long)]
+    strict: bool,
+}
+
+fn step_name(argument: &str) -> Result<String, String> {
+    let steps = [before_build(), vec![build()], after_build()].into_iter();
+    let names: Vec<_> = steps.flatten().map(|step| step.name).collect();
+    if names.contains(&argument) {
+        Ok(argument.to_owned())
+    } else {
+        Err(format!("the steps are {}", names.join(", ")))
+    }
+}
+
+/// Describes one check.
+struct Step {
+    name: &'static str,
+    /// What must be installed beyond Rust.
+    tool: Option<&'static Tool>,
+    lane: Lane,
+    work: Work,
+}
+
+/// Names where a step runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// On the terminal, one after the other: most tests, and all that burn processors.
+    Front,
+    /// Beside the first lane: tests, most of which wait, as most in front do.
+    Second,
+    /// Beside both, with the processors that they leave: steps that compile.
+    Beside,
+}
+
+enum Work {
+    /// Runs commands; all of them must succeed.
+    Run(Vec<Command>),
+    /// Runs a function, which the text describes.
+    Call(&'static str, Function),
+}
+
+type Function = Box<dyn FnOnce(&Terminal) -> Outcome + Send>;
 
 /// Runs all steps, prints the summary and returns whether nothing failed.
 ///
 /// A failure does not hide the ones after it. Only what needs compiled code is left out when it does not compile.
-pub(crate) fn run(strict: bool) -> bool {
+pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
+    let chosen = |step: &Step| steps.is_empty() || steps.iter().any(|name| name == step.name);
     let mut report = Report::default();
-    run_command(&mut report, "format", cargo(&["fmt", "--all", "--check"]));
-    report.step("tidy", "cargo xtask tidy", || {
-        tidy::outcome(&workspace_root())
-    });
-    run_with(
-        &mut report,
-        "shellcheck",
-        &SHELLCHECK,
-        command("shellcheck", &[".ci/run"]),
-    );
-    let deny = cargo(&[
-        "deny",
-        "--workspace",
-        "check",
-        "bans",
-        "licenses",
-        "sources",
-    ]);
-    run_with(&mut report, "deny", &CARGO_DENY, deny);
-
-    let compiles = run_command(&mut report, "build", cargo(&["test", "--no-run"]));
-    for (name, command) in compiled_steps() {
-        if compiles {
-            run_command(&mut report, name, command);
-        } else {
-            report.step(name, &shown(&command), || {
-                Outcome::NotRun("the workspace does not compile".to_owned())
-            });
+    for step in before_build().into_iter().filter(chosen) {
+        step.run_in_front(&mut report);
+    }
+    let build = Some(build()).filter(chosen);
+    let others = after_build().into_iter().filter(chosen).collect();
+    if build.is_none_or(|build| build.run_in_front(&mut report)) {
+        run_lanes(&mut report, others);
+    } else {
+        for step in others {
+            let reason = "the workspace does not compile".to_owned();
+            report.step(step.name, &step.what(), || Outcome::NotRun(reason));
         }
     }
-
-    let others: [(_, _, fn() -> Outcome); 2] = [
-        ("sets", features::WHAT, features::without_mpi),
-        (
-            "scaffold",
-            new_backend::check::WHAT,
-            new_backend::check::outcome,
-        ),
-    ];
-    for (name, what, step) in others {
-        report.step(name, what, || {
-            if compiles {
-                step()
-            } else {
-                Outcome::NotRun("the workspace does not compile".to_owned())
-            }
-        });
-    }
-
-    for mpi in Mpi::ALL {
-        for (name, command) in mpi_steps(mpi) {
-            run_with(&mut report, name, mpi.tool(), command);
-        }
-    }
-    let gloo = benchmark(&["--backend", "tcp", "--peer", "gloo"]);
-    run_with(&mut report, "gloo-bench", &GLOO, gloo);
-    // What depends on the features is the same with either library, and MPICH starts in a fraction of the time.
-    let mpi = Mpi::Mpich;
-    let mut factory = mpi.cargo("test", "comm-factory");
-    factory.args(["--features", "mpi,shm,tcp", "--test", "conformance_mpi"]);
-    factory.args(MPI_WORLDS);
-    run_with(&mut report, "factory-mpi", mpi.tool(), factory);
-    report.step("sets-mpi", features::WHAT, || {
-        let mpich = mpi.tool().obtain();
-        mpich.map_or_else(Outcome::NotRun, |()| features::with_mpi(mpi))
-    });
-
     println!("{}\n{report}", bold("==> summary"));
-    report.succeeded(strict)
+    report.succeeded(*strict)
 }
 
-/// Lists the steps that need one MPI library.
-fn mpi_steps(mpi: Mpi) -> [(&'static str, Command); 6] {
-    let mut clippy = mpi.cargo("clippy", "comm-mpi");
-    clippy.args(["--all-targets", "--", "-D", "warnings"]);
-    let mut life = mpi.cargo("test", "comm-mpi");
-    life.args(["--lib", "--test", "life"]);
-    let mut suite = mpi.cargo("test", "comm-mpi");
-    suite.args(["--test", "conformance"]).args(MPI_WORLDS);
-    let mut everywhere = mpi.cargo("test", "comm-factory");
-    everywhere.args(["--features", "mpi,shm,tcp", "--test", "everywhere"]);
-    let mut matrix = mpi.cargo("test", "sddp");
-    matrix.args(["--features", "mpi,shm,tcp", "--test", "sddp", "--", "mpi x"]);
-    [
-        (mpi.named(["mpich-lint", "ompi-lint"]), clippy),
-        (mpi.named(["mpich", "ompi"]), life),
-        (mpi.named(["mpich-suite", "ompi-suite"]), suite),
-        (mpi.named(["mpich-hello", "ompi-hello"]), everywhere),
-        (mpi.named(["mpich-sddp", "ompi-sddp"]), matrix),
-        (
-            mpi.named(["mpich-bench", "ompi-bench"]),
-            benchmark(&["--peer", mpi.name()]),
-        ),
-    ]
+/// Runs the steps of all lanes. Steps that ran beside are shown when the terminal is free.
+fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
+    // Before the lanes part, so that only one of them installs.
+    steps.retain(|step| {
+        let missing = step.tool.and_then(|tool| tool.obtain().err());
+        let found = missing.is_none();
+        if let Some(advice) = missing {
+            report.step(step.name, &step.what(), || Outcome::NotRun(advice));
+        }
+        found
+    });
+    let (sender, finished) = mpsc::channel();
+    thread::scope(|scope| {
+        for lane in [Lane::Second, Lane::Beside] {
+            let steps: Vec<Step> = steps.extract_if(.., |step| step.lane == lane).collect();
+            let sender = sender.clone();
+            scope.spawn(move || steps.into_iter().for_each(|step| step.run_beside(&sender)));
+        }
+        drop(sender);
+        for step in steps {
+            step.run_in_front(report);
+            for Finished { what, output, row } in finished.try_iter() {
+                report.finished(&what, &output, row);
+            }
+        }
+        for Finished { what, output, row } in finished {
+            report.finished(&what, &output, row);
+        }
+    });
 }
 
-/// Runs the benchmark for a moment, so that the command works when somebody wants to measure; it says nothing about speed.
-fn benchmark(more: &[&str]) -> Command {
-    let mut bench = cargo(&["run", "--quiet", "--package", "xtask", "--", "bench"]);
-    bench.args([
-        "--unoptimised",
-        "--rounds",
-        "1",
-        "--ranks",
-        "2",
-        "--seconds",
-        "0.01",
-    ]);
-    bench.args(["--rows", "small"]).args(more);
-    bench
+/// Holds what is to be shown of a step that ran beside others.
+struct Finished {
+    what: String,
+    output: String,
+    row: Row,
 }
 
-/// Runs the suite through the factory. The enum adds one match to what the backend's own suite has shown, so small
-/// worlds are enough here; `cargo xtask conformance --backend factory` runs all of them.
-fn factory_suite(test: &str) -> Command {
-    let mut suite = cargo(&["test", "--package", "comm-factory", "--features", "shm,tcp"]);
-    suite.args(["--test", test, "--", "--table"]);
-    suite.args(["--world", "1", "--world", "2", "--world", "3"]);
-    suite
+impl Step {
+    /// Returns what the step does, as a person would type it where that is possible.
+    fn what(&self) -> String {
+        match &self.work {
+            Work::Run(commands) => commands.iter().map(shown).collect::<Vec<_>>().join("; "),
+            Work::Call(what, _) => (*what).to_owned(),
+        }
+    }
+
+    fn run_in_front(self, report: &mut Report) -> bool {
+        let what = self.what();
+        report.step(self.name, &what, || {
+            let missing = self.tool.and_then(|tool| tool.obtain().err());
+            missing.map_or_else(|| self.work.run(&Terminal::default()), Outcome::NotRun)
+        })
+    }
+
+    fn run_beside(self, sender: &Sender<Finished>) {
+        let (name, what) = (self.name, self.what());
+        let (row, output) = match Terminal::beside(self.lane == Lane::Beside) {
+            Ok(terminal) => {
+                let row = Row::of(name, || self.work.run(&terminal));
+                (row, terminal.output())
+            }
+            Err(error) => {
+                let reason = format!("there is no file for its output: {error}");
+                (Row::of(name, || Outcome::Failed(reason)), String::new())
+            }
+        };
+        let finished = Finished { what, output, row };
+        // The receiver waits for the last step, so it is there.
+        let _ = sender.send(finished);
+    }
 }
 
-/// Runs a few seconds of violence, the same one every time.
-fn chaos(package: &str) -> Command {
-    let mut chaos = cargo(&["test", "--package", package, "--test", "conformance"]);
-    chaos.args(["--", "--chaos", "--seed", "1", "--rounds", "40"]);
-    chaos
+impl Work {
+    fn run(self, terminal: &Terminal) -> Outcome {
+        match self {
+            Self::Run(commands) => terminal.run_all(commands),
+            Self::Call(_, call) => call(terminal),
+        }
+    }
 }
 
-/// Lists the steps that need a workspace that compiles: the default members, which need no MPI.
-fn compiled_steps() -> [(&'static str, Command); 12] {
-    [
-        (
-            "clippy",
-            cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),
-        ),
-        ("test", cargo(&["test", "--no-fail-fast"])),
-        ("docs", docs::rustdoc()),
-        (
-            "factory",
-            cargo(&[
-                "test",
-                "--package",
-                "comm-factory",
-                "--features",
-                "shm,tcp",
-                "--lib",
-                "--test",
-                "select",
-                "--test",
-                "conformance",
-            ]),
-        ),
-        ("chaos-shm", chaos("comm-shm")),
-        ("chaos-tcp", chaos("comm-tcp")),
-        ("factory-shm", factory_suite("conformance_shm")),
-        ("factory-tcp", factory_suite("conformance_tcp")),
-        (
-            "sddp",
-            cargo(&[
-                "test",
-                "--package",
-                "sddp",
-                "--features",
-                "shm,tcp",
-                "--test",
-                "sddp",
-            ]),
-        ),
-        ("bench", benchmark(&["--no-peers"])),
-        (
-            "portable",
-            with_cfg(
-                "comm_portable_wait",
-                &["test", "--package", "comm-shm", "--tests"],
-            ),
-        ),
-        (
-            "models",
-            with_cfg(
-                "loom",
-                &[
-                    "test",
-                    "--release",
-                    "--package",
-                    "comm-shm",
-                    "--lib",
-                    "models",
-                ],
-            ),
-        ),
-    ]
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::command;
 
-fn run_command(report: &mut Report, name: &'static str, mut command: Command) -> bool {
-    let what = shown(&command);
-    report.step(name, &what, || process::run(&mut command))
-}
+    fn step(name: &'static str, lane: Lane, script: &str) -> Step {
+        Step {
+            name,
+            tool: None,
+            lane,
+            work: Work::Run(vec![command("sh", &["-c", script])]),
+        }
+    }
 
-fn run_with(report: &mut Report, name: &'static str, tool: &Tool, mut command: Command) -> bool {
-    let what = shown(&command);
-    report.step(name, &what, || match tool.obtain() {
-        Ok(()) => process::run(&mut command),
-        Err(advice) => Outcome::NotRun(advice),
-    })
+    #[test]
+    fn every_step_of_every_lane_is_in_the_report() {
+        let mut report = Report::default();
+        let steps = vec![
+            step("one", Lane::Beside, "exit 0"),
+            step("two", Lane::Front, "exit 0"),
+            step("three", Lane::Second, "exit 1"),
+            step("four", Lane::Front, "exit 0"),
+        ];
+        run_lanes(&mut report, steps);
+        let shown = report.to_string();
+        assert!(shown.ends_with("3 passed, 1 failed, 0 skipped"), "{shown}");
+        assert!(shown.contains("three       FAILED"), "{shown}");
+    }
+
+    #[test]
+    fn names_are_short_and_appear_once() {
+        let steps = [before_build(), vec![build()], after_build()];
+        let all: Vec<_> = steps.iter().flatten().map(|step| step.name).collect();
+        let mut unique = all.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), all.len(), "{all:?}");
+        assert!(all.iter().all(|name| name.len() < 12), "{all:?}");
+    }
 }

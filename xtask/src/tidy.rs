@@ -1,104 +1,71 @@
-//! Checks what the compiler does not.
+//! Checks what neither the compiler nor clippy checks: names and sizes of files, links and numbers in documents.
 //!
-//! Each rule is a pure function from the tree to its findings, in a file of its own below `tidy/`.
+//! Each rule reads the tree, touches no disk, and reports the file, the line and what is wrong with it.
 
-use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
 use crate::report::Outcome;
 
-mod layout;
+mod files;
 mod links;
-mod machine_paths;
 mod markdown;
 mod numbers;
-mod programs;
-mod safety;
-mod size;
-mod source;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use tree::Tree;
 
-/// Names one thing to put right.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    path: String,
-    /// Counted from 1; none when the file as a whole is meant.
-    line: Option<usize>,
-    message: String,
-}
+/// Takes a path, a line counted from 1, and a message.
+type Report<'a> = dyn FnMut(&str, usize, String) + 'a;
+type Check = fn(&Tree, &mut Report<'_>);
 
-impl Finding {
-    fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line: Some(line),
-            message: message.into(),
-        }
-    }
-
-    fn of(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            line: None,
-            message: message.into(),
-        }
-    }
-}
-
-impl Display for Finding {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.path, self.message),
-            None => write!(f, "{}: {}", self.path, self.message),
-        }
-    }
-}
-
-type Check = fn(&Tree) -> Vec<Finding>;
-
-const CHECKS: &[Check] = &[
-    layout::check,
+const CHECKS: [Check; 5] = [
+    files::layout,
+    files::private_paths,
+    files::size,
     links::check,
-    machine_paths::check,
-    markdown::check,
     numbers::check,
-    programs::check,
-    safety::check,
-    size::check,
 ];
 
 /// Checks the tree below `root`, prints the findings and returns whether there are none.
 pub(crate) fn run(root: &Path) -> bool {
-    match outcome(root) {
-        Outcome::Passed => true,
-        Outcome::Failed(reason) | Outcome::NotRun(reason) => {
-            eprintln!("tidy: {reason}");
-            false
-        }
+    let outcome = outcome(root);
+    if let Outcome::Failed(reason) = &outcome {
+        eprintln!("tidy: {reason}");
     }
+    outcome == Outcome::Passed
 }
 
 /// Checks the tree below `root` and prints the findings.
 pub(crate) fn outcome(root: &Path) -> Outcome {
     let tree = match Tree::load(root) {
         Ok(tree) => tree,
-        Err(reason) => return Outcome::Failed(reason),
+        Err(reason) => return Outcome::Failed(reason.to_string()),
     };
-    let mut findings: Vec<_> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
-    findings.sort();
+    let findings = findings(&tree, &CHECKS);
     for finding in &findings {
         println!("{finding}");
     }
-    let found = match findings.len() {
-        1 => "1 finding".to_owned(),
-        many => format!("{many} findings"),
-    };
-    println!("tidy: {} files, {found}", tree.len());
+    let plural = if findings.len() == 1 { "" } else { "s" };
+    let found = format!("{} finding{plural}", findings.len());
+    println!("tidy: {} files, {found}", tree.0.len());
     if findings.is_empty() {
         Outcome::Passed
     } else {
         Outcome::Failed(found)
     }
+}
+
+/// Lists what the checks find, in the order of paths and lines.
+fn findings(tree: &Tree, checks: &[Check]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for check in checks {
+        check(tree, &mut |path, line, message| {
+            findings.push((path.to_owned(), line, message));
+        });
+    }
+    findings.sort();
+    let shown = |(path, line, message)| format!("{path}:{line}: {message}");
+    findings.into_iter().map(shown).collect()
 }

@@ -89,7 +89,7 @@ impl Tool {
         }
     }
 
-    /// Says what to install if the tool is not there; installs nothing.
+    /// Returns what to install if the tool is not there; installs nothing.
     pub(crate) fn missing(&self) -> Option<String> {
         (!self.is_present()).then(|| self.advice())
     }

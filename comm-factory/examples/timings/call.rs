@@ -66,7 +66,7 @@ impl<'a, C: Communicator> Call<'a, C> {
         }
     }
 
-    /// Says whether the buffers hold what the call should have left there.
+    /// Returns whether the buffers hold what the call should have left there.
     pub(crate) fn is_right(&self) -> bool {
         let size = self.comm.size();
         // Small whole numbers: their sum is exact in any order.
@@ -89,14 +89,14 @@ impl<'a, C: Communicator> Call<'a, C> {
     }
 }
 
-/// Gives element `at` of what a rank sends; ranks count from 1 here.
+/// Returns element `at` of what a rank sends; ranks count from 1 here.
 fn number(rank: usize, at: usize) -> f64 {
     // Both are small: a rank, and one of eight.
     let whole = u32::try_from(rank + at % 8).unwrap_or(u32::MAX);
     f64::from(whole)
 }
 
-/// Gives the byte that a rank sends, of which no other nearby sends the same.
+/// Returns the byte that a rank sends, of which no other nearby sends the same.
 fn mark(rank: usize) -> u8 {
     u8::try_from(rank % 251).map_or(1, |rank| rank + 1)
 }

@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Gives nanoseconds since some moment that is the same for every process of this machine.
+/// Returns nanoseconds since some moment that is the same for every process of this machine.
 #[inline]
 pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

@@ -9,11 +9,13 @@
 //! `broadcast` the span. Every rank times every call; the slowest rank's time is the call's. A broadcast follows an
 //! untimed barrier, without which elsewhere its root would run ahead; its span is the time from the root's entry to the
 //! last return, which counts a rank that came late and found everything there. The span needs a clock that all ranks
-//! share. `broadcasts` follow each other without that barrier: ours synchronise. The bytes are the vector's for `allreduce` and `broadcast`, and all that is gathered for `allgatherv`. `copy`
-//! is no collective: each rank copies that many bytes in its own memory, all at once, which is as fast as memory is here.
+//! share. `broadcasts` follow each other without that barrier: ours synchronise. The bytes are the vector's for
+//! `allreduce` and `broadcast`, and all that is gathered for `allgatherv`. `copy` is no collective: each rank copies that
+//! many bytes in its own memory, all at once, which is as fast as memory is here.
 //!
 //! `cargo xtask bench` runs this beside other libraries, which are measured the same way.
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -22,10 +24,11 @@ use comm_factory::api::Communicator;
 
 mod call;
 mod clock;
+mod figure;
 mod row;
 mod timing;
 
-use row::Row;
+use row::{Op, Row};
 use timing::Failure;
 
 /// Times the collectives between the ranks that comm-run, mpiexec or srun started.
@@ -35,6 +38,9 @@ struct Options {
     /// About how long to call each row
     #[arg(long, value_name = "SECONDS", default_value_t = 0.3, value_parser = seconds)]
     seconds: f64,
+    /// Make exactly this many calls of each row and no others but the first: to count instructions
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    calls: Option<NonZeroUsize>,
     /// CALL or CALL:BYTES, with barrier, allreduce, broadcast, broadcasts, allgatherv or copy for CALL; without any, a usual set
     #[arg(value_name = "ROW")]
     rows: Vec<Row>,
@@ -75,12 +81,14 @@ fn start(options: &Options) -> Result<(), Failure> {
 }
 
 fn all<C: Communicator>(comm: &C, options: &Options) -> Result<(), Failure> {
-    // Whoever comes first would pay for a machine that has just started all this.
-    timing::of(comm, Row::barrier(), options.seconds)?;
-    for row in &options.rows {
-        let timing = timing::of(comm, *row, options.seconds)?;
+    if options.calls.is_none() {
+        // Whoever comes first would pay for a machine that has just started all this.
+        timing::of(comm, Row::new(Op::Barrier, 0), options)?;
+    }
+    for &row in &options.rows {
+        let figure = timing::of(comm, row, options)?;
         if comm.rank() == 0 {
-            println!("{timing}");
+            println!("{figure}");
         }
     }
     Ok(())

@@ -1,9 +1,12 @@
-//! What is timed: a call and its bytes.
+//! A row of the benchmark: a call and its bytes. The harness, `cargo xtask bench`, compiles this file as well.
 
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 /// Names a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Op {
     Barrier,
     Allreduce,
@@ -12,53 +15,38 @@ pub(crate) enum Op {
     /// Back to back.
     Broadcasts,
     Allgatherv,
-    /// No collective: in each rank's own memory.
+    /// No collective: each rank copies in its own memory, all at once.
     Copy,
 }
 
-impl Op {
-    const ALL: [Self; 6] = [
-        Self::Barrier,
-        Self::Allreduce,
-        Self::Broadcast,
-        Self::Broadcasts,
-        Self::Allgatherv,
-        Self::Copy,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Barrier => "barrier",
-            Self::Allreduce => "allreduce",
-            Self::Broadcast => "broadcast",
-            Self::Broadcasts => "broadcasts",
-            Self::Allgatherv => "allgatherv",
-            Self::Copy => "copy",
-        }
-    }
-
-    /// Says whether an untimed barrier goes before each call, because the call itself does not synchronise everywhere.
-    pub(crate) const fn apart(self) -> bool {
-        matches!(self, Self::Broadcast | Self::Copy)
+impl Display for Op {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
     }
 }
 
-/// One line of the output.
-#[derive(Debug, Clone, Copy)]
+impl FromStr for Op {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        <Self as ValueEnum>::from_str(name, false).map_err(|_| format!("there is no call {name}"))
+    }
+}
+
+/// Names a row. The bytes are the vector's for `allreduce` and `broadcast`, and all that is gathered for `allgatherv`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Row {
     pub(crate) op: Op,
     pub(crate) bytes: usize,
 }
 
 impl Row {
-    pub(crate) const fn barrier() -> Self {
-        Self {
-            op: Op::Barrier,
-            bytes: 0,
-        }
+    pub(crate) const fn new(op: Op, bytes: usize) -> Self {
+        Self { op, bytes }
     }
 
-    /// Lists what is timed when nothing else is asked for.
+    /// Lists what is measured when nothing else is asked for, and compared with other libraries.
     pub(crate) fn usual() -> Vec<Self> {
         let rows = [
             (Op::Barrier, &[0][..]),
@@ -70,23 +58,76 @@ impl Row {
             ),
         ];
         let each = |(op, sizes): (Op, &'static [usize])| {
-            sizes.iter().map(move |&bytes| Self { op, bytes })
+            sizes.iter().map(move |&bytes| Self::new(op, bytes))
         };
         rows.into_iter().flat_map(each).collect()
     }
 }
 
+/// Reads `CALL` or `CALL:BYTES`.
 impl FromStr for Row {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, bytes) = text.split_once(':').unwrap_or((text, "0"));
-        let op = Op::ALL.into_iter().find(|op| op.name() == name);
-        let op = op.ok_or_else(|| format!("there is no call {name}"))?;
+        let op = name.parse()?;
         let bytes = bytes.parse().map_err(|_| "expected CALL:BYTES")?;
         if op == Op::Allreduce && (bytes == 0 || bytes % size_of::<f64>() != 0) {
             return Err("allreduce takes a multiple of 8 bytes, and some".to_owned());
         }
         Ok(Self { op, bytes })
+    }
+}
+
+/// Writes the row for people.
+impl Display for Row {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.op {
+            Op::Barrier => write!(f, "{}", self.op),
+            op => write!(f, "{op} {}", Size(self.bytes)),
+        }
+    }
+}
+
+/// Shows bytes in the unit in which they are a short number.
+pub(crate) struct Size(pub(crate) usize);
+
+impl Display for Size {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let bytes = self.0;
+        let is = |unit: usize| bytes >= unit && bytes.is_multiple_of(unit);
+        match bytes {
+            _ if is(1 << 20) => write!(f, "{} MiB", bytes >> 20),
+            _ if is(1 << 10) && bytes < 1 << 20 => write!(f, "{} KiB", bytes >> 10),
+            _ if is(1_000_000) => write!(f, "{} MB", bytes / 1_000_000),
+            _ if is(100_000) => write!(f, "{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+            _ => write!(f, "{bytes} B"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let shown = |bytes| Size(bytes).to_string();
+        let sizes = [0, 8, 8 << 10, 1 << 20, 16 << 20, 3_200_000, 206_000_000];
+        let expected = ["0 B", "8 B", "8 KiB", "1 MiB", "16 MiB", "3.2 MB", "206 MB"];
+        assert_eq!(sizes.map(shown), expected);
+        assert_eq!(Row::new(Op::Barrier, 0).to_string(), "barrier");
+    }
+
+    #[test]
+    fn names_lead_back_to_their_calls() {
+        for &op in Op::value_variants() {
+            let row = Row::new(op, 16);
+            assert_eq!(format!("{op}:16").parse(), Ok(row));
+        }
+        for text in ["gather:8", "allreduce", "allreduce:12", "barrier:x"] {
+            assert!(text.parse::<Row>().is_err(), "{text}");
+        }
+        assert_eq!("barrier".parse(), Ok(Row::new(Op::Barrier, 0)));
     }
 }

@@ -1,11 +1,11 @@
 //! Calls a row as often as the time allows, and sums it up.
 
-use std::fmt::{self, Display, Formatter};
-
 use comm_factory::api::{Communicator, CommunicatorExt, ReduceOp};
 
+use super::Options;
 use super::call::Call;
 use super::clock::now;
+use super::figure::Figure;
 use super::row::{Op, Row};
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -17,29 +17,26 @@ const FEWEST_CALLS: usize = 5;
 /// The part of the time that goes into finding out how long a call takes.
 const LOOK: f64 = 0.2;
 
-/// Tells how long a row took.
-pub(crate) struct Timing {
+/// Times a row on all ranks. The span is right on rank 0 only, which is the root and the one that prints.
+pub(crate) fn of<C: Communicator>(
+    comm: &C,
     row: Row,
-    /// Nanoseconds of the slowest rank, sorted.
-    slowest: Vec<u64>,
-    /// Nanoseconds from the root's entry to the last return, sorted; of broadcasts only.
-    span: Option<Vec<u64>>,
-}
-
-/// Times a row on all ranks.
-pub(crate) fn of<C: Communicator>(comm: &C, row: Row, seconds: f64) -> Result<Timing, Failure> {
+    options: &Options,
+) -> Result<Figure, Failure> {
     let mut call = Call::new(comm, row);
     call.make()?;
     if !call.is_right() {
-        let (rank, op) = (comm.rank(), row.op.name());
-        return Err(format!("rank {rank}: {op} of {} bytes is wrong", row.bytes).into());
+        return Err(format!("rank {}: {row} is wrong", comm.rank()).into());
     }
-    let calls = calls(comm, row, seconds, &mut call)?;
+    let calls = match options.calls {
+        Some(calls) => calls.get(),
+        None => calls_for(comm, row, options.seconds, &mut call)?,
+    };
     let mut entries = vec![0; calls];
     let mut returns = vec![0; calls];
     comm.barrier()?;
     for (entry, back) in entries.iter_mut().zip(&mut returns) {
-        if row.op.apart() {
+        if apart(row.op) {
             comm.barrier()?;
         }
         *entry = now();
@@ -58,18 +55,28 @@ pub(crate) fn of<C: Communicator>(comm: &C, row: Row, seconds: f64) -> Result<Ti
     let span = if row.op == Op::Broadcast {
         let mut last = vec![0; calls];
         comm.allreduce(&returns, &mut last, ReduceOp::Max)?;
-        // Right on rank 0 only: it is the root, and the one that prints.
         let mut span = since(&last);
         span.sort_unstable();
-        Some(span)
+        Some(at(&span, (1, 2)))
     } else {
         None
     };
-    Ok(Timing { row, slowest, span })
+    Ok(Figure {
+        row,
+        calls,
+        median: at(&slowest, (1, 2)),
+        p99: at(&slowest, (99, 100)),
+        span,
+    })
+}
+
+/// Returns whether an untimed barrier goes before each call, because the call itself does not synchronise everywhere.
+const fn apart(op: Op) -> bool {
+    matches!(op, Op::Broadcast | Op::Copy)
 }
 
 /// Agrees on how many calls fill the time, by the clock of rank 0. What it looks at warms up as well.
-fn calls<C: Communicator>(
+fn calls_for<C: Communicator>(
     comm: &C,
     row: Row,
     seconds: f64,
@@ -85,7 +92,7 @@ fn calls<C: Communicator>(
             10
         };
         for _ in 0..turn {
-            if row.op.apart() {
+            if apart(row.op) {
                 comm.barrier()?;
             }
             call.make()?;
@@ -113,21 +120,8 @@ fn seconds_of(nanos: u64) -> f64 {
     nanos as f64 * 1e-9
 }
 
-/// Gives microseconds at a part of the sorted times.
+/// Returns the microseconds at a part of the sorted times.
 fn at(times: &[u64], part: (usize, usize)) -> f64 {
     let place = times.len() * part.0 / part.1;
     seconds_of(times.get(place).copied().unwrap_or_default()) * 1e6
-}
-
-impl Display for Timing {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { row, slowest, span } = self;
-        let (op, bytes, calls) = (row.op.name(), row.bytes, slowest.len());
-        let (median, p99) = (at(slowest, (1, 2)), at(slowest, (99, 100)));
-        write!(f, "timing,{op},{bytes},{calls},{median:.3},{p99:.3},")?;
-        match span {
-            Some(span) => write!(f, "{:.3}", at(span, (1, 2))),
-            None => Ok(()),
-        }
-    }
 }

@@ -1,18 +1,17 @@
 //! Allgatherv: every rank writes its piece, then copies those of all others.
 
 use comm_api::CommError;
+use comm_kit::Call;
 
-use super::{cut, keep, piece, put_inline, take_inline};
-use crate::board::INLINE;
-use crate::call::{Call, Kind};
-use crate::mapped::Mapped;
+use super::{cut, keep_for, piece_len};
+use crate::layout::INLINE;
 use crate::slot::copy_slice;
 use crate::step::Sequence;
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
 #[inline]
 pub(crate) fn allgatherv(
-    sequence: &Sequence<Mapped>,
+    sequence: &Sequence,
     send: &[u8],
     recv: &mut [u8],
     counts: &[usize],
@@ -21,13 +20,13 @@ pub(crate) fn allgatherv(
 ) -> Result<(), CommError> {
     let rank = sequence.rank();
     let call = Call::allgatherv(counts, elem_size);
-    let mut turn = sequence.begin(Kind::Allgatherv, call)?;
+    let mut turn = sequence.begin(call)?;
     let length = |rank: usize| counts[rank].saturating_mul(elem_size);
     let start = |rank: usize| displs[rank].saturating_mul(elem_size);
     let longest = (0..counts.len()).map(length).max().unwrap_or(0);
 
     if longest <= INLINE {
-        put_inline(turn.own_line(), send);
+        turn.own_line().put(send);
         turn.publish();
         turn.meet()?;
         for other in 0..counts.len() {
@@ -35,14 +34,14 @@ pub(crate) fn allgatherv(
             if other == rank {
                 block.copy_from_slice(send);
             } else {
-                take_inline(turn.line(other), block);
+                turn.line(other).take(block);
             }
         }
         return Ok(());
     }
 
-    let keep = keep(recv.len());
-    let piece = piece(longest, turn.slot_bytes());
+    let keep = keep_for(recv.len());
+    let piece = piece_len(longest, turn.slot_bytes());
     let pieces = longest.div_ceil(piece);
     for k in 0..pieces {
         let own = cut(send.len(), piece, k);

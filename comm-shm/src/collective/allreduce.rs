@@ -4,12 +4,10 @@
 //! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`.
 
 use comm_api::{CommError, ReduceOp, ScalarKind};
-use comm_kit::fold_into;
+use comm_kit::{Call, fold_into};
 
-use super::{cut, keep, put_inline, take_inline};
-use crate::board::INLINE;
-use crate::call::{Call, Kind};
-use crate::mapped::Mapped;
+use super::{cut, keep_for};
+use crate::layout::INLINE;
 use crate::slot::Keep;
 use crate::step::{Sequence, Turn};
 
@@ -20,14 +18,14 @@ const BLOCK: usize = 8 * 1024;
 const FOLD_ALL: usize = 64 * 1024;
 
 pub(crate) fn allreduce(
-    sequence: &Sequence<Mapped>,
+    sequence: &Sequence,
     send: &[u8],
     recv: &mut [u8],
     scalar: ScalarKind,
     op: ReduceOp,
 ) -> Result<(), CommError> {
     let call = Call::allreduce(send.len(), scalar, op);
-    let mut turn = sequence.begin(Kind::Allreduce, call)?;
+    let mut turn = sequence.begin(call)?;
     let fold = Fold { send, scalar, op };
     if send.len() <= INLINE {
         fold.inline(&mut turn, recv)
@@ -46,21 +44,21 @@ struct Fold<'a> {
 }
 
 impl Fold<'_> {
-    fn inline(&self, turn: &mut Turn<'_, Mapped>, recv: &mut [u8]) -> Result<(), CommError> {
-        put_inline(turn.own_line(), self.send);
+    fn inline(&self, turn: &mut Turn<'_>, recv: &mut [u8]) -> Result<(), CommError> {
+        turn.own_line().put(self.send);
         turn.publish();
         turn.meet()?;
-        take_inline(turn.line(0), recv);
+        turn.line(0).take(recv);
         let mut next = [0; INLINE];
         let next = &mut next[..recv.len()];
         for rank in 1..turn.size() {
-            take_inline(turn.line(rank), next);
+            turn.line(rank).take(next);
             fold_into(recv, next, self.scalar, self.op)?;
         }
         Ok(())
     }
 
-    fn whole(&self, turn: &mut Turn<'_, Mapped>, recv: &mut [u8]) -> Result<(), CommError> {
+    fn whole(&self, turn: &mut Turn<'_>, recv: &mut [u8]) -> Result<(), CommError> {
         if turn.size() == 1 {
             turn.publish();
             turn.meet()?;
@@ -73,12 +71,12 @@ impl Fold<'_> {
         self.fold(turn, 0, 0, recv)
     }
 
-    fn sliced(&self, turn: &mut Turn<'_, Mapped>, recv: &mut [u8]) -> Result<(), CommError> {
+    fn sliced(&self, turn: &mut Turn<'_>, recv: &mut [u8]) -> Result<(), CommError> {
         let (rank, size) = (turn.rank(), turn.size());
         let len = self.send.len();
         let Cuts { chunk, slice } = Cuts::new(len, size, turn.slot_bytes());
         let chunks = len.div_ceil(chunk);
-        let keep = keep(len);
+        let keep = keep_for(len);
         for k in 0..=chunks {
             let now = cut(len, chunk, k);
             if k > 0 {
@@ -103,35 +101,35 @@ impl Fold<'_> {
                 }
             }
             if k < chunks {
-                let at = now.start + mine.start;
-                self.fold(turn, at, mine.start, &mut recv[now][mine])?;
+                let (send_at, slot_at) = (now.start + mine.start, mine.start);
+                self.fold(turn, send_at, slot_at, &mut recv[now][mine])?;
                 turn.advance();
             }
         }
         Ok(())
     }
 
-    /// Folds what all ranks put `at` bytes into their slots; this rank's is `from` bytes into its
-    /// buffer.
+    /// Folds what the others put into their slots, `slot_at` bytes in, with what lies `send_at`
+    /// bytes into this rank's input.
     fn fold(
         &self,
-        turn: &Turn<'_, Mapped>,
-        from: usize,
-        at: usize,
+        turn: &Turn<'_>,
+        send_at: usize,
+        slot_at: usize,
         recv: &mut [u8],
     ) -> Result<(), CommError> {
         let mut next = [0; BLOCK];
         for (i, acc) in recv.chunks_mut(BLOCK).enumerate() {
             let skip = i * BLOCK;
-            let own = &self.send[from + skip..][..acc.len()];
+            let own = &self.send[send_at + skip..][..acc.len()];
             for rank in 0..turn.size() {
                 let next = &mut next[..acc.len()];
                 match (rank, rank == turn.rank()) {
                     (0, true) => acc.copy_from_slice(own),
-                    (0, false) => turn.take(0, at + skip, acc, Keep::Cached),
+                    (0, false) => turn.take(0, slot_at + skip, acc, Keep::Cached),
                     (_, true) => fold_into(acc, own, self.scalar, self.op)?,
                     (_, false) => {
-                        turn.take(rank, at + skip, next, Keep::Cached);
+                        turn.take(rank, slot_at + skip, next, Keep::Cached);
                         fold_into(acc, next, self.scalar, self.op)?;
                     }
                 }
@@ -149,8 +147,8 @@ struct Cuts {
 
 impl Cuts {
     /// A slot holds a chunk of inputs and a slice of results.
-    fn new(len: usize, size: usize, slot: usize) -> Self {
-        let most = slot / (size + 1) * size;
+    fn new(len: usize, size: usize, slot_bytes: usize) -> Self {
+        let most = slot_bytes / (size + 1) * size;
         let chunks = len.div_ceil(most.saturating_sub(64 * size).max(64)).max(1);
         let slice = len.div_ceil(chunks).div_ceil(size).next_multiple_of(64);
         Self {
@@ -163,15 +161,15 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{SLOT, SPLIT_SLOT};
+    use crate::layout::{SLOT_BYTES, SPLIT_SLOT_BYTES};
 
     #[test]
     fn a_slot_holds_a_chunk_and_a_slice() {
-        for slot in [SLOT, SPLIT_SLOT] {
+        for slot_bytes in [SLOT_BYTES, SPLIT_SLOT_BYTES] {
             for size in [2, 3, 5, 8, 64, 1024] {
                 for len in [1, 64, 4096, 100_000, 1 << 20, 16 << 20, usize::MAX >> 8] {
-                    let Cuts { chunk, slice } = Cuts::new(len, size, slot);
-                    assert!(chunk + slice <= slot, "{len} bytes, {size} ranks");
+                    let Cuts { chunk, slice } = Cuts::new(len, size, slot_bytes);
+                    assert!(chunk + slice <= slot_bytes, "{len} bytes, {size} ranks");
                     assert!(slice > 0 && chunk >= slice && chunk % 64 == 0);
                 }
             }

@@ -1,14 +1,13 @@
 //! Barrier: a step without a payload.
 
 use comm_api::CommError;
+use comm_kit::Call;
 
-use crate::call::{Call, Kind};
-use crate::mapped::Mapped;
 use crate::step::Sequence;
 
 #[inline]
-pub(crate) fn barrier(sequence: &Sequence<Mapped>) -> Result<(), CommError> {
-    let mut turn = sequence.begin(Kind::Barrier, Call::plain(Kind::Barrier))?;
+pub(crate) fn barrier(sequence: &Sequence) -> Result<(), CommError> {
+    let mut turn = sequence.begin(Call::barrier())?;
     turn.publish();
     turn.meet()
 }

@@ -1,11 +1,10 @@
 //! Broadcast: the root writes piece `k + 1` while the others read piece `k`.
 
 use comm_api::CommError;
+use comm_kit::Call;
 
-use super::{cut, keep, piece, put_inline, take_inline};
-use crate::board::INLINE;
-use crate::call::{Call, Kind};
-use crate::mapped::Mapped;
+use super::{cut, keep_for, piece_len};
+use crate::layout::INLINE;
 use crate::step::Sequence;
 
 /// The most bytes of one step: the second half of what the root writes waits in its cache.
@@ -13,28 +12,28 @@ const PIECE: usize = 256 * 1024;
 
 #[inline]
 pub(crate) fn broadcast(
-    sequence: &Sequence<Mapped>,
+    sequence: &Sequence,
     buf: &mut [u8],
     elem_size: usize,
     root: usize,
 ) -> Result<(), CommError> {
     let is_root = sequence.rank() == root;
     let call = Call::broadcast(buf.len(), elem_size, root);
-    let mut turn = sequence.begin(Kind::Broadcast, call)?;
+    let mut turn = sequence.begin(call)?;
     if buf.len() <= INLINE {
         if is_root {
-            put_inline(turn.own_line(), buf);
+            turn.own_line().put(buf);
         }
         turn.publish();
         turn.meet()?;
         if !is_root {
-            take_inline(turn.line(root), buf);
+            turn.line(root).take(buf);
         }
         return Ok(());
     }
 
-    let keep = keep(buf.len());
-    let piece = piece(buf.len(), PIECE.min(turn.slot_bytes()));
+    let keep = keep_for(buf.len());
+    let piece = piece_len(buf.len(), PIECE.min(turn.slot_bytes()));
     let pieces = buf.len().div_ceil(piece);
     for k in 0..pieces {
         let range = cut(buf.len(), piece, k);

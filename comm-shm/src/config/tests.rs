@@ -89,3 +89,16 @@ fn a_long_name_or_job_id() {
         assert!(error.message.contains("300"), "{error}");
     }
 }
+
+#[test]
+fn all_that_is_wrong_is_named_at_once() {
+    let wrong = [(NAME, "a/b"), (RANK, "4"), (SIZE, "4"), (TIMEOUT, "soon")];
+    let error = ShmConfig::from_map(&map(&wrong)).expect_err("not usable");
+    assert_eq!(error.kind, InitErrorKind::InvalidConfiguration);
+    assert_eq!(error.variables, [TIMEOUT, NAME, RANK, SIZE]);
+    let error = ShmConfig::new("a/b", 4, 4).check().expect_err("not usable");
+    assert_eq!(error.variables, [NAME, RANK, SIZE]);
+    let error = ShmConfig::from_map(&map(&[(NAME, "a/b"), (RANK, "1")])).expect_err("missing");
+    assert_eq!(error.kind, InitErrorKind::MissingConfiguration);
+    assert_eq!(error.variables, [SIZE, NAME]);
+}

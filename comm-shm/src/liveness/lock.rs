@@ -2,7 +2,7 @@
 //!
 //! Each rank locks a file of its own for as long as it lives; the others open it while the job
 //! starts, after which it loses its name. Whoever gets the lock knows that its owner is gone. The
-//! kernel lets go of it later than `/proc` would tell, once the memory of the process is freed,
+//! kernel releases it later than `/proc` shows a death, once the memory of the process is freed,
 //! and a child that was forked and did not execute anything keeps it.
 
 use std::fs::File;
@@ -46,11 +46,11 @@ impl Peers {
 
 /// The lock that a rank holds as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct Alive {
     _file: File,
 }
 
-impl Pulse {
+impl Alive {
     /// Takes the lock of `rank`; what a dead job left under its name is used again.
     pub(crate) fn start(segment: &Path, rank: usize) -> io::Result<Self> {
         let path = path(segment, rank);
@@ -72,7 +72,7 @@ impl Pulse {
     }
 }
 
-/// Tells whether the process that made a segment has ended: it holds the lock of its file.
+/// Checks whether the process that created a segment has ended: it holds the lock of its file.
 pub(crate) fn creator_ended(creator: Process, file: &File) -> bool {
     !creator.is_current() && is_free(file)
 }

@@ -1,7 +1,7 @@
 //! Liveness by `/proc`.
 //!
 //! The kernel takes the memory away from a dying process long before it closes its files: its size
-//! in `/proc` is 0 within a millisecond, while a pidfd, a lock or a socket tells only once
+//! in `/proc` is 0 within a millisecond, while a pidfd, a lock or a socket shows the death only once
 //! gigabytes were freed. So the size is looked at, through a file that was opened while the
 //! process lived: a later process of the same pid has another file.
 
@@ -40,7 +40,7 @@ impl Peers {
         })
     }
 
-    /// Tells whether the process of `rank` came and has ended. A rank that is a thread of this process has
+    /// Checks whether the process of `rank` came and has ended. A rank that is a thread of this process has
     /// not: it leaves by dropping its communicator.
     pub(crate) fn dead(&self, rank: usize) -> bool {
         let Peer { process, watch } = &self.ranks[rank];
@@ -51,9 +51,9 @@ impl Peers {
 
 /// What a rank keeps as long as it lives: nothing, the kernel knows.
 #[derive(Debug)]
-pub(crate) struct Pulse;
+pub(crate) struct Alive;
 
-impl Pulse {
+impl Alive {
     #[expect(clippy::unnecessary_wraps, reason = "liveness by locks can fail here")]
     pub(crate) fn start(_: &Path, _: usize) -> io::Result<Self> {
         Ok(Self)
@@ -63,12 +63,12 @@ impl Pulse {
     pub(crate) fn hide(_: &Path, _: usize) {}
 }
 
-/// Tells whether the process that made a segment has ended.
+/// Checks whether the process that created a segment has ended.
 pub(crate) fn creator_ended(creator: Process, _: &File) -> bool {
     !creator.is_current() && Watch::on(creator).ended()
 }
 
-/// An eye on one process; shared by all communicators of this one, so descriptors do not add up.
+/// A way to see whether one process has ended; shared by all communicators of this one, so descriptors do not add up.
 #[derive(Debug)]
 enum Watch {
     /// Its size in memory.

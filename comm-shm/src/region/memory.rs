@@ -18,9 +18,9 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use comm_api::CommData;
+use comm_kit::{Ended, Phases};
 
-use crate::mapped::Mapped;
-use crate::segment::Mapping;
+use crate::mapping::Mapping;
 use crate::step::{Stage, Turn};
 
 /// The elements of a region, and the part this rank owns.
@@ -30,16 +30,8 @@ pub(super) struct Memory<T> {
     map: Option<Mapping>,
     len: usize,
     own: Range<usize>,
-    phase: Phase,
+    phases: Phases,
     elements: PhantomData<T>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    Write,
-    Read,
-    /// A fence has begun and not succeeded.
-    Broken,
 }
 
 impl<T: CommData> Memory<T> {
@@ -54,7 +46,7 @@ impl<T: CommData> Memory<T> {
             map,
             len,
             own,
-            phase: Phase::Write,
+            phases: Phases::new(),
             elements: PhantomData,
         };
         assert!(memory.start().is_aligned(), "R4");
@@ -62,30 +54,14 @@ impl<T: CommData> Memory<T> {
     }
 
     pub(super) fn as_slice(&self) -> &[T] {
-        match self.phase {
-            Phase::Read => {}
-            Phase::Write => {
-                panic!(
-                    "as_slice: the region is in its write phase; call fence() to end it, then read"
-                )
-            }
-            Phase::Broken => panic!("as_slice: {BROKEN}"),
-        }
+        self.phases.expect_read();
         // SAFETY: R4, `len` elements from `start` on are mapped as long as `self` lives; R1 and R3,
         // nobody writes them before this borrow has ended and this rank has closed the phase.
         unsafe { NonNull::slice_from_raw_parts(self.start(), self.len).as_ref() }
     }
 
     pub(super) fn as_mut_slice(&mut self) -> &mut [T] {
-        match self.phase {
-            Phase::Write => {}
-            Phase::Read => {
-                panic!(
-                    "as_mut_slice: the region is in its read phase; call fence() to end it, then write"
-                )
-            }
-            Phase::Broken => panic!("as_mut_slice: {BROKEN}"),
-        }
+        self.phases.expect_write();
         // SAFETY: R2, `own.start <= len`, so this stays within the elements or one past their end.
         let start = unsafe { self.start().add(self.own.start) };
         let mut part = NonNull::slice_from_raw_parts(start, self.own.len());
@@ -95,18 +71,14 @@ impl<T: CommData> Memory<T> {
     }
 
     /// Ends the phase on this rank; nothing is borrowed any more.
-    pub(super) fn close(&mut self) -> Phase {
-        std::mem::replace(&mut self.phase, Phase::Broken)
+    pub(super) fn close(&mut self) -> Ended {
+        self.phases.close()
     }
 
     /// Begins the phase after `ended`, as all ranks have met since it was closed (R1).
-    pub(super) fn open_after(&mut self, ended: Phase, met: &Turn<'_, Mapped>) {
+    pub(super) fn open_after(&mut self, ended: Ended, met: &Turn<'_>) {
         assert!(met.stage() == Stage::Met, "R1");
-        self.phase = match ended {
-            Phase::Write => Phase::Read,
-            Phase::Read => Phase::Write,
-            Phase::Broken => Phase::Broken,
-        };
+        self.phases.open(ended);
     }
 
     fn start(&self) -> NonNull<T> {
@@ -118,6 +90,3 @@ impl<T: CommData> Memory<T> {
         }
     }
 }
-
-const BROKEN: &str = "a fence of this region failed, so what it holds cannot be relied on; drop it \
-                      and create another";

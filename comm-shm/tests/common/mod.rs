@@ -1,12 +1,12 @@
 //! Ranks as real processes: a test starts its own binary again, once per rank.
 //!
-//! The driver and the ranks run the same test function; [`job`] tells them apart by a variable.
+//! The driver and the ranks run the same test function; [`job`] distinguishes them by a variable.
 #![allow(
     dead_code,
     unreachable_pub,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "every test binary uses another part of this, and ranks talk to their driver"
+    reason = "every test binary uses another part of this, and ranks print for their driver"
 )]
 
 use std::io::Read;
@@ -26,19 +26,19 @@ const WATCHDOG: Duration = Duration::from_mins(2);
 pub struct Outcome {
     pub rank: usize,
     pub status: ExitStatus,
-    /// What the rank said with [`say`].
+    /// What the rank printed with [`say`].
     pub said: Vec<String>,
     pub output: String,
 }
 
-/// Makes a name that no other test uses.
+/// Returns a name that no other test uses.
 pub fn fresh_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("cobre-test-{}-{next}", std::process::id())
 }
 
-/// Says something to the driver.
+/// Prints a line for the driver.
 pub fn say(text: impl std::fmt::Display) {
     println!("@{text}");
 }

@@ -17,7 +17,7 @@ use crate::notice::frame;
 /// What a rank is given before it is wrong.
 const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// Makes one of two ranks, and the other ends of its data link and its watch link.
+/// Creates one of two ranks, and the other ends of its data link and its watch link.
 fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
     let pair = || {
         let (mine, other) = UnixStream::pair().unwrap();
@@ -50,11 +50,11 @@ fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
 struct Idler(Outlook);
 
 impl Task for Idler {
-    fn advance(&mut self, _: &mut Links) -> Result<Step, Broken> {
-        Ok(Step::Stuck)
+    fn advance(&mut self, _: &mut Links) -> Result<Progress, Broken> {
+        Ok(Progress::Stuck)
     }
 
-    fn wants(&self, _: &mut Vec<Want>) {}
+    fn interest<'l>(&self, _: &'l Links, _: &mut Vec<PollFd<'l>>) {}
 
     fn outlook(&self) -> Outlook {
         self.0
@@ -69,13 +69,17 @@ impl Task for Idler {
 struct Hearing<'a>(&'a UnixStream);
 
 impl Task for Hearing<'_> {
-    fn advance(&mut self, _: &mut Links) -> Result<Step, Broken> {
+    fn advance(&mut self, _: &mut Links) -> Result<Progress, Broken> {
         // The other end of the watch has nothing left that this rank has not read.
         let unread = rustix::io::ioctl_fionread(self.0).unwrap();
-        Ok(if unread == 0 { Step::Done } else { Step::Stuck })
+        Ok(if unread == 0 {
+            Progress::Done
+        } else {
+            Progress::Stuck
+        })
     }
 
-    fn wants(&self, _: &mut Vec<Want>) {}
+    fn interest<'l>(&self, _: &'l Links, _: &mut Vec<PollFd<'l>>) {}
 
     fn outlook(&self) -> Outlook {
         Outlook::Entering
@@ -99,13 +103,13 @@ fn a_cause_heard_in_a_call_that_succeeds_ends_the_next() {
     hub.write_all(&notice.encode()).unwrap();
     let watch = engine.watcher.as_fd().try_clone_to_owned().unwrap();
     let mut hearing = Hearing(&UnixStream::from(watch));
-    assert_eq!(engine.drive(Call::BARRIER, &mut hearing), Ok(()));
+    assert_eq!(engine.drive(Call::barrier(), &mut hearing), Ok(()));
     engine.pass();
     let began = Instant::now();
-    let ended = engine.drive(Call::BARRIER, &mut Idler(Outlook::Entering));
+    let ended = engine.drive(Call::barrier(), &mut Idler(Outlook::Entering));
     assert_eq!(ended, Err(cause));
     let took = began.elapsed();
-    assert!(took < WATCHDOG / 4, "told after {took:?}");
+    assert!(took < WATCHDOG / 4, "failed after {took:?}");
 }
 
 /// Rank 0 has left in good order and cannot say any more who is late: it is not the one.
@@ -116,7 +120,7 @@ fn rank_0_that_has_left_is_not_blamed_for_a_stall() {
     let goodbye = Notice::Goodbye { sequence: 1 };
     hub.write_all(&goodbye.encode()).unwrap();
     drop(hub);
-    let cause = engine.drive(Call::BARRIER, &mut Idler(Outlook::Moving));
+    let cause = engine.drive(Call::barrier(), &mut Idler(Outlook::Moving));
     let cause = cause.unwrap_err();
     assert_eq!((cause.kind, cause.rank), (FailureKind::TimedOut, Some(2)));
 }
@@ -157,7 +161,7 @@ fn payloads_of_refused_calls_do_not_pile_up() {
         }
     });
     engine.barrier().unwrap();
-    assert_eq!(reader.join().unwrap().call, Some(Call::BARRIER));
+    assert_eq!(reader.join().unwrap().call, Some(Call::barrier()));
 }
 
 /// Of two ranks that differ, each learns what the other called, also one that had to wait with it.

@@ -22,7 +22,7 @@ pub(crate) enum LinkKind {
     Ring = 3,
 }
 
-/// Says who connects, to whom, and what for.
+/// Who connects, to whom, and what for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) link: LinkKind,
@@ -31,7 +31,7 @@ pub(crate) struct Hello {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) size: u32,
-    /// Says which ranks share processors: a hash of what identifies the running system.
+    /// Equal on ranks that share processors: a hash of what identifies the running system.
     pub(crate) host: u64,
     /// Where the predecessor of this rank finds it.
     pub(crate) ring: SocketAddr,

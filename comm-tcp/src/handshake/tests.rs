@@ -91,9 +91,12 @@ fn a_proof_cannot_be_sent_back_as_the_other_one() {
 fn other_versions_and_strangers_are_told_apart() {
     let keys = Keys::new(b"secret");
     let mut challenge = *Server::new([1; NONCE]).challenge();
-    challenge[9] = 2;
+    challenge[9] = VERSION + 1;
     let newer = Client::new(&challenge, &said(), &[2; NONCE], &keys);
-    assert_eq!(newer.unwrap_err(), HandshakeError::Version(2));
+    assert_eq!(
+        newer.unwrap_err(),
+        HandshakeError::Version(u16::from(VERSION) + 1)
+    );
     challenge[..8].copy_from_slice(b"SSH-2.0-");
     let stranger = Client::new(&challenge, &said(), &[2; NONCE], &keys);
     assert_eq!(stranger.unwrap_err(), HandshakeError::Stranger);

@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 
+use comm_kit::Call;
+
 use super::*;
-use crate::call::Call;
+use crate::collective::Outgoing;
 use crate::frame::Kind;
-use crate::message::Message;
 
 /// What happens at the next call.
 enum Act {
@@ -65,7 +66,7 @@ impl Stream for Script {
 }
 
 fn frame(payload: &[u8]) -> (Header, Vec<u8>) {
-    let header = Header::new(Kind::Enter, 3, Call::BARRIER, payload.len());
+    let header = Header::new(Kind::Enter, 3, Call::barrier(), payload.len());
     let mut bytes = header.encode().to_vec();
     bytes.extend_from_slice(payload);
     (header, bytes)
@@ -149,7 +150,7 @@ fn a_message_goes_out_in_pieces_and_what_was_kept_goes_first() {
         script.room = std::iter::repeat_n([piece, 0], 200).flatten().collect();
         let mut link = Link::new(script, 1);
         link.keep(b"first");
-        let mut message = Message::new(&header, &payload);
+        let mut message = Outgoing::new(&header, &payload);
         while !message.is_sent() {
             message.send(&mut link).unwrap();
         }
@@ -164,11 +165,11 @@ fn a_message_left_half_way_is_finished_by_the_next() {
         let mut script = Script::reading([]);
         script.room = [sent, 0].into();
         let mut link = Link::new(script, 1);
-        let mut message = Message::new(&header, &[9; 30]);
+        let mut message = Outgoing::new(&header, &[9; 30]);
         assert_eq!(message.send(&mut link), Ok(sent));
         message.leave(&mut link);
         assert_eq!(link.kept(), bytes.len() - sent);
-        let mut next = Message::new(&header, &[9; 30]);
+        let mut next = Outgoing::new(&header, &[9; 30]);
         while !next.is_sent() {
             next.send(&mut link).unwrap();
         }
@@ -180,4 +181,32 @@ fn a_message_left_half_way_is_finished_by_the_next() {
 fn garbage_is_no_frame() {
     let mut link = Link::new(Script::reading([Act::Bytes(vec![0xff; HEADER])]), 1);
     assert!(link.header().unwrap_err().reason.contains("no frame"));
+}
+
+#[test]
+fn a_short_frame_is_taken_whole_or_not_at_all() {
+    let (header, bytes) = frame(&[3; 40]);
+    for cut in 1..=bytes.len() {
+        let (first, second) = bytes.split_at(cut);
+        let acts = [first, second, &bytes].into_iter();
+        let acts = acts.filter(|part| !part.is_empty());
+        let acts = acts.flat_map(|part| [Act::Nothing, Act::Bytes(part.to_vec())]);
+        let mut link = Link::new(Script::reading(acts), 1);
+        for _ in 0..2 {
+            let found = loop {
+                if let Some(found) = link.frame().unwrap() {
+                    break found;
+                }
+            };
+            assert_eq!(found, (header, vec![3; 40]), "cut at {cut}");
+        }
+        assert!(link.frame().unwrap_err().reason.contains("closed"));
+    }
+}
+
+#[test]
+fn a_frame_too_long_for_its_place_breaks_the_link_before_it_is_read() {
+    let (_, bytes) = frame(&vec![0; 1 + usize::try_from(MOST_TEXT).unwrap()]);
+    let mut link = Link::new(Script::reading([Act::Bytes(bytes)]), 1);
+    assert!(link.frame().unwrap_err().reason.contains("short frame"));
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::frame::MOST_TEXT;
 
 fn decode(bytes: &[u8]) -> Option<Notice> {
     let (head, body) = bytes.split_first_chunk()?;
@@ -29,7 +30,8 @@ fn every_notice_survives_the_journey() {
         Notice::Goodbye { sequence },
         Notice::Ping,
         Notice::Pong,
-        Notice::Panicked,
+        Notice::Lost(Lost::PanickedInside),
+        Notice::Interrupted,
         Notice::Abort { code: -3 },
         Notice::Cause {
             cause: Cause {
@@ -50,6 +52,7 @@ fn text_from_elsewhere_is_one_printable_line() {
     assert_eq!(text(b"a\nb\x1b[31m\xff"), "a b [31m\u{fffd}");
     let long = "\u{e9}".repeat(2000);
     assert!(cut(&long).len() <= 1024 && long.starts_with(cut(&long)));
+    assert_eq!(ROOM as u64 + 16, MOST_TEXT);
 }
 
 proptest! {

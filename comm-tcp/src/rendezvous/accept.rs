@@ -28,8 +28,8 @@ pub(crate) struct Proven {
     pub(crate) address: SocketAddr,
 }
 
-/// Says who is welcome, and takes them.
-pub(crate) trait Door {
+/// Decides who is let in, and keeps their links.
+pub(crate) trait Admission {
     fn decide(&mut self, hello: &Hello) -> Status;
     fn keep(&mut self, proven: Proven);
 }
@@ -66,12 +66,12 @@ impl Acceptor {
         })
     }
 
-    /// Tells why nobody can be let in any more.
+    /// Returns why nobody can be let in any more.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Gives what to poll: the listener and the handshakes under way.
+    /// Returns what to poll: the listener and the handshakes under way.
     pub(crate) fn interest<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(&self.listener, PollFlags::IN));
         for pending in &self.pending {
@@ -83,7 +83,7 @@ impl Acceptor {
         }
     }
 
-    /// Gives when the oldest handshake runs out of time.
+    /// Returns when the oldest handshake runs out of time.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.pending
             .front()
@@ -91,22 +91,26 @@ impl Acceptor {
     }
 
     /// Moves everything that can be moved.
-    pub(crate) fn step(&mut self, identity: &Identity, door: &mut dyn Door) {
-        self.accept();
-        let now = Instant::now();
+    pub(crate) fn advance(
+        &mut self,
+        identity: &Identity,
+        admission: &mut dyn Admission,
+        now: Instant,
+    ) {
+        self.accept(now);
         let mut waiting = VecDeque::with_capacity(self.pending.len());
         for mut pending in self.pending.drain(..) {
-            match pending.step() {
+            match pending.advance() {
                 Ok(false) if now - pending.since < HANDSHAKE => waiting.push_back(pending),
                 Ok(false) => pending.drop_because("it said too little for too long"),
-                Ok(true) => pending.conclude(identity, door),
+                Ok(true) => pending.conclude(identity, admission),
                 Err(reason) => pending.drop_because(&reason),
             }
         }
         self.pending = waiting;
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, now: Instant) {
         for _ in 0..BATCH {
             match self.listener.accept() {
                 Ok((stream, address)) => {
@@ -116,7 +120,7 @@ impl Acceptor {
                     {
                         oldest.drop_because("too many others came after it");
                     }
-                    match Pending::new(stream, address) {
+                    match Pending::new(stream, address, now) {
                         Ok(pending) => self.pending.push_back(pending),
                         Err(error) => tracing::debug!(%address, %error, "lost a connection"),
                     }
@@ -139,12 +143,12 @@ impl Acceptor {
 }
 
 impl Pending {
-    fn new(stream: TcpStream, address: SocketAddr) -> std::io::Result<Self> {
+    fn new(stream: TcpStream, address: SocketAddr, since: Instant) -> std::io::Result<Self> {
         prepare(&stream)?;
         Ok(Self {
             stream,
             address,
-            since: Instant::now(),
+            since,
             server: Server::new(nonce()?),
             sent: 0,
             hello: [0; HELLO],
@@ -152,8 +156,8 @@ impl Pending {
         })
     }
 
-    /// Moves bytes; tells whether the whole hello is there.
-    fn step(&mut self) -> Result<bool, String> {
+    /// Moves bytes; returns whether the whole hello is there.
+    fn advance(&mut self) -> Result<bool, String> {
         let challenge = self.server.challenge();
         while self.sent < CHALLENGE {
             match self.stream.write(&challenge[self.sent..]) {
@@ -178,10 +182,10 @@ impl Pending {
         Ok(self.received == HELLO)
     }
 
-    fn conclude(mut self, identity: &Identity, door: &mut dyn Door) {
+    fn conclude(mut self, identity: &Identity, admission: &mut dyn Admission) {
         let hello = self.server.hello(&self.hello, &identity.keys);
         let (status, hello) = match hello {
-            Ok(hello) => (door.decide(&hello), Some(hello)),
+            Ok(hello) => (admission.decide(&hello), Some(hello)),
             Err(status) => (status, None),
         };
         let Identity { session, keys, .. } = identity;
@@ -192,7 +196,7 @@ impl Pending {
             .write(&reply)
             .is_ok_and(|count| count == reply.len());
         match (status, hello) {
-            (Status::Welcome, Some(hello)) if sent => door.keep(Proven {
+            (Status::Welcome, Some(hello)) if sent => admission.keep(Proven {
                 hello,
                 stream: self.stream,
                 address: self.address,
@@ -201,7 +205,7 @@ impl Pending {
                 let rank = hello.map(|hello| hello.from);
                 tracing::warn!(address = %self.address, ?rank, ?status, "refused a link");
                 // The refusal must arrive before the socket goes.
-                crate::socket::part(&self.stream);
+                crate::socket::hang_up(&self.stream);
             }
         }
     }

@@ -4,21 +4,22 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use comm_kit::words;
 use rustix::event::{PollFd, PollFlags};
 
 use super::accept::Acceptor;
 use super::ring::{self, RingStreams};
 use super::seats::{Seat, Seats};
-use super::{Identity, Joined, hear, say, unexpected, wait};
+use super::{Countdown, Identity, Joined, hear, say, unexpected};
 use crate::config::TcpConfig;
+use crate::engine::{Links, Ring};
 use crate::error::InitError;
 use crate::frame::Kind;
 use crate::link::Link;
-use crate::links::{Links, Ring};
 use crate::notice::{cut, text};
-use crate::socket::settle;
+use crate::socket::tune;
 use crate::variables;
 use crate::watch::{Hub, Signals, Watcher};
 
@@ -28,35 +29,35 @@ pub(crate) fn coordinate(
     listener: TcpListener,
     identity: &Identity,
 ) -> Result<Joined, InitError> {
-    let deadline = config.deadline();
+    let time = &mut Countdown::new(config.connect_timeout);
     let mut acceptor = Acceptor::new(listener, identity.size).map_err(|e| internal(&e))?;
     let mut seats = Seats::new(identity);
-    gather(config, identity, &mut acceptor, &mut seats, deadline)?;
+    seat_all(config, identity, &mut acceptor, &mut seats, time)?;
 
     let wanted = identity.size > 2 && config.ring;
-    let places = (1..identity.size).map(|rank| place(&seats, rank, wanted));
-    let places: Vec<Vec<u8>> = places.collect();
+    let bodies = (1..identity.size).map(|rank| seat_body(&seats, rank, wanted));
+    let bodies: Vec<Vec<u8>> = bodies.collect();
     let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
-    let (mut data, watch, names) = split(seats.into_seats(), config)?;
+    let (mut data, watch, places) = split(seats.into_seats(), config)?;
     let stop = |data: &mut [Link], error: InitError| {
         for link in data {
             let _ = say(link, Kind::Stop, cut(&error.message).as_bytes());
         }
         Err(error)
     };
-    for (link, place) in data.iter_mut().zip(&places) {
-        if let Err(broken) = say(link, Kind::Seat, place) {
-            let error = gone(&names[broken.peer], &broken.reason);
+    for (link, body) in data.iter_mut().zip(&bodies) {
+        if let Err(broken) = say(link, Kind::Seat, body) {
+            let error = gone(broken.peer, &places, &broken.reason);
             return stop(&mut data, error);
         }
     }
     let mut streams = if wanted {
-        ring::build(identity, &mut acceptor, successor, deadline)
+        ring::build(identity, &mut acceptor, successor, time)
     } else {
         Err(String::new())
     };
     for place in 0..if wanted { data.len() } else { 0 } {
-        match hear(&mut data[place], deadline) {
+        match hear(&mut data[place], time) {
             Ok((header, body)) if header.kind == Kind::Ring => {
                 if !body.is_empty() && streams.is_ok() {
                     streams = Err(text(&body));
@@ -64,7 +65,7 @@ pub(crate) fn coordinate(
             }
             other => {
                 let broken = other.err().unwrap_or_else(|| unexpected(place + 1));
-                let error = gone(&names[place + 1], &broken.reason);
+                let error = gone(place + 1, &places, &broken.reason);
                 return stop(&mut data, error);
             }
         }
@@ -76,7 +77,7 @@ pub(crate) fn coordinate(
     }
     for place in 0..data.len() {
         if let Err(broken) = say(&mut data[place], Kind::Start, &[u8::from(streams.is_ok())]) {
-            let error = gone(&names[place + 1], &broken.reason);
+            let error = gone(place + 1, &places, &broken.reason);
             return stop(&mut data, error);
         }
     }
@@ -85,29 +86,29 @@ pub(crate) fn coordinate(
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
     let links = Links { data, ring };
-    watched(links, watch, names, config, local_ranks).map_err(|error| internal(&error))
+    watched(links, watch, places, config, local_ranks).map_err(|error| internal(&error))
 }
 
 /// Takes links until every seat is taken.
-pub(super) fn gather(
+pub(super) fn seat_all(
     config: &TcpConfig,
     identity: &Identity,
     acceptor: &mut Acceptor,
     seats: &mut Seats<'_>,
-    deadline: Instant,
+    time: &mut Countdown,
 ) -> Result<(), InitError> {
     loop {
-        acceptor.step(identity, seats);
+        acceptor.advance(identity, seats, time.now());
         if seats.missing().is_empty() {
             // Whoever went while the last one came has lost its seat.
             (1..identity.size).for_each(|rank| seats.recheck(rank - 1));
         }
         let missing = seats.missing();
-        let now = Instant::now();
         if missing.is_empty() {
             return Ok(());
         }
-        if now >= deadline {
+        let (now, left) = (time.now(), time.left());
+        if left.is_zero() {
             let error = absent(config, &missing, acceptor.trouble());
             let streams = seats
                 .streams()
@@ -115,11 +116,11 @@ pub(super) fn gather(
             for stream in streams {
                 let mut link = Link::new(OwnedFd::from(stream), 0);
                 let _ = say(&mut link, Kind::Stop, cut(&error.message).as_bytes());
-                crate::socket::part(&link);
+                crate::socket::hang_up(&link);
             }
             return Err(error);
         }
-        let mut limit = deadline - now;
+        let mut limit = left;
         if let Some(due) = acceptor.next_due() {
             limit = limit.min(due.saturating_duration_since(now) + Duration::from_millis(1));
         }
@@ -129,7 +130,7 @@ pub(super) fn gather(
             .map(|(_, stream)| PollFd::new(stream, PollFlags::IN))
             .collect();
         acceptor.interest(&mut fds);
-        wait(&mut fds, limit);
+        time.wait(&mut fds, limit);
         let stirred = |place: &usize| fds[*place].revents() != PollFlags::empty();
         let stirred: Vec<usize> = (0..places.len()).filter(stirred).collect();
         drop(fds);
@@ -139,9 +140,9 @@ pub(super) fn gather(
     }
 }
 
-/// What a worker is told once all are there: its successor, how many share its processors, and
+/// Returns what is sent to a worker once all are there: its successor, how many share its processors, and
 /// whether there is to be a ring.
-fn place(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
+fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
     let successor = seats.successor(rank);
     let ip = match successor {
         SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
@@ -156,33 +157,30 @@ fn place(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
 
 type Split = (Vec<Link>, Vec<TcpStream>, Vec<String>);
 
-/// Makes links of the streams, and names for messages.
+/// Turns the streams into links, and lists where the ranks run, for messages.
 fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
     let mut data = Vec::new();
     let mut watch = Vec::new();
-    let mut names = Vec::new();
+    let mut places = Vec::new();
     for (place, seat) in seats.into_iter().enumerate() {
         let rank = place + 1;
         let (Some(proven), Some(stream)) = (seat.data, seat.watch) else {
             return Err(InitError::failed(&[], format!("rank {rank} is not there")));
         };
-        if names.is_empty() {
+        if places.is_empty() {
             // Where the first worker found it.
             let here = proven.stream.local_addr().map_err(|e| internal(&e))?;
-            names.push(format!("rank 0 ({})", here.ip().to_canonical()));
+            places.push(here.ip().to_canonical().to_string());
         }
-        let settled = settle(&proven.stream, config.timeout);
-        settled
-            .and_then(|()| settle(&stream, config.timeout))
+        let tuned = tune(&proven.stream, config.timeout);
+        tuned
+            .and_then(|()| tune(&stream, config.timeout))
             .map_err(|error| internal(&error))?;
-        names.push(format!(
-            "rank {rank} ({})",
-            proven.address.ip().to_canonical()
-        ));
+        places.push(proven.address.ip().to_canonical().to_string());
         data.push(Link::new(OwnedFd::from(proven.stream), rank));
         watch.push(stream);
     }
-    Ok((data, watch, names))
+    Ok((data, watch, places))
 }
 
 pub(super) fn link_ring(
@@ -191,8 +189,8 @@ pub(super) fn link_ring(
     config: &TcpConfig,
 ) -> std::io::Result<Ring> {
     let Identity { rank, size, .. } = *identity;
-    settle(&streams.next, config.timeout)?;
-    settle(&streams.prev, config.timeout)?;
+    tune(&streams.next, config.timeout)?;
+    tune(&streams.prev, config.timeout)?;
     Ok(Ring {
         next: Link::new(OwnedFd::from(streams.next), (rank + 1) % size),
         prev: Link::new(OwnedFd::from(streams.prev), (rank + size - 1) % size),
@@ -203,7 +201,7 @@ pub(super) fn link_ring(
 fn watched(
     links: Links,
     watch: Vec<TcpStream>,
-    names: Vec<String>,
+    places: Vec<String>,
     config: &TcpConfig,
     local_ranks: usize,
 ) -> std::io::Result<Joined> {
@@ -213,15 +211,15 @@ fn watched(
     let ends = [OwnedFd::from(its)].into_iter();
     let ends = ends.chain(watch.into_iter().map(OwnedFd::from));
     let signals = Arc::new(Signals::default());
-    let name = names.first().cloned().unwrap_or_default();
+    let place = places.first().cloned().unwrap_or_default();
     let hub = Hub::new(
-        ends.zip(names).collect(),
+        ends.zip(places).collect(),
         config.timeout,
         Arc::clone(&signals),
     );
     Ok(Joined {
         links,
-        watcher: Watcher::new(Link::new(mine.into(), 0), 0, name),
+        watcher: Watcher::new(Link::new(mine.into(), 0), 0, place),
         hub: Some(hub.start()?),
         signals,
         local_ranks,
@@ -232,14 +230,14 @@ fn internal(error: &std::io::Error) -> InitError {
     InitError::failed(&[], format!("rank 0 cannot set up its links: {error}"))
 }
 
-fn gone(name: &str, reason: &str) -> InitError {
-    let message = format!("{name} was lost while the job started: {reason}; restart the job");
+fn gone(rank: usize, places: &[String], reason: &str) -> InitError {
+    let place = |rank: usize| places.get(rank).map(String::as_str);
+    let rank = words::ranks_at(&[rank], place);
+    let message = format!("{rank} was lost while the job started: {reason}; restart the job");
     InitError::failed(&[], message)
 }
 
 fn absent(config: &TcpConfig, missing: &[usize], trouble: Option<&str>) -> InitError {
-    let list: Vec<String> = missing.iter().take(16).map(usize::to_string).collect();
-    let more = if missing.len() > 16 { ", .." } else { "" };
     let advice = match trouble {
         // Two links to each worker, and some descriptors of the program.
         Some(trouble) => format!(
@@ -253,11 +251,11 @@ fn absent(config: &TcpConfig, missing: &[usize], trouble: Option<&str>) -> InitE
     InitError::failed(
         &[variables::CONNECT_TIMEOUT],
         format!(
-            "{} of {} ranks did not come within {:?}: {}{more}; {advice}",
+            "{} of {} ranks did not come within {:?}: {}; {advice}",
             missing.len(),
             config.size,
             config.connect_timeout,
-            list.join(", "),
+            words::ranks(missing),
         ),
     )
 }

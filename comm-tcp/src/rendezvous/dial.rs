@@ -9,7 +9,7 @@ use super::{Identity, nonce};
 use crate::handshake::{CHALLENGE, Client, Hello, REPLY, Session, Status};
 use crate::socket::{begin_connect, finish_connect};
 
-/// Says why a link could not be made.
+/// Why a link could not be opened.
 #[derive(Debug)]
 pub(crate) enum DialError {
     /// The other end refuses this rank; trying again changes nothing.
@@ -66,13 +66,13 @@ impl<'a> Dial<'a> {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Moves what can be moved, after a poll; gives the session once the link stands.
-    pub(crate) fn step(&mut self) -> Result<Option<Session>, DialError> {
+    /// Moves what can be moved, after a poll; returns the session once the link stands.
+    pub(crate) fn advance(&mut self) -> Result<Option<Session>, DialError> {
         loop {
             match &mut self.state {
                 State::Connecting => {
                     let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
-                    crate::socket::poll_for(&mut fds, Some(std::time::Duration::ZERO))?;
+                    crate::patience::poll_for(&mut fds, Some(std::time::Duration::ZERO))?;
                     if fds[0].revents().is_empty() {
                         return Ok(None);
                     }
@@ -112,7 +112,7 @@ impl<'a> Dial<'a> {
     }
 }
 
-/// Reads until `into` is full; tells whether it is.
+/// Reads until `into` is full; returns whether it is.
 fn fill(stream: &mut TcpStream, into: &mut [u8], received: &mut usize) -> io::Result<bool> {
     while *received < into.len() {
         match stream.read(&mut into[*received..]) {

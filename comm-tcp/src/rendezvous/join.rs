@@ -3,22 +3,22 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::accept::{Acceptor, HANDSHAKE};
 use super::coordinate::link_ring;
 use super::dial::{Dial, DialError};
-use super::{Identity, Joined, NOWHERE, hear, ring, say, unexpected, wait};
+use super::{Countdown, Identity, Joined, NOWHERE, hear, ring, say, unexpected};
 use crate::config::TcpConfig;
+use crate::engine::Links;
 use crate::error::InitError;
 use crate::frame::Kind;
 use crate::handshake::{LinkKind, SESSION, Session, Status};
 use crate::link::{Broken, Link};
-use crate::links::Links;
 use crate::listen;
 use crate::notice::{cut, text};
 use crate::secret::Secret;
-use crate::socket::settle;
+use crate::socket::tune;
 use crate::variables;
 use crate::watch::{Signals, Watcher};
 
@@ -51,11 +51,11 @@ pub(crate) fn join(
     identity: &mut Identity,
     secret: Option<&Secret>,
 ) -> Result<Joined, InitError> {
-    let deadline = config.deadline();
+    let time = &mut Countdown::new(config.connect_timeout);
     let mut pause = PAUSE.0;
     let mut seed = u64::from(std::process::id()) ^ (identity.rank as u64) << 32;
     loop {
-        let reason = match attempt(config, identity, secret, deadline) {
+        let reason = match attempt(config, identity, secret, time) {
             Ok(joined) => return Ok(joined),
             Err(Attempt::Final(error)) => return Err(error),
             Err(Attempt::Again(reason)) => reason,
@@ -64,10 +64,10 @@ pub(crate) fn join(
         // Jitter: ranks that failed together do not come again together.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let jitter = Duration::from_micros(seed >> 40 & 0x3fff);
-        if Instant::now() + pause + jitter >= deadline {
+        if pause + jitter >= time.left() {
             return Err(unreachable(config, &reason));
         }
-        std::thread::sleep(pause + jitter);
+        time.wait(&mut [], pause + jitter);
         pause = (pause * 2).min(PAUSE.1);
     }
 }
@@ -76,29 +76,29 @@ fn attempt(
     config: &TcpConfig,
     identity: &mut Identity,
     secret: Option<&Secret>,
-    deadline: Instant,
+    time: &mut Countdown,
 ) -> Result<Joined, Attempt> {
-    let (coordinator, data, session, listener) = reach(config, identity, secret, deadline)?;
+    let (coordinator, data, session, listener) = reach(config, identity, secret, time)?;
     identity.session = session;
     let hello = |_| Ok(identity.hello(LinkKind::Watch, 0, NOWHERE));
-    let watch = dial(coordinator, identity, hello, deadline);
+    let watch = dial(coordinator, identity, hello, time);
     let (watch, _) = watch.map_err(|error| classify(config, error))?;
-    settle(&data, config.timeout)?;
-    settle(&watch, config.timeout)?;
+    tune(&data, config.timeout)?;
+    tune(&watch, config.timeout)?;
 
-    let mut hub = Link::new(OwnedFd::from(data), 0);
-    let (successor, local_ranks, wanted) = seated(&mut hub, coordinator, deadline)?;
+    let mut data_link = Link::new(OwnedFd::from(data), 0);
+    let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, time)?;
     let ring = match listener {
         Some(listener) if wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
-            let streams = ring::build(identity, &mut acceptor, successor, deadline);
+            let streams = ring::build(identity, &mut acceptor, successor, time);
             let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
-            say(&mut hub, Kind::Ring, reason.as_bytes())?;
+            say(&mut data_link, Kind::Ring, reason.as_bytes())?;
             streams.ok()
         }
         _ => None,
     };
-    let (header, body) = hear(&mut hub, deadline)?;
+    let (header, body) = hear(&mut data_link, time)?;
     match header.kind {
         Kind::Start => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
@@ -108,13 +108,13 @@ fn attempt(
         Some(streams) if body == [1] => Some(link_ring(streams, identity, config)?),
         _ => None,
     };
-    let name = format!("rank 0 ({})", coordinator.ip().to_canonical());
+    let place = coordinator.ip().to_canonical().to_string();
     Ok(Joined {
         links: Links {
-            data: vec![hub],
+            data: vec![data_link],
             ring,
         },
-        watcher: Watcher::new(Link::new(watch.into(), 0), identity.rank, name),
+        watcher: Watcher::new(Link::new(watch.into(), 0), identity.rank, place),
         hub: None,
         signals: std::sync::Arc::new(Signals::default()),
         local_ranks,
@@ -123,15 +123,16 @@ fn attempt(
 
 type Reached = (SocketAddr, TcpStream, Session, Option<TcpListener>);
 
-/// Makes the data link to whichever address of the coordinator answers.
+/// Opens the data link to whichever address of the coordinator answers.
 fn reach(
     config: &TcpConfig,
     identity: &mut Identity,
     secret: Option<&Secret>,
-    deadline: Instant,
+    time: &mut Countdown,
 ) -> Result<Reached, Attempt> {
     identity.session = [0; SESSION];
-    let addresses = (config.coordinator.as_str(), config.port).to_socket_addrs()?;
+    let coordinator = (config.coordinator.as_str(), config.port);
+    let addresses = time.look_up(|| coordinator.to_socket_addrs())?;
     let mut reason = format!("{} has no address", config.coordinator);
     let mut refusal = None;
     for address in addresses {
@@ -146,7 +147,7 @@ fn reach(
             }
             Ok(identity.hello(LinkKind::Data, 0, ring))
         };
-        match dial(address, identity, hello, deadline) {
+        match dial(address, identity, hello, time) {
             Ok((stream, session)) => return Ok((address, stream, session, listener)),
             Err(DialError::Failed(failure)) => reason = format!("{address}: {failure}"),
             // Another job may listen on one of the addresses; it is final if no other is better.
@@ -183,30 +184,30 @@ fn dial<'a>(
     address: SocketAddr,
     identity: &'a Identity,
     hello: impl FnMut(SocketAddr) -> io::Result<crate::handshake::Hello> + 'a,
-    deadline: Instant,
+    time: &mut Countdown,
 ) -> Result<(TcpStream, Session), DialError> {
-    let deadline = deadline.min(Instant::now() + HANDSHAKE);
+    let deadline = time.part(HANDSHAKE);
     let mut dial = Dial::new(address, identity, hello)?;
     loop {
-        if let Some(session) = dial.step()? {
+        if let Some(session) = dial.advance()? {
             return Ok((dial.into_stream(), session));
         }
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(time.now());
         if left.is_zero() {
             return Err(DialError::Failed("no answer in time".to_owned()));
         }
-        wait(&mut [dial.interest()], left);
+        time.wait(&mut [dial.interest()], left);
     }
 }
 
-/// Waits until all ranks have come; gives the successor, how many ranks share the processors, and
+/// Waits until all ranks have come; returns the successor, how many ranks share the processors, and
 /// whether there is to be a ring.
 fn seated(
-    hub: &mut Link,
+    data_link: &mut Link,
     coordinator: SocketAddr,
-    deadline: Instant,
+    time: &mut Countdown,
 ) -> Result<(SocketAddr, usize, bool), Attempt> {
-    let (header, body) = hear(hub, deadline)?;
+    let (header, body) = hear(data_link, time)?;
     match header.kind {
         Kind::Seat if body.len() == 23 => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),

@@ -1,11 +1,11 @@
 //! Building the ring: every rank connects to its successor while its predecessor connects to it.
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::accept::{Acceptor, Door, HANDSHAKE, Proven};
+use super::accept::{Acceptor, Admission, HANDSHAKE, Proven};
 use super::dial::{Dial, DialError};
-use super::{Identity, NOWHERE, number, wait};
+use super::{Countdown, Identity, NOWHERE, number};
 use crate::handshake::{Hello, LinkKind, Status};
 
 /// The two links of a rank in the ring.
@@ -16,12 +16,12 @@ pub(crate) struct RingStreams {
 }
 
 /// Lets the predecessor in, once.
-struct RingDoor<'a> {
+struct RingAdmission<'a> {
     identity: &'a Identity,
     prev: Option<TcpStream>,
 }
 
-impl Door for RingDoor<'_> {
+impl Admission for RingAdmission<'_> {
     fn decide(&mut self, hello: &Hello) -> Status {
         let Identity { rank, size, .. } = *self.identity;
         if let Some(status) = self.identity.differs(hello) {
@@ -43,14 +43,14 @@ impl Door for RingDoor<'_> {
     }
 }
 
-/// Makes both links, or says why they cannot be made.
+/// Opens both links, or returns why that is not possible.
 pub(crate) fn build(
     identity: &Identity,
     acceptor: &mut Acceptor,
     successor: SocketAddr,
-    deadline: Instant,
+    time: &mut Countdown,
 ) -> Result<RingStreams, String> {
-    let deadline = deadline.min(Instant::now() + HANDSHAKE);
+    let deadline = time.part(HANDSHAKE);
     let next_rank = (identity.rank + 1) % identity.size;
     let explain = |error: DialError| {
         let reason = match error {
@@ -62,7 +62,7 @@ pub(crate) fn build(
             identity.rank
         )
     };
-    let mut door = RingDoor {
+    let mut admission = RingAdmission {
         identity,
         prev: None,
     };
@@ -70,15 +70,15 @@ pub(crate) fn build(
     let mut dial = Dial::new(successor, identity, hello).map_err(explain)?;
     let mut connected = false;
     loop {
-        acceptor.step(identity, &mut door);
+        acceptor.advance(identity, &mut admission, time.now());
         if !connected {
-            connected = dial.step().map_err(explain)?.is_some();
+            connected = dial.advance().map_err(explain)?.is_some();
         }
-        if connected && let Some(prev) = door.prev.take() {
+        if connected && let Some(prev) = admission.prev.take() {
             let next = dial.into_stream();
             return Ok(RingStreams { next, prev });
         }
-        let now = Instant::now();
+        let now = time.now();
         if now >= deadline {
             let what = if connected {
                 "heard nothing of its predecessor".to_owned()
@@ -96,6 +96,6 @@ pub(crate) fn build(
         if !connected {
             fds.push(dial.interest());
         }
-        wait(&mut fds, limit);
+        time.wait(&mut fds, limit);
     }
 }

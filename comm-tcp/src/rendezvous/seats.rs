@@ -3,18 +3,18 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 
-use super::accept::{Door, Proven};
+use super::accept::{Admission, Proven};
 use super::{Identity, NOWHERE, number};
 use crate::handshake::{Hello, LinkKind, SESSION, Status};
 
-/// Keeps a seat for every worker.
+/// The seats of all workers: a seat is kept for a rank until its links have come.
 #[derive(Debug)]
 pub(crate) struct Seats<'a> {
     identity: &'a Identity,
     seats: Vec<Seat>,
 }
 
-/// What is known of one worker.
+/// The links of one worker, as far as they have come.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pub(crate) data: Option<Proven>,
@@ -27,7 +27,7 @@ impl<'a> Seats<'a> {
         Self { identity, seats }
     }
 
-    /// Gives the ranks that have not come.
+    /// Returns the ranks that have not come.
     pub(crate) fn missing(&self) -> Vec<usize> {
         let empty = |seat: &Seat| seat.data.is_none() || seat.watch.is_none();
         let seats = self.seats.iter().enumerate();
@@ -35,7 +35,7 @@ impl<'a> Seats<'a> {
         missing.map(|(place, _)| place + 1).collect()
     }
 
-    /// Gives the data links there are, with their places.
+    /// Returns the data links there are, with their places.
     pub(crate) fn streams(&self) -> impl Iterator<Item = (usize, &TcpStream)> {
         let seats = self.seats.iter().enumerate();
         seats.filter_map(|(place, seat)| Some((place, &seat.data.as_ref()?.stream)))
@@ -59,7 +59,7 @@ impl<'a> Seats<'a> {
         self.seats
     }
 
-    /// Tells where rank `of` finds its successor. An address on loopback means the machine of rank
+    /// Returns where rank `of` finds its successor. An address on loopback means the machine of rank
     /// 0, which others reach by the address they reached rank 0 at.
     pub(crate) fn successor(&self, of: usize) -> SocketAddr {
         let next = (of + 1) % self.identity.size;
@@ -91,7 +91,7 @@ impl<'a> Seats<'a> {
     }
 }
 
-impl Door for Seats<'_> {
+impl Admission for Seats<'_> {
     fn decide(&mut self, hello: &Hello) -> Status {
         if let Some(status) = self.identity.differs(hello) {
             return status;

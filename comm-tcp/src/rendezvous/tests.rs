@@ -1,4 +1,4 @@
-//! Who is refused: told so, named in the log, given nothing; and the real job starts.
+//! Who is refused: answered, named in the log, given nothing; and the real job starts.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use comm_api::Communicator;
 use comm_conformance::events::{assert_heard, hears, lines, listen};
 use rstest::rstest;
 
-use super::accept::{Acceptor, Door, Proven};
+use super::accept::{Acceptor, Admission, Proven};
 use super::seats::Seats;
 use super::*;
 use crate::TcpBackend;
@@ -70,7 +70,7 @@ fn knock(port: u16) -> (TcpStream, [u8; CHALLENGE]) {
     (stream, challenge)
 }
 
-/// Says a hello and gives what came back.
+/// Sends a hello and returns what came back.
 fn answer(stream: &mut TcpStream, hello: &[u8; HELLO]) -> [u8; REPLY] {
     stream.write_all(hello).unwrap();
     let mut reply = [0; REPLY];
@@ -164,13 +164,13 @@ fn who_does_not_know_the_secret_is_refused_and_logged(
         }
         Ruse::OtherKind => bytes[10] = LinkKind::Watch as u8,
         Ruse::OtherVersion => {
-            bytes[9] = 2;
+            bytes[9] = crate::frame::VERSION + 1;
             expected = Status::OtherVersion;
         }
     }
     let reply = answer(&mut stream, &bytes);
     assert_eq!(reply[0], expected as u8);
-    assert_eq!(reply[4..4 + SESSION], [0; SESSION], "the session is told");
+    assert_eq!(reply[4..4 + SESSION], [0; SESSION], "the session is there");
     assert!(hears(&[
         "WARN",
         "refused a link",
@@ -225,7 +225,7 @@ fn a_proven_rank_that_goes_before_the_start_is_logged(#[values(false, true)] spe
 
 struct Nobody;
 
-impl Door for Nobody {
+impl Admission for Nobody {
     fn decide(&mut self, _: &Hello) -> Status {
         Status::NotExpected
     }
@@ -244,11 +244,11 @@ fn two_hundred_silent_links_hold_a_bounded_number_of_sockets() {
     let strangers: Vec<TcpStream> = (0..200)
         .map(|_| {
             let stream = TcpStream::connect(address).unwrap();
-            acceptor.step(&identity, &mut Nobody);
+            acceptor.advance(&identity, &mut Nobody, Instant::now());
             stream
         })
         .collect();
-    acceptor.step(&identity, &mut Nobody);
+    acceptor.advance(&identity, &mut Nobody, Instant::now());
     let mut fds = Vec::new();
     acceptor.interest(&mut fds);
     assert_eq!(fds.len(), 1 + 64 + 2 * 2);
@@ -293,8 +293,8 @@ fn seats_are_looked_at_once_more_before_the_start() {
     let mut acceptor = Acceptor::new(listener, 2).unwrap();
     let mut config = config(0, 2, address.port());
     config.connect_timeout = Duration::from_millis(50);
-    let deadline = config.deadline();
-    let error = coordinate::gather(&config, &identity, &mut acceptor, &mut seats, deadline);
+    let mut time = Countdown::new(config.connect_timeout);
+    let error = coordinate::seat_all(&config, &identity, &mut acceptor, &mut seats, &mut time);
     let error = error.unwrap_err();
     assert!(error.message.contains("did not come"), "{error}");
     assert_heard(1, &["left before all had come", "rank=1"]);

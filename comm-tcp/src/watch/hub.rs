@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use comm_kit::clock::{Clock, LONGEST_SLEEP};
+use rustix::event::PollFd;
 
 use super::verdict::{Judge, Ruling};
-use crate::frame::Header;
-use crate::link::{Broken, Link};
+use super::{next, tell};
+use crate::link::Link;
 use crate::notice::{Cause, Notice};
-use crate::socket::{part, poll_for};
+use crate::patience::poll_for;
+use crate::socket::hang_up;
 
 /// What the main thread of rank 0 and the hub tell each other without a message.
 #[derive(Debug, Default)]
@@ -25,40 +27,36 @@ pub(crate) struct Signals {
     pub(crate) announced: AtomicBool,
 }
 
+impl Signals {
+    /// Notes that rank 0 has seen all enter call `sequence`.
+    pub(crate) fn answer(&self, sequence: u64) {
+        self.answered.store(sequence + 1, Ordering::Release);
+    }
+}
+
 /// Owns the watch links.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    ends: Vec<End>,
+    /// Of each rank, in rank order, as long as it lasts.
+    links: Vec<Option<Link>>,
     judge: Judge,
+    clock: Clock,
     signals: Arc<Signals>,
 }
 
-/// The end of one watch link; the place in the list is the rank.
-#[derive(Debug)]
-struct End {
-    link: Option<Link>,
-    header: Option<Header>,
-}
-
 impl Hub {
-    /// Takes one watch link per rank, in rank order, with the name of its host for messages.
+    /// Takes one watch link per rank, in rank order, with the place of its rank for messages.
     pub(crate) fn new(
         links: Vec<(OwnedFd, String)>,
         timeout: Option<Duration>,
         signals: Arc<Signals>,
     ) -> Self {
-        let mut names = Vec::new();
-        let mut ends = Vec::new();
-        for (rank, (fd, name)) in links.into_iter().enumerate() {
-            names.push(name);
-            ends.push(End {
-                link: Some(Link::new(fd, rank)),
-                header: None,
-            });
-        }
+        let (fds, places): (Vec<OwnedFd>, Vec<String>) = links.into_iter().unzip();
+        let links = fds.into_iter().enumerate();
         Self {
-            ends,
-            judge: Judge::new(names, timeout),
+            links: links.map(|(rank, fd)| Some(Link::new(fd, rank))).collect(),
+            judge: Judge::new(places, timeout),
+            clock: Clock::start(),
             signals,
         }
     }
@@ -71,13 +69,15 @@ impl Hub {
     }
 
     fn run(&mut self) {
-        while self.ends[0].link.is_some() {
-            if let Err(error) = self.wait() {
-                tracing::error!(%error, "the watch cannot poll its links");
-                break;
-            }
-            let now = Instant::now();
-            for rank in 0..self.ends.len() {
+        while self.links[0].is_some() {
+            let now = match self.wait() {
+                Ok(now) => now,
+                Err(error) => {
+                    tracing::error!(%error, "the watch cannot poll its links");
+                    break;
+                }
+            };
+            for rank in 0..self.links.len() {
                 self.read(rank, now);
             }
             let passed = self.signals.passed.load(Ordering::Relaxed);
@@ -85,36 +85,40 @@ impl Hub {
                 self.announce(ruling);
             }
         }
-        for end in &mut self.ends {
-            if let Some(link) = end.link.take() {
-                part(&link);
-            }
+        for link in self.links.iter().flatten() {
+            hang_up(link);
         }
     }
 
-    /// Sleeps until something comes or falls due.
-    fn wait(&self) -> std::io::Result<()> {
-        let links = self.ends.iter().filter_map(|end| end.link.as_ref());
-        let interest = |link: &Link| match link.kept() {
-            0 => PollFlags::IN,
-            _ => PollFlags::IN | PollFlags::OUT,
-        };
-        let mut fds: Vec<PollFd<'_>> = links.map(|l| PollFd::new(l, interest(l))).collect();
-        poll_for(&mut fds, self.judge.next_due(Instant::now()))
+    /// Sleeps until something comes or falls due; returns the time.
+    fn wait(&mut self) -> std::io::Result<Instant> {
+        let now = self.clock.now();
+        let due = self.judge.next_due(now);
+        // While no time matters this thread sleeps for as long as nothing comes.
+        let limit = (due.is_some() || self.judge.remembers(now))
+            .then(|| due.map_or(LONGEST_SLEEP, |due| due.min(LONGEST_SLEEP)));
+        let links = self.links.iter().flatten();
+        let interest = links.filter_map(|link| link.interest(true, link.kept() > 0));
+        let mut fds: Vec<PollFd<'_>> = interest.collect();
+        poll_for(&mut fds, limit)?;
+        Ok(self.clock.waited(limit.unwrap_or(Duration::MAX)))
     }
 
     /// Reads all notices of one rank.
     fn read(&mut self, rank: usize, now: Instant) {
         loop {
-            let ruling = match self.ends[rank].next() {
+            let Some(link) = &mut self.links[rank] else {
+                return;
+            };
+            let ruling = match next(link) {
                 Ok(None) => return,
                 Ok(Some(Notice::Ping)) => {
-                    self.ends[rank].tell(&Notice::Pong);
+                    tell(link, &Notice::Pong);
                     None
                 }
                 Ok(Some(notice)) => self.judge.hear(rank, notice, now),
                 Err(broken) => {
-                    self.ends[rank].link = None;
+                    self.links[rank] = None;
                     self.judge.lose(rank, &broken.reason)
                 }
             };
@@ -139,46 +143,11 @@ impl Hub {
             Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
         };
         // Rank 0 last: once it knows, it may end this process.
-        for end in self.ends.iter_mut().rev() {
-            end.tell(&notice);
+        for link in self.links.iter_mut().rev().flatten() {
+            tell(link, &notice);
         }
         if matches!(notice, Notice::Cause { .. }) {
             self.signals.announced.store(true, Ordering::Release);
         }
-    }
-}
-
-impl End {
-    /// Sends; if the link is broken, that shows when it is read.
-    fn tell(&mut self, notice: &Notice) {
-        if let Some(link) = &mut self.link {
-            link.keep(&notice.encode());
-            let _ = link.write(&[]);
-        }
-    }
-
-    fn next(&mut self) -> Result<Option<Notice>, Broken> {
-        let Some(link) = &mut self.link else {
-            return Ok(None);
-        };
-        if link.kept() > 0 {
-            link.write(&[])?;
-        }
-        let header = match self.header.take() {
-            Some(header) => header,
-            None => match link.header()? {
-                Some(header) => header,
-                None => return Ok(None),
-            },
-        };
-        let length = usize::try_from(header.length).unwrap_or(usize::MAX);
-        let Some(body) = link.take(length)? else {
-            self.header = Some(header);
-            return Ok(None);
-        };
-        Notice::decode(&header, &body).map(Some).ok_or(Broken {
-            peer: link.peer(),
-            reason: "it sent what does not belong on a watch link".to_owned(),
-        })
     }
 }

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use comm_api::FailureKind;
+use comm_kit::Call;
+use comm_kit::words::{self, Lost, SLOW};
 
-use crate::call::Call;
 use crate::notice::{Cause, Notice};
 use crate::variables;
 
@@ -15,13 +16,7 @@ const EXPLANATION: Duration = Duration::from_millis(200);
 /// they do.
 const ARRIVAL: Duration = Duration::from_millis(50);
 
-/// When the log begins to say who is waited for, and how often it repeats that.
-const SLOW: Duration = Duration::from_secs(10);
-
-/// How many ranks a message lists.
-const LISTED: usize = 16;
-
-/// What all ranks are to be told.
+/// What goes out to all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ruling {
     Cause(Cause),
@@ -29,10 +24,10 @@ pub(crate) enum Ruling {
     Farewell(u64),
 }
 
-/// Knows what each rank said last.
+/// Decides the first cause, from what each rank said last.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    seats: Vec<Seat>,
+    members: Vec<Member>,
     timeout: Option<Duration>,
     decided: bool,
     pending: Option<Pending>,
@@ -41,10 +36,11 @@ pub(crate) struct Judge {
     warn_at: Option<Instant>,
 }
 
+/// What the watch knows of one rank.
 #[derive(Debug)]
-struct Seat {
-    /// How messages name it.
-    name: String,
+struct Member {
+    /// Where it runs, for messages.
+    place: String,
     /// The call it waits in, or waited in last, and when it said so.
     waiting: Option<(u64, Call, Instant)>,
     /// The latest call it is known to have entered.
@@ -66,16 +62,16 @@ struct Pending {
 }
 
 impl Judge {
-    pub(crate) fn new(names: Vec<String>, timeout: Option<Duration>) -> Self {
-        let seat = |name| Seat {
-            name,
+    pub(crate) fn new(places: Vec<String>, timeout: Option<Duration>) -> Self {
+        let member = |place| Member {
+            place,
             waiting: None,
             entered: None,
             left: None,
             stalled: None,
         };
         Self {
-            seats: names.into_iter().map(seat).collect(),
+            members: places.into_iter().map(member).collect(),
             timeout,
             decided: false,
             pending: None,
@@ -88,13 +84,13 @@ impl Judge {
     pub(crate) fn hear(&mut self, rank: usize, notice: Notice, now: Instant) -> Option<Ruling> {
         match notice {
             Notice::Waiting { sequence, call } => {
-                self.seats[rank].waiting = Some((sequence, call, now));
-                self.seats[rank].entered = Some(sequence);
+                self.members[rank].waiting = Some((sequence, call, now));
+                self.members[rank].entered = Some(sequence);
                 self.warn_at.get_or_insert(now + SLOW);
                 self.deserted()
             }
             Notice::TimedOut { sequence, call } => {
-                self.seats[rank].waiting = Some((sequence, call, now));
+                self.members[rank].waiting = Some((sequence, call, now));
                 self.overdue.get_or_insert((now + ARRIVAL, sequence));
                 None
             }
@@ -103,7 +99,7 @@ impl Judge {
                 peer,
                 last,
             } => {
-                self.seats[rank].stalled = Some((sequence, peer, now));
+                self.members[rank].stalled = Some((sequence, peer, now));
                 last.then(|| self.stall(sequence, peer, now))?
             }
             Notice::Broken {
@@ -111,23 +107,20 @@ impl Judge {
                 peer,
                 reason,
             } => {
-                self.seats[rank].entered = Some(sequence);
+                self.members[rank].entered = Some(sequence);
                 self.torn(rank, peer, &reason, now)
             }
             Notice::Goodbye { sequence } => {
-                self.seats[rank].left = Some(sequence);
+                self.members[rank].left = Some(sequence);
                 let deserted = self.deserted();
                 if rank == 0 && deserted.is_none() {
                     return Some(Ruling::Farewell(sequence));
                 }
                 deserted
             }
-            Notice::Panicked => self.lost(rank, "it panicked"),
-            Notice::Abort { code } => self.decide(Cause::new(
-                FailureKind::Aborted,
-                Some(rank),
-                format!("{} called abort({code})", self.seats[rank].name),
-            )),
+            Notice::Lost(lost) => self.lost(rank, lost, None),
+            Notice::Abort { code } => self.abort(rank, words::aborted(code)),
+            Notice::Interrupted => self.abort(rank, words::interrupted()),
             // The thread answers pings itself, and only it sends the others.
             Notice::Ping | Notice::Pong | Notice::Cause { .. } => None,
         }
@@ -135,13 +128,13 @@ impl Judge {
 
     /// Notes that the watch link of `rank` ended.
     pub(crate) fn lose(&mut self, rank: usize, reason: &str) -> Option<Ruling> {
-        if self.seats[rank].left.is_some() {
+        if self.members[rank].left.is_some() {
             return None;
         }
-        self.lost(rank, &format!("it ended without a goodbye ({reason})"))
+        self.lost(rank, Lost::Ended, Some(reason))
     }
 
-    /// Gives how long nothing falls due.
+    /// Returns how long nothing falls due.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let pending = self.pending.as_ref().map(|pending| pending.at);
         let overdue = self.overdue.map(|(at, _)| at);
@@ -150,19 +143,15 @@ impl Judge {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Decides what has waited long enough, and says who is waited for. Rank 0 is through with all
+    /// Decides what has waited long enough, and logs who is waited for. Rank 0 is through with all
     /// calls before `passed`, so nobody waits for anybody in one of them.
     pub(crate) fn due(&mut self, now: Instant, passed: u64) -> Option<Ruling> {
         if self.warn_at.is_some_and(|at| at <= now) {
             self.warn(now, passed);
         }
         if let Some(pending) = self.pending.take_if(|pending| pending.at <= now) {
-            return if self.seats[pending.peer].left.is_some() {
-                let how = format!(
-                    "it left before all it had sent had come ({})",
-                    pending.reason
-                );
-                self.lost(pending.peer, &how)
+            return if self.members[pending.peer].left.is_some() {
+                self.lost(pending.peer, Lost::Dropped, Some(&pending.reason))
             } else {
                 self.decide(pending.cause)
             };
@@ -183,22 +172,35 @@ impl Judge {
         Some(Ruling::Cause(cause))
     }
 
-    fn lost(&mut self, rank: usize, how: &str) -> Option<Ruling> {
-        let name = &self.seats[rank].name;
-        let message = format!("{name}: {how}; look at what it printed last, then restart the job");
+    fn abort(&mut self, rank: usize, message: String) -> Option<Ruling> {
+        self.decide(Cause::new(FailureKind::Aborted, Some(rank), message))
+    }
+
+    /// Decides that a rank is lost; `link` says what became of its link, where that is how it was
+    /// noticed.
+    fn lost(&mut self, rank: usize, lost: Lost, link: Option<&str>) -> Option<Ruling> {
+        let mut place = self.members[rank].place.clone();
+        if let Some(link) = link {
+            place = format!("{place}: {link}");
+        }
+        let message = words::lost(lost, Some(&place));
         self.decide(Cause::new(FailureKind::PeerLost, Some(rank), message))
     }
 
     /// Finds a rank that left before a call that another waits in.
     fn deserted(&mut self) -> Option<Ruling> {
-        let latest = self.seats.iter().filter_map(|seat| seat.entered).max()?;
-        let mut seats = self.seats.iter();
-        let rank = seats.position(|seat| seat.left.is_some_and(|left| left <= latest))?;
-        self.lost(rank, "it dropped its communicator before it contributed")
+        let latest = self
+            .members
+            .iter()
+            .filter_map(|member| member.entered)
+            .max()?;
+        let mut members = self.members.iter();
+        let rank = members.position(|member| member.left.is_some_and(|left| left <= latest))?;
+        self.lost(rank, Lost::Dropped, None)
     }
 
     fn torn(&mut self, rank: usize, peer: usize, reason: &str, now: Instant) -> Option<Ruling> {
-        if peer >= self.seats.len() {
+        if peer >= self.members.len() {
             return None;
         }
         if let Some(ruling) = self.deserted() {
@@ -208,7 +210,8 @@ impl Judge {
             let message = format!(
                 "the link between {} and {} broke ({reason}) while both live; look at the network \
                  between them, then restart the job",
-                self.seats[rank].name, self.seats[peer].name
+                self.list(&[rank]),
+                self.list(&[peer])
             );
             self.pending = Some(Pending {
                 at: now + EXPLANATION,
@@ -223,36 +226,30 @@ impl Judge {
     /// Decides a call in the middle of which no byte moves any more. Everybody accuses a neighbour;
     /// the one to blame is accused and has not complained itself.
     fn stall(&mut self, sequence: u64, peer: usize, now: Instant) -> Option<Ruling> {
-        let fresh = |seat: &Seat| {
-            let (call, peer, at) = seat.stalled?;
+        let fresh = |member: &Member| {
+            let (call, peer, at) = member.stalled?;
             (call == sequence && self.is_news(at, now)).then_some(peer)
         };
-        let accused = self.seats.iter().filter_map(fresh);
+        let accused = self.members.iter().filter_map(fresh);
         let silent =
-            accused.filter(|&rank| self.seats.get(rank).is_some_and(|s| fresh(s).is_none()));
+            accused.filter(|&rank| self.members.get(rank).is_some_and(|s| fresh(s).is_none()));
         let rank = silent.min().unwrap_or(peer);
-        let name = self.seats.get(rank).map_or("a rank", |seat| &seat.name);
-        let message = format!(
-            "{name} moved no byte{} in the middle of a call; raise {} if the network is that slow (0 \
-             waits for ever)",
-            self.within(),
-            variables::TIMEOUT
-        );
+        let message = words::stalled(&self.list(&[rank]), self.timeout, variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
     /// missing, unless they are stuck behind others in the middle of an earlier call.
     fn time_out(&mut self, sequence: u64, now: Instant) -> Option<Ruling> {
-        let there = |seat: &Seat| seat.waiting.filter(|&(s, ..)| s == sequence);
-        let calls = self.seats.iter().enumerate();
-        let calls = calls.filter_map(|(rank, seat)| Some((rank, there(seat)?.1)));
-        if let Some(cause) = disagreement(calls) {
-            return self.decide(cause);
+        let there = |member: &Member| member.waiting.filter(|&(s, ..)| s == sequence);
+        let calls = self.members.iter().enumerate();
+        let calls = calls.filter_map(|(rank, member)| Some((rank, there(member)?.1)));
+        if let Some((rank, message)) = words::differing(calls) {
+            return self.decide(Cause::new(FailureKind::Mismatch, Some(rank), message));
         }
         let missing = self.missing(sequence);
         let stuck = |&rank: &usize| {
-            let stalled = self.seats[rank].stalled;
+            let stalled = self.members[rank].stalled;
             stalled.is_some_and(|(call, _, at)| call < sequence && self.is_news(at, now))
         };
         let (stuck, mut idle): (Vec<usize>, Vec<usize>) =
@@ -262,31 +259,32 @@ impl Judge {
         }
         // All have come, the last of them just now: it is for them to finish.
         let &rank = idle.first()?;
-        let message = format!(
-            "{} did not come{}; raise {} if that is too short for the work between two calls (0 \
-             waits for ever)",
-            self.list(&idle),
-            self.within(),
-            variables::TIMEOUT
-        );
+        let message = words::absent(&self.list(&idle), self.timeout, variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
-    /// Tells whether a report of a stall counts: whoever is stuck repeats it much more often.
+    /// Returns whether something was reported that counts for a while, and whose age therefore
+    /// matters.
+    pub(crate) fn remembers(&self, now: Instant) -> bool {
+        let mut stalls = self.members.iter().filter_map(|member| member.stalled);
+        !self.decided && stalls.any(|(_, _, at)| self.is_news(at, now))
+    }
+
+    /// Returns whether a report of a stall counts: whoever is stuck repeats it much more often.
     fn is_news(&self, at: Instant, now: Instant) -> bool {
         let timeout = self.timeout.unwrap_or(Duration::MAX);
         now.saturating_duration_since(at) < (timeout / 2).max(ARRIVAL)
     }
 
     fn missing(&self, sequence: u64) -> Vec<usize> {
-        let absent = |seat: &Seat| seat.waiting.is_none_or(|(s, ..)| s < sequence);
-        let seats = self.seats.iter().enumerate();
-        let missing = seats.filter(|(_, seat)| absent(seat));
+        let absent = |member: &Member| member.waiting.is_none_or(|(s, ..)| s < sequence);
+        let members = self.members.iter().enumerate();
+        let missing = members.filter(|(_, member)| absent(member));
         missing.map(|(rank, _)| rank).collect()
     }
 
     fn warn(&mut self, now: Instant, passed: u64) {
-        let waiting = || self.seats.iter().filter_map(|seat| seat.waiting);
+        let waiting = || self.members.iter().filter_map(|member| member.waiting);
         let latest = waiting()
             .filter(|&(sequence, ..)| sequence >= passed)
             .max_by_key(|&(sequence, _, since)| (sequence, std::cmp::Reverse(since)));
@@ -300,46 +298,16 @@ impl Judge {
         }
         let missing = self.missing(sequence);
         if !missing.is_empty() {
-            let operation = call.operation();
-            let seconds = (now - since).as_secs();
-            tracing::warn!(operation, missing = %self.list(&missing), seconds, "ranks are waiting");
+            words::log_waiting(call.operation(), 0, &self.list(&missing), now - since);
             self.warn_at = Some(now + SLOW);
         }
     }
 
-    fn within(&self) -> String {
-        self.timeout
-            .map_or(String::new(), |limit| format!(" within {limit:?}"))
-    }
-
-    /// Lists ranks by name, as far as a line goes.
+    /// Lists ranks with their places, as far as a line goes.
     fn list(&self, ranks: &[usize]) -> String {
-        let names = ranks.iter().take(LISTED);
-        let mut list: Vec<&str> = names.map(|&rank| self.seats[rank].name.as_str()).collect();
-        if ranks.len() > LISTED {
-            list.push("..");
-        }
-        list.join(", ")
+        let place = |rank: usize| Some(self.members.get(rank)?.place.as_str());
+        words::ranks_at(ranks, place)
     }
-}
-
-/// Shows who called what, if not all called the same; the lowest that differs from the first is to
-/// blame.
-pub(crate) fn disagreement(calls: impl Iterator<Item = (usize, Call)>) -> Option<Cause> {
-    let mut distinct: Vec<(usize, Call)> = Vec::new();
-    for (rank, call) in calls {
-        if distinct.iter().all(|&(_, known)| known != call) {
-            distinct.push((rank, call));
-        }
-    }
-    let &(blamed, _) = distinct.get(1)?;
-    let called = |(rank, call): &(usize, Call)| format!("rank {rank} called {call}");
-    let shown: Vec<String> = distinct.iter().take(LISTED).map(called).collect();
-    let message = format!(
-        "{}; all ranks must call the same collectives in the same order with arguments that agree",
-        shown.join(", ")
-    );
-    Some(Cause::new(FailureKind::Mismatch, Some(blamed), message))
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! One rank's end of the watch.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm_api::FailureKind;
+use comm_kit::clock::{Clock, sleep_limit};
+use comm_kit::interrupt;
+use comm_kit::words::{self, Lost};
 use rustix::event::{PollFd, PollFlags};
 
-use crate::frame::Header;
 use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
-use crate::socket::poll_for;
+use crate::patience::poll_for;
 
 /// How long a rank that saw a link break waits for the verdict of rank 0.
 const VERDICT: Duration = Duration::from_secs(1);
@@ -23,50 +25,47 @@ pub(crate) enum Outlook {
     Moving,
 }
 
-/// Holds the watch link of one rank and what came over it.
+/// The watch link of one rank, and what came over it.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     link: Link,
     rank: usize,
-    /// How messages name rank 0.
-    hub: String,
+    /// Where rank 0 runs, for messages.
+    place_of_rank_0: String,
     cause: Option<(Cause, u64)>,
-    hub_left: Option<u64>,
+    rank_0_left: Option<u64>,
     lost: Option<String>,
     /// Rank 0 has not answered the last ping.
     unanswered: bool,
-    header: Option<Header>,
 }
 
 impl Watcher {
-    pub(crate) fn new(link: Link, rank: usize, hub: String) -> Self {
+    pub(crate) fn new(link: Link, rank: usize, place_of_rank_0: String) -> Self {
         Self {
             link,
             rank,
-            hub,
+            place_of_rank_0,
             cause: None,
-            hub_left: None,
+            rank_0_left: None,
             lost: None,
             unanswered: false,
-            header: None,
         }
     }
 
-    /// Tells rank 0. If that fails rank 0 is gone, which the next look finds.
+    /// Sends a notice to rank 0. If that fails rank 0 is gone, which the next look finds.
     pub(crate) fn tell(&mut self, notice: &Notice) {
-        self.link.keep(&notice.encode());
-        let _ = self.link.write(&[]);
+        super::tell(&mut self.link, notice);
     }
 
     /// Reads what has come.
     pub(crate) fn look(&mut self) {
         while self.lost.is_none() {
-            match self.next() {
+            match super::next(&mut self.link) {
                 Ok(Some(Notice::Cause { cause, answered })) => {
                     self.cause.get_or_insert((cause, answered));
                 }
                 Ok(Some(Notice::Pong)) => self.unanswered = false,
-                Ok(Some(Notice::Goodbye { sequence })) => self.hub_left = Some(sequence),
+                Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
                 Err(broken) => self.lost = Some(broken.reason),
@@ -74,26 +73,7 @@ impl Watcher {
         }
     }
 
-    fn next(&mut self) -> Result<Option<Notice>, Broken> {
-        let header = match self.header.take() {
-            Some(header) => header,
-            None => match self.link.header()? {
-                Some(header) => header,
-                None => return Ok(None),
-            },
-        };
-        let length = usize::try_from(header.length).unwrap_or(usize::MAX);
-        let Some(body) = self.link.take(length)? else {
-            self.header = Some(header);
-            return Ok(None);
-        };
-        Notice::decode(&header, &body).map(Some).ok_or(Broken {
-            peer: 0,
-            reason: "it sent what does not belong on a watch link".to_owned(),
-        })
-    }
-
-    /// Gives the cause for which `sequence` cannot be completed any more, as far as is known.
+    /// Returns the cause for which `sequence` cannot be completed any more, as far as is known.
     pub(crate) fn verdict(&self, sequence: u64, outlook: Outlook) -> Option<Cause> {
         if let Some((cause, answered)) = &self.cause {
             // Rank 0 had seen all enter before it lost a rank: the answer is on its way.
@@ -102,32 +82,28 @@ impl Watcher {
                 && sequence < *answered;
             return (!answer_comes).then(|| cause.clone());
         }
-        match (self.hub_left, &self.lost) {
+        match (self.rank_0_left, &self.lost) {
             (Some(left), _) if sequence < left => None,
-            (Some(_), _) => Some(Cause::new(
-                FailureKind::PeerLost,
-                Some(0),
-                format!(
-                    "{} dropped its communicator before it contributed",
-                    self.hub
-                ),
-            )),
-            (None, Some(reason)) => Some(Cause::new(
-                FailureKind::PeerLost,
-                Some(0),
-                format!(
-                    "{} is gone without a goodbye: {reason}; look at what it printed last, then \
-                     restart the job",
-                    self.hub
-                ),
-            )),
+            (Some(_), _) => Some(Self::lost_rank_0(Lost::Dropped, &self.place_of_rank_0)),
+            (None, Some(reason)) => {
+                let place = format!("{}: {reason}", self.place_of_rank_0);
+                Some(Self::lost_rank_0(Lost::Ended, &place))
+            }
             (None, None) => None,
         }
     }
 
-    /// Gives how messages name rank 0.
-    pub(crate) fn hub(&self) -> &str {
-        &self.hub
+    fn lost_rank_0(lost: Lost, place: &str) -> Cause {
+        Cause::new(
+            FailureKind::PeerLost,
+            Some(0),
+            words::lost(lost, Some(place)),
+        )
+    }
+
+    /// Returns where rank 0 runs, for messages.
+    pub(crate) fn place_of_rank_0(&self) -> &str {
+        &self.place_of_rank_0
     }
 
     /// Asks rank 0 whether it is there.
@@ -136,47 +112,58 @@ impl Watcher {
         self.tell(&Notice::Ping);
     }
 
-    /// Tells whether rank 0 owes an answer: it cannot say who is late, being late itself.
+    /// Returns whether rank 0 owes an answer: it cannot say who is late, being late itself.
     pub(crate) fn is_unanswered(&self) -> bool {
         // Who has left in good order owes nothing.
-        self.unanswered && self.hub_left.is_none()
+        self.unanswered && self.rank_0_left.is_none()
     }
 
-    /// Tells whether the other end can still say something.
+    /// Returns whether the other end can still say something.
     pub(crate) fn is_open(&self) -> bool {
         self.lost.is_none()
     }
 
     /// Reports a broken link and waits, for a bounded time, for what rank 0 makes of it.
-    pub(crate) fn judge(&mut self, broken: &Broken, sequence: u64) -> Cause {
+    pub(crate) fn explain(&mut self, broken: &Broken, sequence: u64) -> Cause {
         self.tell(&Notice::Broken {
             sequence,
             peer: broken.peer,
             reason: broken.reason.clone(),
         });
-        let deadline = Instant::now() + VERDICT;
+        let mut clock = Clock::start();
+        let deadline = clock.now() + VERDICT;
         loop {
             self.look();
             if let Some(cause) = self.verdict(sequence, Outlook::Moving) {
                 return cause;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock.now());
             if left.is_zero() || !self.is_open() {
                 break;
             }
+            let limit = sleep_limit(Some(left));
             let mut fds = [PollFd::new(&self.link, PollFlags::IN)];
-            if poll_for(&mut fds, Some(left)).is_err() {
+            if poll_for(&mut fds, Some(limit)).is_err() {
                 break;
             }
+            clock.waited(limit);
+            if interrupt::requested() {
+                return self.interrupt();
+            }
         }
+        let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
         Cause::new(
             FailureKind::PeerLost,
             Some(broken.peer),
-            format!(
-                "the link from rank {} broke ({}), and rank 0 no longer says why",
-                self.rank, broken.reason
-            ),
+            words::lost(Lost::Ended, Some(&link)),
         )
+    }
+
+    /// Ends the job because this rank was interrupted while it waited.
+    #[cold]
+    pub(crate) fn interrupt(&mut self) -> Cause {
+        self.tell(&Notice::Interrupted);
+        Cause::new(FailureKind::Aborted, Some(self.rank), words::interrupted())
     }
 }
 

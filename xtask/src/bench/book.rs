@@ -4,78 +4,103 @@ use std::collections::BTreeMap;
 
 use super::contender::Contender;
 use super::figure::Figure;
-use super::row::Row;
+use super::target::{Target, Verdict};
 
-/// Names a time: that of a row's slowest rank, or its span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct What {
-    pub(super) row: Row,
-    pub(super) span: bool,
-}
-
-impl From<Row> for What {
-    fn from(row: Row) -> Self {
-        Self { row, span: false }
-    }
-}
+/// Holds what somebody took for a call by round.
+type Rounds = BTreeMap<u32, f64>;
 
 /// Holds microseconds by who took them for what in which round.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    times: BTreeMap<(Contender, What), BTreeMap<u32, f64>>,
+    times: BTreeMap<(Contender, String), Rounds>,
+}
+
+/// Holds one comparison.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) ranks: usize,
+    pub(super) call: String,
+    /// The median over the rounds.
+    pub(super) ours: Option<f64>,
+    /// Who or what has the lowest median of those that ours is compared with, and that.
+    pub(super) other: Option<(String, f64)>,
+    /// For each round in which both are there, our time over the best of the others in that same round.
+    pub(super) ratios: Vec<f64>,
+    pub(super) target: Target,
+}
+
+impl Line {
+    /// Returns what came of it; none if there is nothing of ours to judge.
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        self.ours?;
+        Some(self.target.judge(&self.ratios))
+    }
 }
 
 impl Book {
-    pub(super) fn record(&mut self, round: u32, contender: Contender, figure: Figure) {
+    pub(super) fn record(&mut self, round: u32, who: Contender, call: String, time: f64) {
+        let times = self.times.entry((who, call)).or_default();
+        times.insert(round, time);
+    }
+
+    /// Records the time of a row, and its span as a call of its own.
+    pub(super) fn figure(&mut self, round: u32, who: Contender, figure: &Figure) {
         let row = figure.row;
-        let mut put = |span, time| {
-            let times = self.times.entry((contender, What { row, span }));
-            times.or_default().insert(round, time);
-        };
-        put(false, figure.median);
-        if let Some(span) = figure.span {
-            put(true, span);
+        self.record(round, who, row.to_string(), figure.median);
+        if let Some(time) = figure.span {
+            self.record(round, who, format!("{row}, span"), time);
         }
     }
 
-    /// Says whether there is any time of a contender.
+    /// Returns whether there is any time of a contender.
     pub(super) fn has(&self, contender: Contender) -> bool {
         self.times.keys().any(|(who, _)| *who == contender)
     }
 
-    /// Gives the median over the rounds.
-    pub(super) fn time(&self, contender: Contender, what: What) -> Option<f64> {
-        median(self.rounds(contender, what).map(|(_, time)| time).collect())
-    }
-
-    /// Gives, for each round in which both are there, our time over the best time of `others` in that same round.
-    pub(super) fn ratios(&self, of: What, others: &[(Contender, What)]) -> Vec<f64> {
-        let ours = self.rounds(Contender::Ours, of);
-        ours.filter_map(|(round, time)| {
-            let others = others.iter().filter_map(|key| self.times.get(key));
-            let best = others.filter_map(|times| times.get(&round)).copied();
+    /// Compares a call of ours with others: the same call of others, or other calls of ours.
+    pub(super) fn line(
+        &self,
+        ranks: usize,
+        call: String,
+        others: &[(Contender, String)],
+        target: Target,
+    ) -> Line {
+        let others: Vec<(&str, &Rounds)> = others
+            .iter()
+            .filter_map(|key| {
+                let name = match &key.0 {
+                    Contender::Ours => &key.1,
+                    other => other.name(),
+                };
+                Some((name, self.times.get(key)?))
+            })
+            .collect();
+        let best = |round: &u32| {
+            let times = others.iter().filter_map(|(_, times)| times.get(round));
             // A time of nothing is no time: the clock was too coarse.
-            let best = best.filter(|&best| best > 0.0).reduce(f64::min)?;
-            Some(time / best)
-        })
-        .collect()
-    }
-
-    /// Gives who of `others` has the lowest median over the rounds, and that.
-    pub(super) fn best(&self, what: What, others: &[Contender]) -> Option<(Contender, f64)> {
-        let times = others.iter();
-        times
-            .filter_map(|&other| Some((other, self.time(other, what)?)))
-            .min_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    fn rounds(&self, contender: Contender, what: What) -> impl Iterator<Item = (u32, f64)> {
-        let times = self.times.get(&(contender, what)).into_iter().flatten();
-        times.map(|(&round, &time)| (round, time))
+            times.copied().filter(|&time| time > 0.0).reduce(f64::min)
+        };
+        let middle = |times: &Rounds| median(times.values().copied().collect());
+        let medians = others
+            .iter()
+            .filter_map(|&(name, times)| Some((name, middle(times)?)));
+        let other = medians.min_by(|a, b| a.1.total_cmp(&b.1));
+        let ours = self.times.get(&(Contender::Ours, call.clone()));
+        let rounds = ours.into_iter().flatten();
+        Line {
+            ranks,
+            call,
+            ours: ours.and_then(middle),
+            other: other.map(|(name, time)| (name.to_owned(), time)),
+            ratios: rounds
+                .filter_map(|(round, time)| Some(time / best(round)?))
+                .collect(),
+            target,
+        }
     }
 }
 
-/// Gives the middle, or the mean of the two in the middle; none of nothing.
+/// Returns the middle, or the mean of the two in the middle; none of nothing.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -89,30 +114,32 @@ pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Op;
+    use Contender::Ours;
+
+    use super::super::contender::Peer;
+    use super::super::row::{Op, Row};
+    use super::super::tests::figure;
     use super::*;
 
-    const ROW: Row = Row::new(Op::Broadcast, 8);
+    const MPICH: Contender = Contender::Peer(Peer::Mpich);
+    const OPEN_MPI: Contender = Contender::Peer(Peer::OpenMpi);
+    const GLOO: Contender = Contender::Peer(Peer::Gloo);
 
-    fn book(times: &[(u32, Contender, f64)]) -> Book {
+    fn compared(times: &[(u32, Contender, f64)], call: &str, others: &[Contender]) -> Line {
         let mut book = Book::default();
         for &(round, contender, median) in times {
-            let figure = Figure {
-                row: ROW,
-                calls: 1,
-                median,
-                p99: median,
-                span: Some(median * 2.0),
-            };
-            book.record(round, contender, figure);
+            let figure = figure(Row::new(Op::Broadcast, 8), median);
+            book.figure(round, contender, &figure);
         }
-        book
+        let others: Vec<_> = others
+            .iter()
+            .map(|&other| (other, call.to_owned()))
+            .collect();
+        book.line(2, call.to_owned(), &others, Target::Open)
     }
 
-    fn same(a: &[f64], b: &[f64]) -> bool {
-        a.iter()
-            .map(|x| x.to_bits())
-            .eq(b.iter().map(|x| x.to_bits()))
+    fn bits(ratios: &[f64]) -> Vec<u64> {
+        ratios.iter().map(|ratio| ratio.to_bits()).collect()
     }
 
     #[test]
@@ -124,45 +151,37 @@ mod tests {
 
     #[test]
     fn a_ratio_is_to_the_best_of_its_own_round() {
-        use Contender::{Mpich, OpenMpi, Ours};
-        let book = book(&[
+        let times = [
             (1, Ours, 4.0),
-            (1, Mpich, 2.0),
-            (1, OpenMpi, 8.0),
+            (1, MPICH, 2.0),
+            (1, OPEN_MPI, 8.0),
             (2, Ours, 4.0),
-            (2, Mpich, 16.0),
-            (2, OpenMpi, 8.0),
-        ]);
-        let peers = [Mpich, OpenMpi].map(|peer| (peer, ROW.into()));
-        assert!(same(&book.ratios(ROW.into(), &peers), &[2.0, 0.5]));
+            (2, MPICH, 16.0),
+            (2, OPEN_MPI, 8.0),
+        ];
+        let line = compared(&times, "broadcast 8 B", &[MPICH, OPEN_MPI]);
+        assert_eq!(bits(&line.ratios), bits(&[2.0, 0.5]));
         // By their medians over the rounds, 9 and 8.
-        assert_eq!(
-            book.best(ROW.into(), &[Mpich, OpenMpi]),
-            Some((OpenMpi, 8.0))
-        );
+        assert_eq!(line.other, Some(("openmpi".to_owned(), 8.0)));
     }
 
     #[test]
     fn a_round_without_a_peer_or_without_us_has_no_ratio() {
-        use Contender::{Gloo, Ours};
-        let book = book(&[
+        let times = [
             (1, Ours, 4.0),
-            (2, Gloo, 1.0),
+            (2, GLOO, 1.0),
             (3, Ours, 4.0),
-            (3, Gloo, 0.0),
-        ]);
-        assert!(book.ratios(ROW.into(), &[(Gloo, ROW.into())]).is_empty());
-        assert_eq!(book.best(ROW.into(), &[Contender::Mpich]), None);
+            (3, GLOO, 0.0),
+        ];
+        let line = compared(&times, "broadcast 8 B", &[GLOO]);
+        assert!(line.ratios.is_empty() && line.other.is_some());
+        assert_eq!(compared(&times, "broadcast 8 B", &[MPICH]).other, None);
     }
 
     #[test]
     fn spans_are_times_of_their_own() {
-        let book = book(&[(1, Contender::Ours, 4.0)]);
-        let span = What {
-            row: ROW,
-            span: true,
-        };
-        assert_eq!(book.time(Contender::Ours, span), Some(8.0));
-        assert_eq!(book.time(Contender::Ours, ROW.into()), Some(4.0));
+        let ours = |call| compared(&[(1, Ours, 4.0)], call, &[]).ours;
+        assert_eq!(ours("broadcast 8 B, span"), Some(12.0));
+        assert_eq!(ours("broadcast 8 B"), Some(4.0));
     }
 }

@@ -4,23 +4,117 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::contender::{Peer, Programs};
+use super::contender::{Contender, Peer};
+use super::{Backend, Bench};
 use crate::process::{self, cargo, command, workspace_root};
 use crate::report::Outcome;
-use crate::tools::{GLOO, MPICH, OPEN_MPI, Tool};
+use crate::tools::{GLOO, MPICH, OPEN_MPI};
+
+/// Names a program for cargo.
+type Program = [&'static str; 4];
+
+const TIMINGS: Program = ["--package", "comm-factory", "--example", "timings"];
+pub(super) const SOLVER: Program = ["--package", "sddp", "--bin", "sddp"];
+
+/// Names the places of the measuring programs.
+#[derive(Debug)]
+pub(super) struct Programs {
+    ours: Checkout,
+    /// What ours is compared with instead of peers.
+    other: Option<Checkout>,
+    /// The folder of the peers'.
+    pub(super) peers: PathBuf,
+}
+
+impl Programs {
+    /// Builds ours for each backend, in every checkout, and makes a folder for the peers'.
+    pub(super) fn build(bench: &Bench) -> Result<Self, String> {
+        let ours = Checkout::ours(!bench.unoptimised)?;
+        let other = bench.against.as_ref().map(|root| Checkout {
+            target: root.join("target"),
+            root: root.clone(),
+            ..ours
+        });
+        for checkout in [&ours].into_iter().chain(&other) {
+            for backend in bench.backends() {
+                checkout.build(backend, TIMINGS)?;
+            }
+        }
+        let peers = ours.target.join("bench");
+        fs::create_dir_all(&peers).map_err(|why| format!("{}: {why}", peers.display()))?;
+        Ok(Self { ours, other, peers })
+    }
+
+    /// Returns the folder of a build of ours.
+    pub(super) fn folder(&self, contender: Contender, backend: Backend) -> PathBuf {
+        match (contender, &self.other) {
+            (Contender::Other, Some(other)) => other.folder(backend),
+            _ => self.ours.folder(backend),
+        }
+    }
+}
+
+/// Names a checkout of this workspace, and where cargo builds in it.
+#[derive(Debug)]
+pub(super) struct Checkout {
+    root: PathBuf,
+    target: PathBuf,
+    optimised: bool,
+}
+
+impl Checkout {
+    /// Returns the one this program was built from.
+    pub(super) fn ours(optimised: bool) -> Result<Self, String> {
+        let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
+        let target = own.ancestors().nth(2).ok_or("no target directory")?;
+        Ok(Self {
+            root: workspace_root(),
+            target: target.to_path_buf(),
+            optimised,
+        })
+    }
+
+    /// Builds a program with a backend, and the launcher where MPI does not bring one.
+    pub(super) fn build(&self, backend: Backend, program: Program) -> Result<(), String> {
+        let mut build = if let Some(mpi) = backend.mpi() {
+            if let Some(advice) = mpi.tool().missing() {
+                return Err(advice);
+            }
+            let mut build = mpi.cargo("build", "comm-factory");
+            build.args(["--features", "comm-factory/mpi"]);
+            build
+        } else {
+            let mut build = cargo(&["build", "--package", "comm-run", "--bin", "comm-run"]);
+            build.args(["--features", "comm-factory/shm,comm-factory/tcp"]);
+            build.arg("--target-dir").arg(&self.target);
+            build
+        };
+        build.arg("--quiet").args(program).current_dir(&self.root);
+        if self.optimised {
+            build.arg("--release");
+        }
+        made(&mut build)
+    }
+
+    /// Returns the folder of the programs built with a backend.
+    pub(super) fn folder(&self, backend: Backend) -> PathBuf {
+        let target = match backend.mpi() {
+            Some(mpi) => self.root.join(mpi.target()),
+            None => self.target.clone(),
+        };
+        target.join(if self.optimised { "release" } else { "debug" })
+    }
+}
 
 impl Peer {
-    const fn tool(self) -> &'static Tool {
-        match self {
+    /// Returns what to install if the library is not there; nothing is installed for a benchmark.
+    pub(super) fn missing(self) -> Option<String> {
+        let tool = match self {
             Self::Mpich => &MPICH,
             Self::OpenMpi => &OPEN_MPI,
             Self::Gloo => &GLOO,
-        }
-    }
-
-    /// Says what to install if the library is not there; nothing is installed for a benchmark.
-    pub(super) fn missing(self) -> Option<String> {
-        self.tool().missing()
+        };
+        tool.missing()
     }
 
     fn compiler(self, sources: &Path, program: &Path) -> Command {
@@ -44,7 +138,7 @@ impl Peer {
         made(&mut self.compiler(&sources, &program))
     }
 
-    /// Gives the version that its launcher tells; none of Gloo, which has no launcher.
+    /// Returns the version that its launcher prints; none of Gloo, which has no launcher.
     pub(super) fn version(self) -> Option<String> {
         let launcher = match self {
             Self::Mpich => "mpiexec.mpich",
@@ -64,37 +158,26 @@ fn version_in(text: &str) -> Option<String> {
     version.map(str::to_owned)
 }
 
-/// Builds our own programs, optimised unless only the command itself is tested, and finds a place for the others.
-pub(super) fn ours(optimised: bool) -> Result<Programs, String> {
-    let mut build = cargo(&["build", "--quiet"]);
-    if optimised {
-        build.arg("--release");
-    }
-    build.args(["--package", "comm-run", "--bin", "comm-run"]);
-    build.args(["--package", "comm-factory", "--example", "timings"]);
-    build.args(["--features", "comm-factory/shm,comm-factory/tcp"]);
-    made(&mut build)?;
-    let target = target()?;
-    let peers = target.join("bench");
-    fs::create_dir_all(&peers).map_err(|why| format!("{}: {why}", peers.display()))?;
-    let profile = if optimised { "release" } else { "debug" };
-    let ours = target.join(profile);
-    Ok(Programs { ours, peers })
-}
-
-/// Finds the folder in which cargo builds, from where this program lies.
-fn target() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
-    let target = own.ancestors().nth(2).ok_or("no target directory")?;
-    Ok(target.to_path_buf())
-}
-
 fn made(command: &mut Command) -> Result<(), String> {
     match process::run(command) {
         Outcome::Passed => Ok(()),
         Outcome::Failed(reason) | Outcome::NotRun(reason) => {
             Err(format!("{} failed: {reason}", process::shown(command)))
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn programs() -> Programs {
+    let checkout = |root: &str| Checkout {
+        root: PathBuf::from(root),
+        target: Path::new(root).join("target"),
+        optimised: true,
+    };
+    Programs {
+        ours: checkout("ours"),
+        other: Some(checkout("other")),
+        peers: PathBuf::from("peers"),
     }
 }
 
@@ -121,5 +204,16 @@ mod tests {
             let source = words.find(|word| word.starts_with(&sources));
             assert!(source.is_some_and(Path::is_file), "{}", peer.name());
         }
+    }
+
+    #[test]
+    fn every_checkout_has_programs_of_its_own_and_so_has_every_mpi() {
+        let programs = programs();
+        let folder = |contender, backend| programs.folder(contender, backend);
+        let ours = folder(Contender::Ours, Backend::Shm);
+        assert_eq!(ours, folder(Contender::Ours, Backend::Tcp));
+        assert_eq!(ours, Path::new("ours/target/release"));
+        let other = folder(Contender::Other, Backend::MpiMpich);
+        assert_eq!(other, Path::new("other/target-mpich/release"));
     }
 }

@@ -1,39 +1,11 @@
 //! The lines of the tables: what is compared with what.
 
 use super::Backend;
-use super::book::{Book, What};
-use super::contender::Contender;
+use super::book::Line;
+use super::contender::{Contender, Setting};
+use super::contest::Results;
 use super::row::{Op, Row};
-use super::target::{self, Verdict};
-
-/// Holds all that was measured with one number of ranks.
-#[derive(Debug)]
-pub(super) struct Section {
-    pub(super) ranks: usize,
-    pub(super) rows: Vec<Row>,
-    pub(super) peers: Vec<Contender>,
-    pub(super) book: Book,
-}
-
-/// Holds one comparison.
-#[derive(Debug)]
-pub(super) struct Line {
-    pub(super) ranks: usize,
-    pub(super) call: String,
-    pub(super) ours: Option<f64>,
-    /// Who or what ours is compared with, and the time of that.
-    pub(super) other: Option<(String, f64)>,
-    pub(super) ratios: Vec<f64>,
-    pub(super) target: f64,
-}
-
-impl Line {
-    /// Says what came of it; none if there is nothing of ours to judge.
-    pub(super) fn verdict(&self) -> Option<Verdict> {
-        self.ours?;
-        Some(target::judge(&self.ratios, self.target))
-    }
-}
+use super::target::{self, AGAINST, Target};
 
 /// Lists the rows that are measured for comparisons of ours with ours.
 pub(super) fn extra_rows(
@@ -54,8 +26,7 @@ pub(super) fn extra_rows(
     rows.sort_unstable();
     rows.dedup();
     // Fewer bytes than ranks would gather nothing at all.
-    let least = u64::try_from(ranks).unwrap_or(u64::MAX);
-    rows.retain(|row| !compared.contains(row) && (row.op != Op::Allgatherv || row.bytes >= least));
+    rows.retain(|row| !compared.contains(row) && (row.op != Op::Allgatherv || row.bytes >= ranks));
     rows
 }
 
@@ -72,47 +43,41 @@ fn consistency() -> Vec<(Row, Row, f64)> {
     pairs
 }
 
-impl Section {
-    /// Compares with the best peer of each round.
-    pub(super) fn with_peers(&self, backend: Backend, cores: usize) -> Vec<Line> {
+impl Results {
+    /// Compares with the best peer of each round, or with the other build.
+    pub(super) fn with_peers(&self, cores: usize) -> Vec<Line> {
+        let Setting { backend, ranks, .. } = self.contest.setting;
         let mut lines = Vec::new();
-        for &row in &self.rows {
-            let target = target::against_peers(backend, cores, self.ranks, row);
-            lines.push(self.with_best(row.into(), target));
+        for &row in &self.contest.compared {
+            let target = if self.contest.peers == [Contender::Other] {
+                AGAINST
+            } else {
+                target::against_peers(backend, cores, ranks, row)
+            };
+            let mut calls = vec![row.to_string()];
             // How late the last rank has it matters where the time itself is short.
             if row.op == Op::Broadcast && row.bytes <= 1 << 10 {
-                lines.push(self.with_best(What { row, span: true }, target));
+                calls.push(format!("{row}, span"));
             }
+            lines.extend(calls.into_iter().map(|call| {
+                let peers = self.contest.peers.iter();
+                let peers: Vec<_> = peers.map(|&peer| (peer, call.clone())).collect();
+                self.book.line(ranks, call, &peers, target)
+            }));
         }
         lines
     }
 
-    fn with_best(&self, what: What, target: f64) -> Line {
-        let peers: Vec<_> = self.peers.iter().map(|&peer| (peer, what)).collect();
-        let best = self.book.best(what, &self.peers);
-        Line {
-            ranks: self.ranks,
-            call: format!("{}{}", what.row, if what.span { ", span" } else { "" }),
-            ours: self.book.time(Contender::Ours, what),
-            other: best.map(|(peer, time)| (peer.name().to_owned(), time)),
-            ratios: self.book.ratios(what, &peers),
-            target,
-        }
-    }
-
     /// Compares the calls with each other, and large ones with plain copies.
-    pub(super) fn with_itself(
-        &self,
-        backend: Backend,
-        cores: usize,
-        measured: &[Row],
-    ) -> Vec<Line> {
+    pub(super) fn with_itself(&self, cores: usize) -> Vec<Line> {
+        let Setting { backend, ranks, .. } = self.contest.setting;
         let mut pairs = consistency();
-        for &row in &self.rows {
+        for &row in &self.contest.compared {
             let copy = Row::new(Op::Copy, row.bytes);
-            let most = target::against_copies(backend, cores, self.ranks, row);
+            let most = target::against_copies(backend, cores, ranks, row);
             pairs.extend(most.map(|most| (row, copy, most)));
         }
+        let measured = self.contest.all_rows();
         pairs.retain(|(a, b, _)| measured.contains(a) && measured.contains(b));
         let lines = pairs.into_iter();
         lines
@@ -122,24 +87,18 @@ impl Section {
 
     /// Compares each size with its half.
     pub(super) fn steps(&self) -> Vec<Line> {
-        let sizes = self.rows.windows(2).filter(|pair| pair[0].op == pair[1].op);
+        let sizes = self.contest.compared.windows(2);
+        let sizes = sizes.filter(|pair| pair[0].op == pair[1].op);
         sizes
             .map(|pair| self.with_own(pair[1], pair[0], STEP))
             .collect()
     }
 
-    fn with_own(&self, row: Row, other: Row, target: f64) -> Line {
-        let time = self.book.time(Contender::Ours, other.into());
-        Line {
-            ranks: self.ranks,
-            call: row.to_string(),
-            ours: self.book.time(Contender::Ours, row.into()),
-            other: time.map(|time| (other.to_string(), time)),
-            ratios: self
-                .book
-                .ratios(row.into(), &[(Contender::Ours, other.into())]),
-            target,
-        }
+    fn with_own(&self, row: Row, other: Row, most: f64) -> Line {
+        let ranks = self.contest.setting.ranks;
+        let other = (Contender::Ours, other.to_string());
+        self.book
+            .line(ranks, row.to_string(), &[other], Target::AtMost(most))
     }
 }
 
@@ -155,30 +114,38 @@ pub(super) fn sweep() -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::Figure;
+    use super::super::book::Book;
+    use super::super::contender::Peer;
+    use super::super::plan::Contest;
+    use super::super::target::Verdict;
+    use super::super::tests::{figure, setting};
     use super::*;
 
-    fn section(rows: Vec<Row>, times: &[(Contender, Row, f64)]) -> Section {
+    const BARRIER: Row = Row::new(Op::Barrier, 0);
+
+    fn results(backend: Backend, compared: Vec<Row>, times: &[(Contender, Row, f64)]) -> Results {
         let mut book = Book::default();
         for round in 0..9 {
             for &(contender, row, median) in times {
-                let span = (row.op == Op::Broadcast).then_some(median * 3.0);
-                let figure = Figure {
-                    row,
-                    calls: 1,
-                    median,
-                    p99: median,
-                    span,
-                };
-                book.record(round, contender, figure);
+                book.figure(round, contender, &figure(row, median));
             }
         }
-        Section {
-            ranks: 2,
-            rows,
-            peers: vec![Contender::Mpich, Contender::OpenMpi],
+        let contest = Contest {
+            setting: setting(backend, 2, false),
+            peers: vec![Contender::Peer(Peer::Mpich), Contender::Peer(Peer::OpenMpi)],
+            compared,
+            extra: vec![Row::new(Op::Allreduce, 8)],
+            left_out: Vec::new(),
+        };
+        Results {
+            contest,
             book,
+            good: true,
         }
+    }
+
+    fn verdicts(lines: &[Line]) -> Vec<Option<Verdict>> {
+        lines.iter().map(Line::verdict).collect()
     }
 
     #[test]
@@ -186,45 +153,59 @@ mod tests {
         let row = Row::new(Op::Broadcast, 8);
         let times = [
             (Contender::Ours, row, 3.0),
-            (Contender::Mpich, row, 2.0),
-            (Contender::OpenMpi, row, 4.0),
+            (Contender::Peer(Peer::Mpich), row, 2.0),
+            (Contender::Peer(Peer::OpenMpi), row, 4.0),
         ];
-        let lines = section(vec![row], &times).with_peers(Backend::Shm, 2);
+        let lines = results(Backend::Shm, vec![row], &times).with_peers(2);
         let calls: Vec<_> = lines.iter().map(|line| line.call.as_str()).collect();
         assert_eq!(calls, ["broadcast 8 B", "broadcast 8 B, span"]);
         assert_eq!(lines[0].other, Some(("mpich".to_owned(), 2.0)));
         assert_eq!(lines[1].other, Some(("mpich".to_owned(), 6.0)));
-        assert_eq!(lines[0].verdict(), Some(Verdict::Misses));
+        assert_eq!(verdicts(&lines), [Some(Verdict::Misses); 2]);
+    }
+
+    #[test]
+    fn another_build_is_held_to_the_same_speed_whatever_peers_are_held_to() {
+        let compared = |ours, expected| {
+            let times = [
+                (Contender::Ours, BARRIER, ours),
+                (Contender::Other, BARRIER, 100.0),
+            ];
+            let mut results = results(Backend::Tcp, vec![BARRIER], &times);
+            results.contest.peers = vec![Contender::Other];
+            assert_eq!(verdicts(&results.with_peers(2)), [Some(expected)], "{ours}");
+        };
+        compared(102.0, Verdict::Holds);
+        compared(104.0, Verdict::Misses);
     }
 
     #[test]
     fn who_has_no_peer_beats_nobody_and_who_has_no_time_has_no_verdict() {
-        let row = Row::new(Op::Barrier, 0);
-        let alone = section(vec![row], &[(Contender::Ours, row, 1.0)]);
-        let lines = alone.with_peers(Backend::Tcp, 2);
-        assert_eq!(lines[0].verdict(), Some(Verdict::NoPeer));
-        let without = section(vec![row], &[(Contender::Mpich, row, 1.0)]);
-        assert_eq!(without.with_peers(Backend::Tcp, 2)[0].verdict(), None);
+        let of = |contender| results(Backend::Tcp, vec![BARRIER], &[(contender, BARRIER, 1.0)]);
+        let alone = of(Contender::Ours).with_peers(2);
+        assert_eq!(verdicts(&alone), [Some(Verdict::NoPeer)]);
+        assert_eq!(
+            verdicts(&of(Contender::Peer(Peer::Mpich)).with_peers(2)),
+            [None]
+        );
     }
 
     #[test]
     fn calls_of_one_backend_are_held_against_each_other() {
-        let (barrier, number) = (Row::new(Op::Barrier, 0), Row::new(Op::Allreduce, 8));
+        let number = Row::new(Op::Allreduce, 8);
         let times = [
-            (Contender::Ours, barrier, 1.0),
+            (Contender::Ours, BARRIER, 1.0),
             (Contender::Ours, number, 3.0),
         ];
-        let section = section(vec![barrier], &times);
-        let lines = section.with_itself(Backend::Shm, 2, &[barrier, number]);
-        let verdicts: Vec<_> = lines.iter().filter_map(Line::verdict).collect();
-        assert_eq!(verdicts, [Verdict::Holds, Verdict::Misses]);
+        let lines = results(Backend::Shm, vec![BARRIER], &times).with_itself(2);
+        let expected = [Verdict::Holds, Verdict::Misses].map(Some);
+        assert_eq!(verdicts(&lines), expected);
     }
 
     #[test]
     fn copies_are_measured_where_memory_is_the_limit() {
-        let compared = Row::compared();
         let copies = |backend, ranks| {
-            let rows = extra_rows(backend, 2, ranks, &compared);
+            let rows = extra_rows(backend, 2, ranks, &Row::usual());
             rows.iter().filter(|row| row.op == Op::Copy).count()
         };
         assert_eq!(copies(Backend::Shm, 2), 4);
@@ -234,7 +215,7 @@ mod tests {
 
     #[test]
     fn nothing_is_measured_twice() {
-        let compared = Row::compared();
+        let compared = Row::usual();
         let extra = extra_rows(Backend::Shm, 2, 2, &compared);
         assert!(extra.iter().all(|row| !compared.contains(row)));
         assert!(extra.contains(&Row::new(Op::Allgatherv, 20_000_000)));
@@ -243,18 +224,15 @@ mod tests {
     #[test]
     fn a_step_is_more_than_twice_the_time_for_twice_the_bytes() {
         let rows = sweep();
-        assert_eq!(
-            (rows.len(), rows[0].bytes, rows[7].bytes),
-            (24, 32 << 10, 4 << 20)
-        );
-        let times: Vec<_> = [1.0, 2.0, 6.0].into_iter().zip(&rows).collect();
+        let ends = (rows.len(), rows[0].bytes, rows[7].bytes);
+        assert_eq!(ends, (24, 32 << 10, 4 << 20));
+        let times = [1.0, 2.0, 6.0].into_iter().zip(&rows);
         let times: Vec<_> = times
-            .iter()
-            .map(|(time, row)| (Contender::Ours, **row, *time))
+            .map(|(time, &row)| (Contender::Ours, row, time))
             .collect();
-        let lines = section(rows[..3].to_vec(), &times).steps();
-        let verdicts: Vec<_> = lines.iter().filter_map(Line::verdict).collect();
-        assert_eq!(verdicts, [Verdict::Holds, Verdict::Misses]);
-        assert_eq!(section(sweep(), &[]).steps().len(), 21);
+        let lines = results(Backend::Tcp, rows[..3].to_vec(), &times).steps();
+        let expected = [Verdict::Holds, Verdict::Misses].map(Some);
+        assert_eq!(verdicts(&lines), expected);
+        assert_eq!(results(Backend::Tcp, rows, &[]).steps().len(), 21);
     }
 }

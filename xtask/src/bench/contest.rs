@@ -1,11 +1,16 @@
 //! Lets all contenders run in turns: one backend, one number of ranks.
 
-use std::fs;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
+
+use super::Bench;
 use super::book::Book;
+use super::build::Programs;
 use super::contender::{Contender, Setting};
 use super::figure::Figure;
+use super::plan::Contest;
+use super::record::Record;
 use super::row::Row;
 use super::watch;
 
@@ -15,23 +20,95 @@ const START: Duration = Duration::from_secs(10);
 /// After this many programs in a row that failed without a figure a contender is left out.
 const FRUITLESS: u32 = 3;
 
+/// Holds what came of a contest.
+#[derive(Debug)]
+pub(super) struct Results {
+    pub(super) contest: Contest,
+    pub(super) book: Book,
+    /// Whether nothing of ours failed.
+    pub(super) good: bool,
+}
+
+/// Plays all rounds with one backend and one number of ranks.
+pub(super) fn play(
+    contest: Contest,
+    bench: &Bench,
+    programs: &Programs,
+    record: &mut Record,
+    progress: &ProgressBar,
+) -> Result<Results, String> {
+    let Setting { backend, ranks, .. } = contest.setting;
+    let mut book = Book::default();
+    let mut good = true;
+    let mut written = Ok(());
+    for line in &contest.left_out {
+        progress.suspend(|| eprintln!("{line}"));
+    }
+    let mut entrants = contest.entrants();
+    for round in 1..=bench.rounds {
+        let place = format!(
+            "{backend}, {ranks} ranks, round {round}",
+            backend = backend.name()
+        );
+        // Another one goes first in each round.
+        entrants.rotate_left(1);
+        for entrant in &mut entrants {
+            let who = entrant.contender;
+            let name = who.name();
+            progress.set_message(format!("{place} of {}, {name}", bench.rounds));
+            let run = |rows: &[Row], tell: &mut dyn FnMut(Figure)| {
+                program(who, &contest.setting, programs, rows, tell)
+            };
+            let notes = entrant.turn(run, |figure| {
+                progress.inc(1);
+                book.figure(round, who, &figure);
+                let line = figure.to_string();
+                let values = line.trim_start_matches("timing,");
+                let added = record.add((backend, ranks, round), name, values);
+                if written.is_ok() {
+                    written = added;
+                }
+            });
+            for note in &notes {
+                progress.suspend(|| eprintln!("{place}, {name}: {note}"));
+            }
+            good &= notes.is_empty() || !matches!(who, Contender::Ours | Contender::Other);
+            written.clone()?;
+        }
+    }
+    Ok(Results {
+        contest,
+        book,
+        good,
+    })
+}
+
+/// Runs the program of a contender to its end.
+fn program(
+    who: Contender,
+    setting: &Setting,
+    programs: &Programs,
+    rows: &[Row],
+    tell: &mut dyn FnMut(Figure),
+) -> Result<(), String> {
+    // The ranks of Gloo meet in it.
+    let store = tempfile::tempdir().map_err(|why| format!("no scratch folder: {why}"))?;
+    let limit = START + Duration::from_secs(setting.limit.into());
+    let command = who.command(setting, programs, store.path(), rows);
+    watch::run(command, rows.len(), limit, tell)
+}
+
 /// Holds a contender and the rows it still measures.
 #[derive(Debug)]
 pub(super) struct Entrant {
-    pub(super) contender: Contender,
+    contender: Contender,
     rows: Vec<Row>,
     fruitless: u32,
 }
 
-/// Tells something that a reader of the table must know about a contender.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) contender: Contender,
-    pub(super) text: String,
-}
-
 impl Entrant {
-    pub(super) fn new(contender: Contender, rows: Vec<Row>) -> Self {
+    pub(super) fn new(contender: Contender, mut rows: Vec<Row>) -> Self {
+        rows.retain(|row| contender.knows(row.op));
         Self {
             contender,
             rows,
@@ -40,15 +117,13 @@ impl Entrant {
     }
 
     /// Measures all rows once. A row that a program did not come to the end of is not tried again by this contender,
-    /// now or in later rounds; a new program goes on with the one after it.
+    /// now or in later rounds; a new program goes on with the one after it. Returns what a reader of the table must know.
     fn turn(
         &mut self,
         mut run: impl FnMut(&[Row], &mut dyn FnMut(Figure)) -> Result<(), String>,
         mut tell: impl FnMut(Figure),
-    ) -> Vec<Note> {
+    ) -> Vec<String> {
         let mut notes = Vec::new();
-        let contender = self.contender;
-        let mut note = |text| notes.push(Note { contender, text });
         let mut first = 0;
         while first < self.rows.len() {
             let mut done = 0;
@@ -65,13 +140,13 @@ impl Entrant {
                 Err(reason) => reason,
             };
             if first == self.rows.len() {
-                note(format!("after its last row: {reason}"));
+                notes.push(format!("after its last row: {reason}"));
                 break;
             }
-            note(format!("{} given up: {reason}", self.rows.remove(first)));
+            notes.push(format!("{} given up: {reason}", self.rows.remove(first)));
             self.fruitless = if done == 0 { self.fruitless + 1 } else { 0 };
             if self.fruitless == FRUITLESS && first < self.rows.len() {
-                note("left out from here on: no figures".to_owned());
+                notes.push("left out from here on: no figures".to_owned());
                 self.rows.clear();
             }
         }
@@ -79,53 +154,11 @@ impl Entrant {
     }
 }
 
-/// Runs one round: every contender once, another one first in each round.
-pub(super) fn round(
-    number: u32,
-    entrants: &mut [Entrant],
-    setting: &Setting<'_>,
-    book: &mut Book,
-    mut show: impl FnMut(Contender, Option<&Figure>),
-) -> Vec<Note> {
-    let mut notes = Vec::new();
-    let count = entrants.len();
-    for place in 0..count {
-        let entrant = &mut entrants[(place + number as usize) % count];
-        let contender = entrant.contender;
-        show(contender, None);
-        let limit = START + Duration::from_secs(setting.limit.into());
-        let run = |rows: &[Row], tell: &mut dyn FnMut(Figure)| {
-            if contender == Contender::Gloo {
-                empty(setting)?;
-            }
-            watch::run(contender.command(setting, rows), rows.len(), limit, tell)
-        };
-        notes.extend(entrant.turn(run, |figure| {
-            book.record(number, contender, figure);
-            show(contender, Some(&figure));
-        }));
-    }
-    notes
-}
-
-/// Makes the folder in which the ranks of Gloo meet, without what the last ones left.
-fn empty(setting: &Setting<'_>) -> Result<(), String> {
-    let store = setting.programs.store();
-    let made = remove(&store).and_then(|()| fs::create_dir_all(&store));
-    made.map_err(|why| format!("{}: {why}", store.display()))
-}
-
-/// Removes a folder that need not be there.
-pub(super) fn remove(folder: &std::path::Path) -> std::io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::contender::Peer;
     use super::super::row::Op;
+    use super::super::tests::figure;
     use super::*;
 
     fn rows() -> Vec<Row> {
@@ -134,18 +167,8 @@ mod tests {
             .into()
     }
 
-    fn figure(row: Row) -> Figure {
-        Figure {
-            row,
-            calls: 1,
-            median: 1.0,
-            p99: 1.0,
-            span: None,
-        }
-    }
-
-    /// Runs one turn of a program that fails at the rows for which `fails` is true; gives what was measured and noted.
-    fn turn(entrant: &mut Entrant, fails: fn(Row) -> bool) -> (Vec<u64>, Vec<String>, usize) {
+    /// Runs one turn of a program that fails at the rows for which `fails` is true; returns what was measured and noted.
+    fn turn(entrant: &mut Entrant, fails: fn(Row) -> bool) -> (Vec<usize>, Vec<String>, usize) {
         let mut measured = Vec::new();
         let mut programs = 0;
         let notes = entrant.turn(
@@ -155,19 +178,18 @@ mod tests {
                     if fails(row) {
                         return Err("it broke".to_owned());
                     }
-                    tell(figure(row));
+                    tell(figure(row, 1.0));
                 }
                 Ok(())
             },
             |figure| measured.push(figure.row.bytes),
         );
-        let notes = notes.into_iter().map(|note| note.text).collect();
         (measured, notes, programs)
     }
 
     #[test]
     fn a_row_that_fails_costs_the_others_nothing_and_is_not_tried_again() {
-        let mut entrant = Entrant::new(Contender::Mpich, rows());
+        let mut entrant = Entrant::new(Contender::Peer(Peer::Mpich), rows());
         let (measured, notes, programs) = turn(&mut entrant, |row| row.bytes == 16);
         assert_eq!((measured, programs), (vec![8, 24, 32, 40], 2));
         assert_eq!(notes, ["allreduce 16 B given up: it broke"]);
@@ -178,7 +200,7 @@ mod tests {
 
     #[test]
     fn who_only_fails_is_left_out() {
-        let mut entrant = Entrant::new(Contender::Mpich, rows());
+        let mut entrant = Entrant::new(Contender::Peer(Peer::Mpich), rows());
         let (measured, notes, programs) = turn(&mut entrant, |_| true);
         assert_eq!((measured.len(), programs), (0, 3));
         assert!(notes[3].starts_with("left out"), "{notes:?}");
@@ -189,30 +211,39 @@ mod tests {
     fn ending_early_is_a_failure_and_so_is_ending_badly() {
         let mut entrant = Entrant::new(Contender::Ours, rows());
         let early = entrant.turn(|_, _| Ok(()), |_| {});
-        assert!(early[0].text.contains("ended before its rows"), "{early:?}");
+        assert!(early[0].contains("ended before its rows"), "{early:?}");
         let mut entrant = Entrant::new(Contender::Ours, rows());
         let notes = entrant.turn(
             |rows, tell| {
                 for &row in rows {
-                    tell(figure(row));
+                    tell(figure(row, 1.0));
                 }
                 Err("exit status: 1".to_owned())
             },
             |_| {},
         );
-        assert_eq!(notes[0].text, "after its last row: exit status: 1");
+        assert_eq!(notes, ["after its last row: exit status: 1"]);
     }
 
     #[test]
     fn a_figure_of_another_row_does_not_count() {
         let mut entrant = Entrant::new(Contender::Ours, rows());
-        let other = Row::new(Op::Barrier, 0);
         let mut measured = 0;
         let run = |_: &[Row], tell: &mut dyn FnMut(Figure)| {
-            tell(figure(other));
+            tell(figure(Row::new(Op::Barrier, 0), 1.0));
             Ok(())
         };
         let notes = entrant.turn(run, |_| measured += 1);
         assert!(measured == 0 && !notes.is_empty());
+    }
+
+    #[test]
+    fn a_peer_is_not_asked_for_what_only_ours_measures() {
+        let rows = vec![Row::new(Op::Copy, 8), Row::new(Op::Allreduce, 8)];
+        assert_eq!(
+            Entrant::new(Contender::Peer(Peer::Gloo), rows.clone()).rows,
+            rows[1..]
+        );
+        assert_eq!(Entrant::new(Contender::Other, rows.clone()).rows, rows);
     }
 }

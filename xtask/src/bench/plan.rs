@@ -1,100 +1,86 @@
 //! Who is there, and what is to be measured with whom.
 
 use std::fs;
-use std::thread::available_parallelism;
 
-use super::book::Book;
+use super::build::Programs;
 use super::compare::{extra_rows, sweep};
-use super::contender::{Contender, Peer, Programs};
-use super::row::{Row, Size};
+use super::contender::{Contender, Peer, Setting};
+use super::contest::{Entrant, Results};
+use super::row::{Op, Row, Size};
 use super::{Backend, Bench};
 
-/// Holds the peers that take part and how many processors there are.
-#[derive(Debug)]
-pub(super) struct Field {
-    pub(super) cores: usize,
-    peers: Vec<Peer>,
-    /// Those that were asked for by name.
-    named: Vec<Peer>,
+/// Finds the peers and builds the programs that measure them.
+///
+/// # Errors
+///
+/// If a peer that was asked for by name is not there. Of the others it is said in one line.
+pub(super) fn peers(bench: &Bench, programs: &Programs) -> Result<Vec<Peer>, String> {
+    let meets = |peer: &Peer| {
+        let mut backends = bench.backends().into_iter();
+        backends.any(|backend| !peer.contenders(backend, true).is_empty())
+    };
+    let wanted = match &bench.peer[..] {
+        _ if bench.no_peers || bench.sweep || bench.against.is_some() => Vec::new(),
+        [] => Peer::ALL.into_iter().filter(meets).collect(),
+        named => named.to_vec(),
+    };
+    let mut peers = Vec::new();
+    for peer in wanted {
+        let absent = peer.missing().or_else(|| peer.build(programs).err());
+        match absent {
+            None => peers.push(peer),
+            Some(reason) if !bench.peer.is_empty() => return Err(reason),
+            Some(reason) => println!("not compared with {}: {reason}", peer.name()),
+        }
+    }
+    Ok(peers)
 }
 
-impl Field {
-    /// Finds the peers and builds the programs that measure them.
-    ///
-    /// # Errors
-    ///
-    /// If a peer that was asked for by name is not there. Of the others it is said in one line.
-    pub(super) fn gather(bench: &Bench, programs: &Programs) -> Result<Self, String> {
-        let cores = available_parallelism().map_err(|why| format!("no processors: {why}"))?;
-        let wanted = match &bench.peer[..] {
-            _ if bench.no_peers || bench.sweep => &[],
-            [] => &Peer::ALL[..],
-            named => named,
-        };
-        let mut peers = Vec::new();
-        for &peer in wanted {
-            let absent = peer.missing().or_else(|| peer.build(programs).err());
-            match absent {
-                None => peers.push(peer),
-                Some(reason) if !bench.peer.is_empty() => return Err(reason),
-                Some(reason) => println!("not compared with {}: {reason}", peer.name()),
-            }
-        }
-        Ok(Self {
-            cores: cores.get(),
-            peers,
-            named: bench.peer.clone(),
-        })
-    }
+/// Describes what runs, in one line.
+pub(super) fn shown(bench: &Bench, cores: usize, peers: &[Peer]) -> String {
+    let name = |peer: &Peer| match peer.version() {
+        Some(version) => format!("{} {version}", peer.name()),
+        None => peer.name().to_owned(),
+    };
+    let names: Vec<String> = peers.iter().map(name).collect();
+    let with = match &bench.against {
+        Some(other) => format!("other: {}", other.display()),
+        None if names.is_empty() => "no peers".to_owned(),
+        None => format!("peers: {}", names.join(", ")),
+    };
+    let Bench {
+        rounds, seconds, ..
+    } = bench;
+    let plural = if *rounds == 1 { "" } else { "s" };
+    let how = if bench.unoptimised {
+        "; NOT OPTIMISED"
+    } else {
+        ""
+    };
+    format!("{cores} processors; {rounds} round{plural} of {seconds} s per row; {with}{how}")
+}
 
-    /// Says what runs, in one line.
-    pub(super) fn shown(&self, bench: &Bench) -> String {
-        let name = |peer: &Peer| match peer.version() {
-            Some(version) => format!("{} {version}", peer.name()),
-            None => peer.name().to_owned(),
-        };
-        let peers: Vec<String> = self.peers.iter().map(name).collect();
-        let peers = match peers.len() {
-            0 => "no peers".to_owned(),
-            _ => format!("peers: {}", peers.join(", ")),
-        };
-        let (cores, rounds, seconds) = (self.cores, bench.rounds, bench.seconds);
-        let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
-        let how = if bench.unoptimised {
-            "; NOT OPTIMISED"
-        } else {
-            ""
-        };
-        format!("{cores} processors; {rounds} of {seconds} s per row; {peers}{how}")
-    }
-
-    /// Lists who was asked for by name and measured nothing where it could have.
-    pub(super) fn silent<'a>(&self, books: &(impl Iterator<Item = &'a Book> + Clone)) -> Vec<Peer> {
-        let named = self.named.iter().copied();
-        named
-            .filter(|peer| {
-                let every = Backend::ALL.into_iter();
-                let contenders = every.flat_map(|backend| peer.contenders(backend, true));
-                let mut contenders = contenders.copied();
-                !contenders.any(|contender| books.clone().any(|book| book.has(contender)))
-            })
-            .collect()
-    }
+/// Lists who was asked for by name and measured nothing.
+pub(super) fn silent(bench: &Bench, results: &[Results]) -> Vec<Peer> {
+    let measured = |peer: Peer| {
+        let ways = peer.contenders(Backend::Shm, true).into_iter();
+        let mut ways = ways.chain([Contender::Peer(peer)]);
+        ways.any(|way| results.iter().any(|results| results.book.has(way)))
+    };
+    let named = bench.peer.iter().copied();
+    named.filter(|&peer| !measured(peer)).collect()
 }
 
 /// Describes all rounds with one backend and one number of ranks.
 #[derive(Debug)]
 pub(super) struct Contest {
-    pub(super) backend: Backend,
-    pub(super) ranks: usize,
-    /// Whether ranks share processors.
-    pub(super) crowded: bool,
+    pub(super) setting: Setting,
     pub(super) peers: Vec<Contender>,
     /// What all measure.
     pub(super) compared: Vec<Row>,
     /// What is measured of ours besides.
     pub(super) extra: Vec<Row>,
-    /// Says which rows are left out and why.
+    /// Which rows are left out and why.
     pub(super) left_out: Vec<String>,
 }
 
@@ -104,137 +90,158 @@ impl Contest {
         [&self.compared[..], &self.extra].concat()
     }
 
+    /// Lists who takes part with which rows.
+    pub(super) fn entrants(&self) -> Vec<Entrant> {
+        let peers = self.peers.iter();
+        let peers = peers.map(|&peer| Entrant::new(peer, self.compared.clone()));
+        let ours = Entrant::new(Contender::Ours, self.all_rows());
+        std::iter::once(ours).chain(peers).collect()
+    }
+
     /// Counts the figures of one round.
-    pub(super) fn figures(&self) -> u64 {
-        let count = self.compared.len() * (self.peers.len() + 1) + self.extra.len();
-        u64::try_from(count).unwrap_or(u64::MAX)
+    pub(super) fn figures(&self) -> usize {
+        self.compared.len() * (self.peers.len() + 1) + self.extra.len()
     }
 }
 
 /// Lists what is to be done.
-pub(super) fn contests(bench: &Bench, field: &Field) -> Vec<Contest> {
+pub(super) fn contests(bench: &Bench, cores: usize, peers: &[Peer]) -> Vec<Contest> {
     let free = free_memory();
-    let backends = Backend::ALL.into_iter();
-    let backends = backends.filter(|one| bench.backend.is_empty() || bench.backend.contains(one));
-    let mut ranks: Vec<usize> = bench.ranks.iter().map(|&ranks| ranks.into()).collect();
-    if ranks.is_empty() {
-        ranks = vec![2, 4, 8];
-    }
-    ranks.sort_unstable();
-    ranks.dedup();
+    let ranks = bench.ranks_or(&[2, 4, 8]);
+    let backends = bench.backends().into_iter();
     let pairs = backends.flat_map(|backend| ranks.iter().map(move |&ranks| (backend, ranks)));
     pairs
-        .map(|(backend, ranks)| contest(bench, field, backend, ranks, free))
+        .map(|(backend, ranks)| contest(bench, (cores, peers), (backend, ranks), free))
         .collect()
 }
 
 fn contest(
     bench: &Bench,
-    field: &Field,
-    backend: Backend,
-    ranks: usize,
-    free: Option<u64>,
+    (cores, peers): (usize, &[Peer]),
+    (backend, ranks): (Backend, usize),
+    free: Option<usize>,
 ) -> Contest {
-    let crowded = ranks > field.cores;
+    let crowded = ranks > cores;
+    let mut compared = match &bench.row[..] {
+        _ if bench.sweep => sweep(),
+        [] => Row::usual(),
+        named => named.to_vec(),
+    };
+    let usual = !bench.sweep && bench.against.is_none() && bench.row.is_empty();
+    let mut extra = if usual && backend.mpi().is_none() {
+        extra_rows(backend, cores, ranks, &compared)
+    } else {
+        Vec::new()
+    };
     let mut left_out = Vec::new();
     let mut keep = |row: &Row| {
-        let asked = bench.sweep || bench.rows.has(*row);
-        let asked = asked && bench.max_bytes.is_none_or(|most| row.bytes <= most);
-        let needed = row.memory(u64::try_from(ranks).unwrap_or(u64::MAX));
+        let asked = bench.rows.has(*row) && bench.max_bytes.is_none_or(|most| row.bytes <= most);
+        let needed = memory(*row, ranks);
         let fits = free.is_none_or(|free| needed <= free);
         if asked && !fits {
-            let (needed, free) = (megabytes(needed), megabytes(free.unwrap_or_default()));
+            let [needed, free] = [needed, free.unwrap_or_default()].map(megabytes);
             left_out.push(format!(
                 "{row} left out with {ranks} ranks: it takes {needed}, {free} are free"
             ));
         }
         asked && fits
     };
-    let (mut compared, mut extra) = if bench.sweep {
-        (sweep(), Vec::new())
-    } else {
-        let compared = Row::compared();
-        let extra = extra_rows(backend, field.cores, ranks, &compared);
-        (compared, extra)
-    };
     compared.retain(&mut keep);
     extra.retain(&mut keep);
-    let peers = field.peers.iter();
-    let peers = peers
-        .flat_map(|peer| peer.contenders(backend, crowded))
-        .copied();
-    Contest {
+    let peers = if bench.against.is_some() {
+        vec![Contender::Other]
+    } else {
+        let peers = peers.iter();
+        let ways = peers.flat_map(|peer| peer.contenders(backend, crowded));
+        ways.collect()
+    };
+    let setting = Setting {
         backend,
         ranks,
         crowded,
-        peers: peers.collect(),
+        seconds: bench.seconds,
+        limit: bench.limit,
+    };
+    Contest {
+        setting,
+        peers,
         compared,
         extra,
         left_out,
     }
 }
 
-fn megabytes(bytes: u64) -> Size {
+/// Returns the bytes that all ranks together allocate for the buffers of a row.
+fn memory(row: Row, ranks: usize) -> usize {
+    let buffers = match row.op {
+        Op::Barrier => 0,
+        Op::Broadcast | Op::Broadcasts => ranks,
+        Op::Allgatherv => ranks + 1,
+        Op::Allreduce | Op::Copy => 2 * ranks,
+    };
+    buffers.saturating_mul(row.bytes)
+}
+
+fn megabytes(bytes: usize) -> Size {
     Size(bytes.div_ceil(1_000_000) * 1_000_000)
 }
 
-/// Gives the memory that programs can have, where the system tells; a part is left for everything else.
-fn free_memory() -> Option<u64> {
+/// Returns the memory that programs can have, where the system says; a part is left for everything else.
+fn free_memory() -> Option<usize> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
     available(&told).map(|free| free / 4 * 3)
 }
 
-fn available(told: &str) -> Option<u64> {
+fn available(told: &str) -> Option<usize> {
     let mut lines = told.lines();
     let kilobytes = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = kilobytes.trim().strip_suffix(" kB")?.parse().ok()?;
+    let kilobytes: usize = kilobytes.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes * 1024)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
-    use super::super::row::Op;
+    use super::super::book::Book;
+    use super::super::tests::{bench, figure};
     use super::*;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        bench: Bench,
+    fn planned(arguments: &[&str], free: usize) -> Contest {
+        let (bench, field) = (bench(arguments), (2, &Peer::ALL[..]));
+        contest(&bench, field, (Backend::Shm, 4), Some(free))
     }
 
-    fn planned(arguments: &[&str], free: u64) -> Contest {
-        let bench = Line::parse_from([&["bench"], arguments].concat()).bench;
-        let field = Field {
-            cores: 2,
-            peers: Peer::ALL.into(),
-            named: Vec::new(),
-        };
-        contest(&bench, &field, Backend::Shm, 4, Some(free))
-    }
-
-    const PLENTY: u64 = 1 << 40;
+    const PLENTY: usize = 1 << 40;
 
     #[test]
     fn peers_measure_what_is_compared_and_ours_measures_more() {
         let contest = planned(&[], PLENTY);
-        assert_eq!(contest.compared, Row::compared());
-        let peers = [Contender::Mpich, Contender::MpichMpir, Contender::OpenMpi];
+        assert_eq!(contest.compared, Row::usual());
+        let [mpich, open_mpi] = [Peer::Mpich, Peer::OpenMpi].map(Contender::Peer);
+        let peers = [mpich, Contender::MpichMpir, open_mpi];
         assert_eq!(contest.peers, peers);
         assert!(contest.all_rows().contains(&Row::new(Op::Allreduce, 8)));
-        let extra = u64::try_from(contest.extra.len()).unwrap();
-        assert_eq!(contest.figures(), 12 * 4 + extra);
+        assert_eq!(contest.figures(), 12 * 4 + contest.extra.len());
+        assert_eq!(contest.entrants().len(), 4);
     }
 
     #[test]
-    fn rows_are_picked_by_size() {
+    fn another_build_takes_the_place_of_the_peers() {
+        let contest = planned(&["--against", ".."], PLENTY);
+        assert_eq!(contest.peers, [Contender::Other]);
+        assert_eq!(contest.figures(), 24);
+    }
+
+    #[test]
+    fn rows_are_picked_by_size_or_by_name() {
         let small = planned(&["--rows", "small"], PLENTY);
         assert_eq!(small.compared.len(), 6);
         assert!(small.all_rows().iter().all(|row| row.bytes <= 65_536));
         let least = planned(&["--max-bytes", "32"], PLENTY);
         assert_eq!(least.compared.len(), 3);
         assert!(least.left_out.is_empty());
+        let named = planned(&["--row", "copy:8,barrier"], PLENTY);
+        let rows = [Row::new(Op::Copy, 8), Row::new(Op::Barrier, 0)];
+        assert_eq!(named.all_rows(), rows);
     }
 
     #[test]
@@ -249,6 +256,12 @@ mod tests {
     }
 
     #[test]
+    fn every_rank_holds_what_is_gathered() {
+        assert_eq!(memory(Row::new(Op::Allgatherv, 100), 4), 500);
+        assert_eq!(memory(Row::new(Op::Allreduce, 100), 4), 800);
+    }
+
+    #[test]
     fn free_memory_is_read_from_what_the_system_tells() {
         let told = "MemTotal:       24103 kB\nMemAvailable:       2000 kB\n";
         assert_eq!(available(told), Some(2_048_000));
@@ -257,14 +270,15 @@ mod tests {
 
     #[test]
     fn who_was_asked_for_and_measured_nothing_is_found() {
-        let field = Field {
-            cores: 2,
-            peers: vec![Peer::Mpich, Peer::Gloo],
-            named: vec![Peer::Mpich, Peer::Gloo],
-        };
         let mut book = Book::default();
-        let figure = super::super::figure::Figure::read("timing,barrier,0,7,1.0,2.0,").unwrap();
-        book.record(1, Contender::Mpich, figure);
-        assert_eq!(field.silent(&[&book].into_iter()), [Peer::Gloo]);
+        let barrier = figure(Row::new(Op::Barrier, 0), 1.0);
+        book.figure(1, Contender::Peer(Peer::Mpich), &barrier);
+        let results = Results {
+            contest: planned(&[], PLENTY),
+            book,
+            good: true,
+        };
+        let bench = bench(&["--peer", "mpich,gloo"]);
+        assert_eq!(silent(&bench, &[results]), [Peer::Gloo]);
     }
 }

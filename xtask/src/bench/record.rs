@@ -1,67 +1,50 @@
 //! The raw figures as a file of comma-separated values.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::{Write, sink};
+use std::path::Path;
+
+use csv::Writer;
 
 use super::Backend;
-use super::contender::Contender;
-use super::figure::Figure;
 
-const HEAD: &str = "backend,ranks,round,contender,call,bytes,calls,median_us,p99_us,span_us";
+const COLUMNS: &str = "call,bytes,calls,median_us,p99_us,span_us";
 
 /// Writes each figure as it comes, so that an interrupted run leaves what it had.
-#[derive(Debug)]
-pub(super) struct Record {
-    file: Option<(PathBuf, File)>,
-}
+pub(super) struct Record(Writer<Box<dyn Write>>);
 
 impl Record {
     /// Opens the file, if one is wanted.
     pub(super) fn create(path: Option<&Path>) -> Result<Self, String> {
-        let open = |path: &Path| {
-            let mut file = File::create(path)?;
-            writeln!(file, "{HEAD}")?;
-            Ok((path.to_path_buf(), file))
+        let file: Box<dyn Write> = match path {
+            Some(path) => {
+                let file = File::create(path);
+                Box::new(file.map_err(|why| format!("{}: {why}", path.display()))?)
+            }
+            None => Box::new(sink()),
         };
-        let file = path
-            .map(|path| open(path).map_err(|why: io::Error| format!("{}: {why}", path.display())));
-        Ok(Self {
-            file: file.transpose()?,
-        })
+        let mut record = Self(Writer::from_writer(file));
+        record.line(["backend", "ranks", "round", "contender"], COLUMNS)?;
+        Ok(record)
     }
 
-    /// Adds a figure.
+    /// Adds what somebody measured in a round, with the values of a figure's line.
     pub(super) fn add(
         &mut self,
         (backend, ranks, round): (Backend, usize, u32),
-        contender: Contender,
-        figure: &Figure,
+        who: &str,
+        values: &str,
     ) -> Result<(), String> {
-        let Some((path, file)) = &mut self.file else {
-            return Ok(());
-        };
-        let line = line((backend, ranks, round), contender, figure);
-        writeln!(file, "{line}").map_err(|why| format!("{}: {why}", path.display()))
+        let [ranks, round] = [ranks.to_string(), round.to_string()];
+        self.line([backend.name(), &ranks, &round, who], values)
     }
-}
 
-fn line(
-    (backend, ranks, round): (Backend, usize, u32),
-    contender: Contender,
-    figure: &Figure,
-) -> String {
-    let Figure {
-        row,
-        calls,
-        median,
-        p99,
-        span,
-    } = figure;
-    let span = span.map_or_else(String::new, |span| span.to_string());
-    let (backend, contender) = (backend.name(), contender.name());
-    let (call, bytes) = (row.call(), row.bytes);
-    format!("{backend},{ranks},{round},{contender},{call},{bytes},{calls},{median},{p99},{span}")
+    fn line(&mut self, place: [&str; 4], values: &str) -> Result<(), String> {
+        let Self(file) = self;
+        let written = file.write_record(place.into_iter().chain(values.split(',')));
+        let written = written.and_then(|()| Ok(file.flush()?));
+        written.map_err(|why| format!("the file of figures: {why}"))
+    }
 }
 
 #[cfg(test)]
@@ -69,17 +52,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_a_value_for_every_column() {
-        let figure = Figure::read("timing,broadcast,8,70,1.5,2.25,3.5").unwrap();
-        let line = line((Backend::Tcp, 4, 2), Contender::OpenMpi, &figure);
-        assert_eq!(line, "tcp,4,2,openmpi,broadcast,8,70,1.5,2.25,3.5");
-        assert_eq!(line.split(',').count(), HEAD.split(',').count());
+    fn a_line_is_there_at_once_and_has_a_value_for_every_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("figures.csv");
+        let mut record = Record::create(Some(&path)).unwrap();
+        let values = "broadcast,8,70,1.500,2.250,3.500";
+        record.add((Backend::Tcp, 4, 2), "openmpi", values).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last = text.lines().last();
+        assert_eq!(last, Some(&*format!("tcp,4,2,openmpi,{values}")), "{text}");
+        // The crate refuses lines of different lengths.
+        assert!(record.add((Backend::Tcp, 4, 2), "openmpi", "8").is_err());
     }
 
     #[test]
     fn a_file_that_cannot_be_written_is_said_at_once() {
         let folder = std::env::temp_dir();
-        let error = Record::create(Some(&folder)).unwrap_err();
+        let error = Record::create(Some(&folder)).err().unwrap();
         assert!(error.contains(&folder.display().to_string()), "{error}");
     }
 }

@@ -1,78 +1,63 @@
 //! Comparisons as a table in Markdown that reads well on a terminal, too.
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Formatter};
 
-use super::book::median;
-use super::compare::Line;
+use comfy_table::CellAlignment;
+use comfy_table::presets::ASCII_MARKDOWN;
 
-const COLUMNS: usize = 9;
+use super::book::{Line, median};
+use super::target::Target;
+use crate::report::bold;
 
-/// Writes the lines as a table; `other` is the heading above what ours is compared with.
-pub(super) fn markdown(lines: &[Line], other: &str) -> String {
-    let head = [
-        "ranks",
-        "call",
-        "us",
-        other,
-        "us",
-        "ratio",
-        "lowest-highest",
-        "at most",
-        "",
-    ];
-    let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(lines.iter().map(cells));
-    let mut widths = [3; COLUMNS];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.len().max(*width);
-        }
-    }
-    let line = |row: &[String; COLUMNS]| {
-        let cells = row.iter().zip(widths).enumerate();
-        let cells = cells.map(|(column, (cell, width))| {
-            if is_number(column) {
-                format!("{cell:>width$}")
-            } else {
-                format!("{cell:<width$}")
+/// Holds comparisons under a title; `other` is the heading above what ours is compared with.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) title: String,
+    pub(super) other: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) lines: Vec<Line>,
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (other, unit) = (self.other, self.unit);
+        let spread = "lowest-highest";
+        let mut table = comfy_table::Table::new();
+        table.load_style(ASCII_MARKDOWN).set_header([
+            "ranks", "call", unit, other, unit, "ratio", spread, "at most", "",
+        ]);
+        table.add_rows(self.lines.iter().map(cells));
+        for (at, column) in table.column_iter_mut().enumerate() {
+            if !matches!(at, 1 | 3 | 8) {
+                column.set_cell_alignment(CellAlignment::Right);
             }
-        });
-        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
-    };
-    let rule: Vec<String> = (0..COLUMNS)
-        .map(|column| {
-            let dashes = "-".repeat(widths[column] - 1);
-            let end = if is_number(column) { ':' } else { '-' };
-            format!("{dashes}{end}")
-        })
-        .collect();
-    let mut text = line(&rows[0]);
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "| {} |", rule.join(" | "));
-    text.extend(rows[1..].iter().map(line));
-    text
+        }
+        let title = bold(&format!("## {}", self.title));
+        write!(f, "{title}\n\n{table}")
+    }
 }
 
-/// Says whether a column holds numbers, which stand to the right.
-const fn is_number(column: usize) -> bool {
-    !matches!(column, 1 | 3 | 8)
-}
-
-fn cells(line: &Line) -> [String; COLUMNS] {
+fn cells(line: &Line) -> [String; 9] {
     let missing = || "-".to_owned();
     let ratios = || line.ratios.iter().copied();
     let spread = ratios().reduce(f64::min).zip(ratios().reduce(f64::max));
+    // 1.03 is not to be mistaken for 1.034.
+    let digits = if matches!(line.target, Target::Chance(_)) {
+        3
+    } else {
+        2
+    };
     let (other, time) = match &line.other {
-        Some((other, time)) => (other.clone(), micros(*time)),
+        Some((other, time)) => (other.clone(), short(*time)),
         None => (missing(), missing()),
     };
     [
         line.ranks.to_string(),
         line.call.clone(),
-        line.ours.map_or_else(missing, micros),
+        line.ours.map_or_else(missing, short),
         other,
         time,
-        median(line.ratios.clone()).map_or_else(missing, |ratio| format!("{ratio:.2}")),
+        median(line.ratios.clone()).map_or_else(missing, |ratio| format!("{ratio:.digits$}")),
         spread.map_or_else(missing, |(least, most)| format!("{least:.2}-{most:.2}")),
         line.target.to_string(),
         match line.verdict() {
@@ -82,12 +67,12 @@ fn cells(line: &Line) -> [String; COLUMNS] {
     ]
 }
 
-/// Shows microseconds with three digits that mean something.
-fn micros(time: f64) -> String {
-    match time {
-        _ if time < 10.0 => format!("{time:.2}"),
-        _ if time < 100.0 => format!("{time:.1}"),
-        _ => format!("{time:.0}"),
+/// Shows a number with three digits that mean something.
+fn short(value: f64) -> String {
+    match value {
+        _ if value < 10.0 => format!("{value:.2}"),
+        _ if value < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }
 
@@ -95,29 +80,35 @@ fn micros(time: f64) -> String {
 mod tests {
     use super::*;
 
-    fn line(ours: Option<f64>, other: Option<(String, f64)>, ratios: Vec<f64>) -> Line {
+    fn line(ours: Option<f64>, other: Option<(&str, f64)>, ratios: Vec<f64>) -> Line {
         Line {
             ranks: 2,
             call: "allreduce 32 B".to_owned(),
             ours,
-            other,
+            other: other.map(|(name, time)| (name.to_owned(), time)),
             ratios,
-            target: 0.8,
+            target: Target::AtMost(0.8),
         }
     }
 
     #[test]
     fn a_table_is_markdown_with_columns_that_stand_below_each_other() {
-        let lines = [
-            line(Some(0.25), Some(("openmpi".to_owned(), 0.5)), vec![0.5; 9]),
+        let lines = vec![
+            line(Some(0.25), Some(("openmpi", 0.5)), vec![0.5; 9]),
             line(Some(12_345.6), None, Vec::new()),
-            line(None, Some(("gloo".to_owned(), 12.34)), Vec::new()),
+            line(None, Some(("gloo", 12.34)), Vec::new()),
         ];
-        let text = markdown(&lines, "best peer");
-        let rows: Vec<&str> = text.lines().collect();
+        let table = Table {
+            title: "shm".to_owned(),
+            other: "best peer",
+            unit: "us",
+            lines,
+        };
+        let text = table.to_string();
+        let rows: Vec<&str> = text.lines().skip(2).collect();
         let expected = [
             "| ranks | call           |    us | best peer |   us | ratio | lowest-highest | at most |            |",
-            "| ----: | -------------- | ----: | --------- | ---: | ----: | -------------: | ------: | ---------- |",
+            "|-------|----------------|-------|-----------|------|-------|----------------|---------|------------|",
             "|     2 | allreduce 32 B |  0.25 | openmpi   | 0.50 |  0.50 |      0.50-0.50 |     0.8 | holds      |",
             "|     2 | allreduce 32 B | 12346 | -         |    - |     - |              - |     0.8 | no peer    |",
             "|     2 | allreduce 32 B |     - | gloo      | 12.3 |     - |              - |     0.8 | **failed** |",
@@ -127,9 +118,11 @@ mod tests {
 
     #[test]
     fn few_rounds_show_the_ratio_and_no_verdict() {
-        let few = line(Some(1.0), Some(("mpich".to_owned(), 2.0)), vec![0.25, 0.75]);
-        let cells = cells(&few);
-        assert_eq!(cells[5..7], ["0.50", "0.25-0.75"]);
-        assert_eq!(cells[8], "2 rounds: no verdict");
+        let mut few = line(Some(1.0), Some(("mpich", 2.0)), vec![0.25, 0.75]);
+        let shown = cells(&few);
+        assert_eq!(shown[5..7], ["0.50", "0.25-0.75"]);
+        assert_eq!(shown[8], "2 rounds: no verdict");
+        few.target = Target::Chance(1.03);
+        assert_eq!(cells(&few)[5], "0.500");
     }
 }

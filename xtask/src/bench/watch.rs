@@ -24,7 +24,7 @@ enum Event {
 ///
 /// # Errors
 ///
-/// Says in one line how the program failed, or that it was ended.
+/// One line: how the program failed, or that it was ended.
 pub(super) fn run(
     mut command: Command,
     figures: usize,
@@ -47,7 +47,9 @@ pub(super) fn run(
     loop {
         match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Event::Said(line)) => {
-                if let Some(figure) = Figure::read(&line) {
+                // comm-run puts the rank in front.
+                let line = line.strip_prefix("[0] ").unwrap_or(&line);
+                if let Ok(figure) = line.parse() {
                     tell(figure);
                     left = left.saturating_sub(1);
                     if !overdue && end.is_none() {
@@ -147,8 +149,11 @@ mod tests {
 
     #[test]
     fn figures_are_told_and_other_lines_are_not() {
-        let (figures, end) = shell("echo hello; echo timing,barrier,0,7,1.0,2.0,", LONG);
-        assert_eq!((figures.len(), end), (1, Ok(())));
+        let (figures, end) = shell(
+            "echo hello; for who in '' '[0] ' '[1] '; do echo \"${who}timing,barrier,0,7,1.0,2.0,\"; done",
+            LONG,
+        );
+        assert_eq!((figures.len(), end), (2, Ok(())));
     }
 
     #[test]

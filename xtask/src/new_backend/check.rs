@@ -1,15 +1,13 @@
-//! Makes a backend in a copy of the workspace, and holds it to what every crate of the workspace is held to.
+//! Creates a backend in a copy of the workspace, and holds it to what every crate of the workspace is held to.
 
 use std::fs;
 use std::io;
 use std::path::Path;
-
-use tempfile::TempDir;
+use std::process::Command;
 
 use super::{format, generate};
-use crate::process::{cargo, run, shown, workspace_root};
+use crate::process::{Terminal, cargo, command, copy_tree, workspace_root};
 use crate::report::Outcome;
-use crate::tidy;
 
 /// Names the step.
 pub(crate) const WHAT: &str =
@@ -19,25 +17,40 @@ pub(crate) const WHAT: &str =
 const NAME: &str = "echochamber";
 
 /// Runs the step.
-pub(crate) fn outcome() -> Outcome {
-    match made() {
-        Ok(copy) => checked(copy.path()),
+pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
+    let copy = workspace_root().join("target").join("new-backend");
+    match made(&copy).and_then(|()| commands(&copy)) {
+        Ok(commands) => terminal.run_all(commands),
         Err(reason) => Outcome::Failed(reason),
     }
 }
 
-/// Gives a copy of the workspace with a new backend in it. Outside of the workspace, where git knows nothing of it.
-fn made() -> Result<TempDir, String> {
+/// Copies the workspace and creates a backend in the copy. What was compiled there before is kept.
+fn made(copy: &Path) -> Result<(), String> {
     let in_words = |error: io::Error| format!("no copy of the workspace: {error}");
-    let copy = TempDir::new().map_err(in_words)?;
-    copy_tree(&workspace_root(), copy.path()).map_err(in_words)?;
-    generate(copy.path(), NAME)?;
-    format(copy.path(), NAME)?;
-    Ok(copy)
+    for entry in fs::read_dir(copy).into_iter().flatten().flatten() {
+        if entry.file_name() != "target" {
+            let path = entry.path();
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            };
+            removed.map_err(in_words)?;
+        }
+    }
+    let wanted = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name != ".git" && !(path.is_dir() && name.starts_with("target"))
+    };
+    copy_tree(&workspace_root(), copy, &wanted).map_err(in_words)?;
+    generate(copy, NAME)?;
+    format(copy, NAME)
 }
 
-fn checked(copy: &Path) -> Outcome {
-    let target = workspace_root().join("target").join("new-backend");
+/// Lists what every crate of the workspace is held to. Only the crates of the workspace are compiled again: for cargo those of the
+/// copy are others.
+fn commands(copy: &Path) -> Result<Vec<Command>, String> {
     let package = ["--package", "comm-echochamber"];
     let clippy = [
         &["clippy", "--all-targets"],
@@ -46,33 +59,16 @@ fn checked(copy: &Path) -> Outcome {
     ]
     .concat();
     let test = [&["test"], &package[..]].concat();
-    for arguments in [clippy, test] {
-        let mut command = cargo(&arguments);
-        command.current_dir(copy).env("CARGO_TARGET_DIR", &target);
-        println!("{}", shown(&command));
-        if run(&mut command) != Outcome::Passed {
-            return Outcome::Failed(format!("{} in the copy", shown(&command)));
-        }
+    let mut commands = vec![cargo(&clippy), cargo(&test)];
+    for command in &mut commands {
+        command.current_dir(copy);
+        command.env("CARGO_BUILD_BUILD_DIR", workspace_root().join("target"));
     }
-    tidy::outcome(copy)
-}
-
-/// Copies everything but what is built or belongs to git.
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            let text = name.to_string_lossy();
-            if text == ".git" || text.starts_with("target") {
-                continue;
-            }
-            copy_tree(&entry.path(), &to.join(&name))?;
-        } else if kind.is_file() {
-            fs::copy(entry.path(), to.join(&name))?;
-        }
-    }
-    Ok(())
+    let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
+    let root = copy.display().to_string();
+    commands.push(command(
+        &own.display().to_string(),
+        &["tidy", "--root", &root],
+    ));
+    Ok(commands)
 }

@@ -1,50 +1,35 @@
-//! Keeps the numbers in documents equal to what the code says.
+//! Keeps the numbers in documents equal to the constants of the code.
 //!
-//! A directive right after a number names where the number comes from: `const FILE NAME`, `variants FILE ENUM` or
-//! `files DIRECTORY ENDING`.
+//! `<!-- tidy: const FILE NAME -->` right after a number names where it comes from. Inside code it is text like any other.
 
-use super::markdown::{Directive, Document};
-use super::tree::Tree;
-use super::{Finding, source};
+use super::markdown::{Document, line};
+use super::{Report, Tree};
 
-/// Finds numbers that differ from their source, and sources that are gone.
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Finds numbers that differ from their constant, constants that are gone, and directives of another form.
+pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
     for (path, text) in tree.texts(".md") {
-        for directive in Document::parse(text).directives() {
-            if let Err(message) = compare(&directive, tree) {
-                findings.push(Finding::at(path, directive.line, message));
+        for (at, html) in Document::parse(text).html {
+            if let Some(directive) = html.trim_start().strip_prefix("<!-- tidy:")
+                && let Err(message) = compare(&text[..at], directive, tree)
+            {
+                report(path, line(text, at), message);
             }
         }
     }
-    findings
 }
 
-fn compare(directive: &Directive<'_>, tree: &Tree) -> Result<(), String> {
-    let code = |file| {
-        tree.text(file)
-            .map(source::code)
-            .ok_or_else(|| format!("{file} does not exist"))
+fn compare(before: &str, directive: &str, tree: &Tree) -> Result<(), String> {
+    let words: Vec<&str> = directive.split_whitespace().collect();
+    let ["const", file, name, "-->", ..] = words[..] else {
+        return Err("a directive has the form `tidy: const FILE NAME`".to_owned());
     };
-    let actual = match directive.words[..] {
-        ["const", file, name] => {
-            constant(&code(file)?, name).map_err(|reason| format!("{file}: {reason}"))?
-        }
-        ["variants", file, name] => {
-            variants(&code(file)?, name).ok_or_else(|| format!("{file} has no enum {name}"))?
-        }
-        ["files", directory, ending] => files(tree, directory, ending)?,
-        _ => return Ok(()),
-    };
-    let written = number_at_end(directive.before)
-        .ok_or("no whole number stands right before the directive")?;
-    if written == actual {
-        Ok(())
-    } else {
-        Err(format!(
-            "says {written}, but `{}` is {actual}",
-            directive.words.join(" ")
-        ))
+    let source = tree.0.get(file).ok_or(format!("{file} does not exist"))?;
+    let actual = constant(source, name);
+    let actual = actual.ok_or(format!("{file} has no one {name} that tidy can read"))?;
+    match number_at_end(before) {
+        Some(written) if written == actual => Ok(()),
+        Some(written) => Err(format!("says {written}, but {name} in {file} is {actual}")),
+        None => Err("no whole number stands right before the directive".to_owned()),
     }
 }
 
@@ -52,114 +37,36 @@ fn compare(directive: &Directive<'_>, tree: &Tree) -> Result<(), String> {
 fn number_at_end(text: &str) -> Option<u128> {
     let text = text.trim_end_matches(['`', '*', ' ']);
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    let unit = units
-        .iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?.trim_end(), *factor)));
-    let (text, factor) = unit.unwrap_or((text, 1));
-    let before = text.trim_end_matches(|c: char| c.is_ascii_digit() || "_,.".contains(c));
-    let digits = &text[before.len()..];
-    if before.ends_with(|c: char| c.is_alphanumeric() || c == '-') {
+    let scaled = |(unit, factor)| Some((text.strip_suffix(unit)?.trim_end(), factor));
+    let (text, factor) = units.into_iter().find_map(scaled).unwrap_or((text, 1));
+    let start = text.trim_end_matches(|c: char| c.is_ascii_digit() || ",.".contains(c));
+    if start.ends_with(|c: char| c.is_alphanumeric() || c == '-') {
         return None;
     }
-    digits
-        .replace(['_', ','], "")
-        .parse::<u128>()
-        .ok()?
-        .checked_mul(factor)
+    let digits = text[start.len()..].replace(',', "");
+    digits.parse::<u128>().ok()?.checked_mul(factor)
 }
 
-/// Reads the value of a constant or static that is written as a whole number, a product, a shift or a `Duration`.
-fn constant(code: &str, name: &str) -> Result<u128, String> {
-    let definitions = code.match_indices(name).filter_map(|(at, _)| {
-        let mut words = code[..at]
-            .trim_end()
-            .rsplit(|c: char| !c.is_alphanumeric() && c != '_');
-        let keyword = words.next()?;
-        let typed = code[at + name.len()..].trim_start().strip_prefix(':')?;
-        let (_, value) = typed.split(';').next()?.split_once('=')?;
-        matches!(keyword, "const" | "static").then_some(value)
+/// Reads a constant or static that is a whole number, a product or a shift; none if it has several values.
+fn constant(source: &str, name: &str) -> Option<u128> {
+    let definitions = source.lines().filter_map(|line| {
+        let (before, after) = line.split_once(&format!(" {name}: "))?;
+        let keyword = before.trim_start().rsplit(' ').next()?;
+        let defined = ["const", "static"].contains(&keyword) && !line.contains("//");
+        defined.then_some(after.split_once('=')?.1)
     });
-    let unreadable = || format!("the value of {name} is not one that tidy can read");
-    let values = definitions
-        .map(|value| evaluate(value).ok_or_else(unreadable))
-        .collect::<Result<Vec<_>, _>>()?;
-    match values[..] {
-        [] => Err(format!("no constant {name}")),
-        [first, ref others @ ..] if others.iter().all(|other| *other == first) => Ok(first),
-        _ => Err(format!("{name} has several values")),
-    }
+    let values: Vec<u128> = definitions.map(evaluate).collect::<Option<_>>()?;
+    let (first, others) = values.split_first()?;
+    others.iter().all(|other| other == first).then_some(*first)
 }
 
 fn evaluate(expression: &str) -> Option<u128> {
-    let mut expression = expression.trim();
-    for wrapper in ["from_secs(", "from_millis("] {
-        if let Some((path, inside)) = expression.split_once(wrapper) {
-            expression = path
-                .ends_with("Duration::")
-                .then_some(inside)?
-                .strip_suffix(')')?;
-        }
+    let integer = |text: &str| text.trim().replace('_', "").parse::<u128>().ok();
+    let expression = expression.trim().strip_suffix(';')?;
+    if let Some((number, shift)) = expression.split_once("<<") {
+        let factor = 2_u128.checked_pow(integer(shift)?.try_into().ok()?)?;
+        return integer(number)?.checked_mul(factor);
     }
-    let product = |factors: &str| {
-        factors
-            .split('*')
-            .map(integer)
-            .try_fold(1u128, |acc, factor| acc.checked_mul(factor?))
-    };
-    let mut parts = expression.split("<<").map(product);
-    let first = parts.next()??;
-    parts.try_fold(first, |acc, shift| {
-        2u128.checked_pow(shift?.try_into().ok()?)?.checked_mul(acc)
-    })
+    let mut factors = expression.split('*').map(integer);
+    factors.try_fold(1_u128, |product, factor| product.checked_mul(factor?))
 }
-
-fn integer(literal: &str) -> Option<u128> {
-    let literal = literal.trim().replace('_', "");
-    let digits = literal
-        .find(['u', 'i'])
-        .map_or(literal.as_str(), |suffix| &literal[..suffix]);
-    match digits.strip_prefix("0x") {
-        Some(hexadecimal) => u128::from_str_radix(hexadecimal, 16).ok(),
-        None => digits.parse().ok(),
-    }
-}
-
-/// Counts the variants of an enum.
-fn variants(code: &str, name: &str) -> Option<u128> {
-    let bodies = code.match_indices("enum ").filter_map(|(at, word)| {
-        let rest = code[at + word.len()..].trim_start().strip_prefix(name)?;
-        rest.trim_start()
-            .starts_with(['{', '<'])
-            .then(|| rest.split_once('{'))?
-    });
-    let (_, body) = bodies.last()?;
-    let (mut depth, mut count, mut named) = (0, 0, false);
-    for c in body.chars() {
-        match c {
-            '{' | '(' | '[' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' | ')' | ']' => depth -= 1,
-            ',' if depth == 0 => (count, named) = (count + u128::from(named), false),
-            _ => named |= depth == 0 && c.is_alphabetic(),
-        }
-    }
-    Some(count + u128::from(named))
-}
-
-/// Counts the files with an ending that lie in a directory, not deeper.
-fn files(tree: &Tree, directory: &str, ending: &str) -> Result<u128, String> {
-    let directory = directory.trim_end_matches('/');
-    if !tree.contains(directory) {
-        return Err(format!("{directory} does not exist"));
-    }
-    let names = tree
-        .paths()
-        .filter_map(|path| path.strip_prefix(directory)?.strip_prefix('/'));
-    Ok(names
-        .filter(|name| !name.contains('/') && name.ends_with(ending))
-        .map(|_| 1)
-        .sum())
-}
-
-#[cfg(test)]
-mod tests;

@@ -5,9 +5,9 @@ use comm_api::FailureKind::{Aborted, Io, Mismatch, PeerLost, TimedOut};
 use super::*;
 
 fn judge(size: usize) -> (Judge, Instant) {
-    let names = (0..size).map(|rank| format!("rank {rank}")).collect();
+    let places = (0..size).map(|rank| format!("host-{rank}")).collect();
     (
-        Judge::new(names, Some(Duration::from_secs(1))),
+        Judge::new(places, Some(Duration::from_secs(1))),
         Instant::now(),
     )
 }
@@ -15,7 +15,7 @@ fn judge(size: usize) -> (Judge, Instant) {
 fn waiting(sequence: u64) -> Notice {
     Notice::Waiting {
         sequence,
-        call: Call::BARRIER,
+        call: Call::barrier(),
     }
 }
 
@@ -93,7 +93,7 @@ fn a_timeout_names_all_that_are_missing() {
         assert_eq!(judge.hear(rank, waiting(7), now), None);
     }
     assert_eq!(judge.hear(4, waiting(6), now), None);
-    let call = Call::BARRIER;
+    let call = Call::barrier();
     let heard = judge.hear(3, Notice::TimedOut { sequence: 7, call }, now);
     let Some(Ruling::Cause(cause)) = decided(&mut judge, heard, now) else {
         panic!("no cause");
@@ -102,7 +102,7 @@ fn a_timeout_names_all_that_are_missing() {
     assert!(
         cause
             .message
-            .starts_with("rank 1, rank 2, rank 4 did not come within 1s"),
+            .starts_with("ranks 1 (host-1), 2 (host-2), 4 (host-4) did not come within 1s"),
         "{}",
         cause.message
     );
@@ -205,7 +205,7 @@ fn a_timeout_is_not_blamed_on_who_is_stuck_behind_another() {
     for rank in [1, 3] {
         assert_eq!(judge.hear(rank, stuck.clone(), now), None);
     }
-    let call = Call::BARRIER;
+    let call = Call::barrier();
     let heard = judge.hear(0, Notice::TimedOut { sequence: 7, call }, now);
     assert_eq!(
         blame(decided(&mut judge, heard, now)),
@@ -218,7 +218,7 @@ fn a_timeout_is_not_blamed_on_who_is_stuck_behind_another() {
 fn a_timeout_is_not_blamed_on_who_has_just_come() {
     let (mut judge, now) = judge(3);
     assert_eq!(judge.hear(1, waiting(7), now), None);
-    let call = Call::BARRIER;
+    let call = Call::barrier();
     let heard = judge.hear(1, Notice::TimedOut { sequence: 7, call }, now);
     assert_eq!(heard, None);
     let soon = now + Duration::from_millis(10);
@@ -229,7 +229,7 @@ fn a_timeout_is_not_blamed_on_who_has_just_come() {
     );
 }
 
-/// Gives what is decided now, or when it falls due.
+/// Returns what is decided now, or when it falls due.
 fn decided(judge: &mut Judge, heard: Option<Ruling>, now: Instant) -> Option<Ruling> {
     heard.or_else(|| {
         let due = judge.next_due(now)?;
@@ -257,4 +257,35 @@ fn a_link_that_breaks_because_its_rank_left_is_blamed_on_that_rank() {
             Some((PeerLost, Some(1)))
         );
     }
+}
+
+#[test]
+fn a_rank_that_cannot_go_on_is_lost_at_once_and_an_interruption_is_an_abort() {
+    let (mut first, now) = judge(3);
+    let lost = first.hear(2, Notice::Lost(Lost::PanickedInside), now);
+    let Some(Ruling::Cause(cause)) = lost else {
+        panic!("{lost:?}");
+    };
+    assert_eq!((cause.kind, cause.rank), (PeerLost, Some(2)));
+    let message = words::lost(Lost::PanickedInside, Some("host-2"));
+    assert_eq!(cause.message, message);
+
+    let (mut second, now) = judge(3);
+    let interrupted = second.hear(1, Notice::Interrupted, now);
+    assert_eq!(blame(interrupted), Some((Aborted, Some(1))));
+}
+
+/// As long as reports of stalls count, time must not run on unnoticed.
+#[test]
+fn reports_are_remembered_for_half_a_timeout() {
+    let (mut judge, now) = judge(3);
+    assert!(!judge.remembers(now));
+    let stalled = Notice::Stalled {
+        sequence: 0,
+        peer: 2,
+        last: false,
+    };
+    judge.hear(1, stalled, now);
+    assert!(judge.remembers(now + Duration::from_millis(499)));
+    assert!(!judge.remembers(now + Duration::from_millis(500)));
 }

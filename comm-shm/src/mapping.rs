@@ -1,0 +1,161 @@
+//! Mapped memory, and references to the atomics in it.
+//!
+//! # Invariants
+//!
+//! - **M1** A mapping is `len` bytes from `base`, readable and writable, as long as the
+//!   [`Mapping`] lives. The file behind it is never shortened: its pages were reserved before they
+//!   were mapped, and nobody but its owner may open it.
+//! - **M2** A reference handed out covers bytes inside the mapping and is aligned; [`Mapping::at`]
+//!   checks both, every time.
+//! - **M3** References go to [`Shared`] types only: atomics throughout, every bit pattern valid,
+//!   so other processes may write them at any time.
+//! - **M4** Everything else leaves this file as a raw pointer.
+#![expect(
+    unsafe_code,
+    reason = "memory that other processes write is reached through pointers"
+)]
+
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::layout::{Bell, Control, Header, Line, Member, Note, PAGE, Standing};
+
+/// Marks what other processes may write while it is borrowed.
+///
+/// # Safety
+///
+/// The type consists of atomics and padding, and every bit pattern of them is a value.
+pub(crate) unsafe trait Shared {}
+
+// SAFETY: M3, atomics of 32 and 64 bits and padding.
+unsafe impl Shared for Header {}
+// SAFETY: M3, atomics of 32 and 64 bits and padding.
+unsafe impl Shared for Member {}
+// SAFETY: M3, atomics of 32 and 64 bits and padding.
+unsafe impl Shared for Control {}
+// SAFETY: M3, atomics of 64 bits.
+unsafe impl Shared for Line {}
+// SAFETY: M3, an atomic of 32 bits and padding.
+unsafe impl Shared for Bell {}
+// SAFETY: M3, atomics of 64 bits and padding.
+unsafe impl Shared for Standing {}
+// SAFETY: M3, atomics of 64 bits.
+unsafe impl Shared for Note {}
+
+/// A range of a file in the address space of this process.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    _held: Held,
+}
+
+/// What unmaps the memory again.
+#[derive(Debug)]
+enum Held {
+    Map(#[expect(dead_code, reason = "held for its drop")] MmapRaw),
+    Reserved { start: *mut u8, bytes: usize },
+}
+
+// SAFETY: `base` and `start` are addresses of memory that belongs to the whole process; it is not
+// tied to the thread that mapped it. M2 and M3: the only references that leave are to atomics,
+// which any number of threads may share; M4: whoever follows a raw pointer argues for itself.
+// Unmapping happens once, in the drop of the owner.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`; `&Mapping` hands out references to atomics and raw pointers, nothing else.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `file` from `offset`, a multiple of the page size, on.
+    pub(crate) fn of(file: &File, offset: u64, len: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().offset(offset).len(len).map_raw(file)?;
+        let base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            base,
+            len,
+            _held: Held::Map(map),
+        })
+    }
+
+    /// As [`of`](Self::of), at an address that is a multiple of `align`, a power of two.
+    pub(crate) fn aligned(file: &File, offset: u64, len: usize, align: usize) -> io::Result<Self> {
+        if align <= PAGE {
+            return Self::of(file, offset, len);
+        }
+        let bytes = len.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
+        let none = std::ptr::null_mut();
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(none, bytes, ProtFlags::empty(), MapFlags::PRIVATE)
+        }?;
+        let start = start.cast::<u8>();
+        // From here on the drop of `held` unmaps, also when the next step fails.
+        let held = Held::Reserved { start, bytes };
+        let place = start.map_addr(|address| address.next_multiple_of(align));
+        // SAFETY: `place + len <= start + bytes` as `place < start + align`; that range was
+        // reserved just above and is known to nobody else, so replacing it is harmless.
+        unsafe {
+            rustix::mm::mmap(
+                place.cast(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::FIXED,
+                file,
+                offset,
+            )
+        }?;
+        let base = NonNull::new(place).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            base,
+            len,
+            _held: held,
+        })
+    }
+
+    /// Returns the `T` at `offset`.
+    ///
+    /// # Panics
+    ///
+    /// If it would not lie inside the mapping or not be aligned: an error of this crate, since
+    /// offsets never come from the segment.
+    #[inline]
+    pub(crate) fn at<T: Shared>(&self, offset: usize) -> &T {
+        let pointer = self.range(offset, size_of::<T>()).cast::<T>();
+        assert!(pointer.is_aligned(), "an offset of {offset} is not aligned");
+        // SAFETY: M1 and M2, `range` checked the bounds and the line above the alignment; M3, `T`
+        // is `Shared`; the reference cannot outlive `self`, which keeps the memory mapped.
+        unsafe { pointer.as_ref() }
+    }
+
+    /// Returns the address of `len` bytes from `offset` on.
+    ///
+    /// # Panics
+    ///
+    /// If they would not lie inside the mapping.
+    #[inline]
+    pub(crate) fn range(&self, offset: usize, len: usize) -> NonNull<u8> {
+        let inside = offset <= self.len && len <= self.len - offset;
+        assert!(
+            inside,
+            "{len} bytes at {offset} are outside of {} mapped",
+            self.len
+        );
+        // SAFETY: M1, `offset <= self.len`, so this stays within the mapping or one past its end.
+        unsafe { self.base.add(offset) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Self::Reserved { start, bytes } = *self {
+            // SAFETY: M1, this owner mapped exactly this range and unmaps it once; no reference
+            // into it outlives the `Mapping` that holds `self`.
+            let unmapped = unsafe { rustix::mm::munmap(start.cast(), bytes) };
+            debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Regions: one copy of a table for all ranks of the machine.
+
+mod create;
+mod memory;
+
+use comm_api::{CommData, CommError, SharedRegion};
+use comm_kit::Call;
+
+use crate::segment::Range;
+use crate::step::Sequence;
+
+pub(crate) use create::{partitioned, shared, split};
+use memory::Memory;
+
+/// One rank's handle to memory that all ranks of the machine share.
+///
+/// Created by [`create_shared_region`](comm_api::SharedMemoryProvider::create_shared_region) and
+/// [`create_partitioned_region`](comm_api::SharedMemoryProvider::create_partitioned_region) of
+/// [`ShmBackend`](crate::ShmBackend). It has steps of its own, so it works after its communicator
+/// is gone, and a fence that fails leaves the communicator usable.
+#[derive(Debug)]
+pub struct ShmRegion<T> {
+    memory: Memory<T>,
+    sequence: Sequence,
+    range: Range,
+}
+
+impl<T: CommData> SharedRegion<T> for ShmRegion<T> {
+    fn as_slice(&self) -> &[T] {
+        self.memory.as_slice()
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        self.memory.as_mut_slice()
+    }
+
+    fn fence(&mut self) -> Result<(), CommError> {
+        // Before the phase ends: a forked child leaves the handle as it was.
+        self.sequence.gate().owner().check()?;
+        let ended = self.memory.close();
+        let mut turn = self.sequence.begin(Call::fence())?;
+        turn.publish();
+        turn.meet()?;
+        self.memory.open_after(ended, &turn);
+        Ok(())
+    }
+}
+
+impl<T> Drop for ShmRegion<T> {
+    fn drop(&mut self) {
+        if let Some(board) = self.sequence.leave() {
+            board.release(self.range);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Creating a region: one call of three steps, after which all ranks have the region or none.
+//!
+//! | step | a rank contributes | so that |
+//! |---|---|---|
+//! | 1 | its call, the exact size of an element and the length of its part | all agree, and know all parts |
+//! | 2 | rank 0 only: a range of the file, or how much memory there is | all map the same range |
+//! | 3 | whether it could map the range | all return it or none |
+//!
+//! The communicator of a split takes the same steps.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use comm_api::{CommData, CommError};
+use comm_kit::Call;
+
+use super::{Memory, ShmRegion};
+use crate::board::Board;
+use crate::layout::{Layout, PAGE, SPLIT_SLOT_BYTES};
+use crate::mapping::Mapping;
+use crate::room::Short;
+use crate::segment::Range;
+use crate::step::{Sequence, Turn};
+use crate::sync::Ordering;
+
+/// Creates a region of `count` elements that rank 0 owns.
+pub(crate) fn shared<T: CommData>(
+    sequence: &Sequence,
+    count: usize,
+) -> Result<ShmRegion<T>, CommError> {
+    let call = Call::shared_region(count, size_of::<T>());
+    let mut turn = sequence.begin(call)?;
+    let asked = exchange(&mut turn, [size_of::<T>() as u64, count as u64], true)?;
+    if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
+        return Err(turn.differs(rank));
+    }
+    let mut parts = vec![0; sequence.size()];
+    parts[0] = count;
+    region(turn, sequence, &parts)
+}
+
+/// Creates a region of which this rank owns `local_count` elements.
+pub(crate) fn partitioned<T: CommData>(
+    sequence: &Sequence,
+    local_count: usize,
+) -> Result<ShmRegion<T>, CommError> {
+    let call = Call::partitioned_region(size_of::<T>());
+    let mut turn = sequence.begin(call)?;
+    let asked = exchange(&mut turn, [size_of::<T>() as u64, local_count as u64], true)?;
+    if let Some(rank) = asked.iter().position(|[size, _]| *size != asked[0][0]) {
+        return Err(turn.differs(rank));
+    }
+    let parts: Vec<usize> = asked
+        .into_iter()
+        .map(|[_, part]| usize::try_from(part).unwrap_or(usize::MAX))
+        .collect();
+    region(turn, sequence, &parts)
+}
+
+/// Creates the board of a split.
+pub(crate) fn split(sequence: &Sequence) -> Result<(Range, Board), CommError> {
+    let mut turn = sequence.begin(Call::split_local())?;
+    turn.publish();
+    turn.meet_before(true)?;
+    let layout = Layout::new(sequence.size(), SPLIT_SLOT_BYTES);
+    let bytes = layout.bytes();
+    let (range, map) = map_range(turn, bytes, bytes, |file, offset| {
+        Mapping::of(file, offset, bytes)
+    })?;
+    let segment = Arc::clone(sequence.board().segment());
+    Ok((range, Board::new(segment, Arc::new(map), 0, layout)))
+}
+
+/// Takes the steps after the first: rank `r` owns `parts[r]` elements.
+fn region<T: CommData>(
+    turn: Turn<'_>,
+    sequence: &Sequence,
+    parts: &[usize],
+) -> Result<ShmRegion<T>, CommError> {
+    let (rank, size) = (sequence.rank(), sequence.size());
+    let layout = Layout::new(size, 0);
+    let fits = |bytes: &usize| isize::try_from(*bytes).is_ok();
+    let count = parts
+        .iter()
+        .try_fold(0_usize, |sum, &part| sum.checked_add(part));
+    let requested_bytes = count
+        .and_then(|count| count.checked_mul(size_of::<T>()))
+        .filter(fits);
+    let bytes = requested_bytes
+        .and_then(|bytes| bytes.checked_next_multiple_of(PAGE))
+        .and_then(|bytes| bytes.checked_add(layout.bytes()))
+        .filter(fits);
+    // All ranks have the same parts, so all of them stop here or none.
+    let (Some(count), Some(requested_bytes), Some(bytes)) = (count, requested_bytes, bytes) else {
+        return Err(too_large(parts, size_of::<T>()));
+    };
+
+    let (range, (head, elements)) = map_range(turn, bytes, requested_bytes, |file, offset| {
+        let head = Mapping::of(file, offset, layout.bytes())?;
+        let start = offset + layout.payload() as u64;
+        let elements = (requested_bytes > 0)
+            .then(|| Mapping::aligned(file, start, requested_bytes, align_of::<T>()));
+        Ok((head, elements.transpose()?))
+    })?;
+    let first = parts[..rank].iter().sum();
+    let segment = Arc::clone(sequence.board().segment());
+    let board = Board::new(segment, Arc::new(head), 0, layout);
+    Ok(ShmRegion {
+        memory: Memory::new(elements, count, first..first + parts[rank]),
+        sequence: Sequence::new(board, rank, sequence.policy()),
+        range,
+    })
+}
+
+/// Takes the second and the third step: rank 0 reserves `bytes`, and all ranks `map` them.
+///
+/// # Errors
+///
+/// `AllocationFailed`, for `requested_bytes`, on all ranks or none.
+fn map_range<M>(
+    mut turn: Turn<'_>,
+    bytes: usize,
+    requested_bytes: usize,
+    map: impl FnOnce(&File, u64) -> io::Result<M>,
+) -> Result<(Range, M), CommError> {
+    let segment = turn.board().segment();
+    let bytes = bytes as u64;
+    turn.advance();
+    if turn.rank() == 0 {
+        let (offset, available) = match segment.extend(bytes) {
+            Ok(Range { offset, .. }) => (offset, 0),
+            // No range begins at 0, where the header is.
+            Err(Short { available, .. }) => (0, available),
+        };
+        let offer = &turn.own_line().inline;
+        offer[0].store(offset, Ordering::Relaxed);
+        offer[1].store(available, Ordering::Relaxed);
+    }
+    turn.publish();
+    turn.meet_before(true)?;
+    let offer = &turn.line(0).inline;
+    let offset = offer[0].load(Ordering::Relaxed);
+    let available = offer[1].load(Ordering::Relaxed);
+    if offset == 0 {
+        let needed = bytes;
+        return Err(Short { needed, available }.error(requested_bytes));
+    }
+    let range = Range { offset, bytes };
+
+    turn.advance();
+    let mapped = segment
+        .check(range)
+        .and_then(|()| map(segment.file(), offset));
+    let failures = exchange(&mut turn, [mapped.is_err().into()], false)?;
+    let failed = failures.iter().position(|failed| *failed != [0]);
+    match (mapped, failed) {
+        (Ok(map), None) => Ok((range, map)),
+        (mapped, failed) => {
+            if turn.rank() == 0 {
+                segment.release(range);
+            }
+            let reason = mapped
+                .err()
+                .map_or(String::new(), |error| format!(": {error}"));
+            Err(CommError::AllocationFailed {
+                requested_bytes,
+                message: format!(
+                    "rank {} could not map it{reason}; look at its limits (ulimit -v, \
+                     vm.max_map_count)",
+                    failed.unwrap_or(turn.rank())
+                ),
+            })
+        }
+    }
+}
+
+/// Takes one step in which every rank contributes numbers; the call has `more` steps to come.
+fn exchange<const N: usize>(
+    turn: &mut Turn<'_>,
+    numbers: [u64; N],
+    more: bool,
+) -> Result<Vec<[u64; N]>, CommError> {
+    for (word, number) in turn.own_line().inline.iter().zip(numbers) {
+        word.store(number, Ordering::Relaxed);
+    }
+    turn.publish();
+    turn.meet_before(more)?;
+    let of = |rank| {
+        let words = &turn.line(rank).inline;
+        std::array::from_fn(|i| words[i].load(Ordering::Relaxed))
+    };
+    Ok((0..turn.size()).map(of).collect())
+}
+
+/// Refuses what no address space holds.
+fn too_large(parts: &[usize], elem_size: usize) -> CommError {
+    let count = parts
+        .iter()
+        .fold(0_usize, |sum, &part| sum.saturating_add(part));
+    CommError::AllocationFailed {
+        requested_bytes: count.saturating_mul(elem_size),
+        message: format!("{count} elements of {elem_size} bytes are more than can be addressed"),
+    }
+}

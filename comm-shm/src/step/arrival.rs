@@ -1,0 +1,242 @@
+//! Waiting for the other ranks, and what may happen instead of their arrival.
+//!
+//! The order of looking is: lines (a complete step succeeds, whatever happened after it), refusals,
+//! cause, departures, deaths.
+
+use comm_api::CommError;
+use comm_kit::words::{self, Lost};
+use comm_kit::{Pass, interrupt};
+
+use super::{ShmTransport, Turn};
+use crate::cause::{Cause, Failure};
+use crate::sync::Ordering;
+use crate::wait::{self, Backoff, Pause, SpinTime};
+
+/// What a rank waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// All lines of the step.
+    Lines,
+    /// All ranks at the step or later.
+    Presence,
+}
+
+/// Why a wait ended without its goal.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Halt {
+    Refused(usize),
+    Failed(Cause),
+}
+
+/// What is waited for, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    pub(super) step: u64,
+    pub(super) goal: Goal,
+    pub(super) operation: &'static str,
+    /// Whether the step is the first of a call, so that the lines show what was called.
+    pub(super) first: bool,
+    /// Whether the call has more steps, so that the lines of the dead do not suffice.
+    pub(super) more: bool,
+}
+
+/// Waits until all ranks are at `step` or later (I3).
+#[cold]
+pub(super) fn wait_for_presence(
+    pass: &mut Pass<'_, ShmTransport>,
+    step: u64,
+    operation: &'static str,
+) -> Result<(), CommError> {
+    let wait = Wait {
+        step,
+        goal: Goal::Presence,
+        operation,
+        first: false,
+        more: false,
+    };
+    let transport = pass.transport();
+    match transport.wait_for_all(0, wait, pass.spin_time) {
+        Ok(_) => {
+            pass.seen = step;
+            Ok(())
+        }
+        Err(halt) => Err(pass.fail(transport.halted(wait, halt, step + 1))),
+    }
+}
+
+impl Turn<'_> {
+    /// Waits for the lines of all ranks from `rank` on, and learns for how long to spin.
+    #[cold]
+    pub(super) fn wait_for_lines(&mut self, rank: usize, wait: Wait) -> Result<(), CommError> {
+        let transport = self.pass.transport();
+        match transport.wait_for_all(rank, wait, self.pass.spin_time) {
+            Ok(last) => {
+                self.pass.spin_time.learn(transport.policy, last);
+                Ok(())
+            }
+            Err(halt) => Err(self.pass.fail(transport.halted(wait, halt, wait.step))),
+        }
+    }
+}
+
+impl ShmTransport {
+    /// Checks whether `rank` is where the wait needs it.
+    #[inline]
+    pub(super) fn has_arrived(&self, rank: usize, wait: Wait) -> bool {
+        rank == self.rank
+            || match wait.goal {
+                // Acquire: what the rank wrote before it published is read after this (I1).
+                Goal::Lines => {
+                    self.board
+                        .line(rank, wait.step)
+                        .step
+                        .load(Ordering::Acquire)
+                        == wait.step
+                }
+                Goal::Presence => self.latest(rank) >= wait.step,
+            }
+    }
+
+    /// Returns the last step `rank` is known to have taken.
+    fn latest(&self, rank: usize) -> u64 {
+        let even = self.board.line(rank, 0).step.load(Ordering::Acquire);
+        let odd = self.board.line(rank, 1).step.load(Ordering::Acquire);
+        let refused = self.board.standing(rank).refused.load(Ordering::Acquire);
+        even.max(odd).max(refused)
+    }
+
+    fn missing(&self, wait: Wait) -> impl Iterator<Item = usize> {
+        (0..self.board.size()).filter(move |&rank| !self.has_arrived(rank, wait))
+    }
+
+    /// Waits for all ranks from `rank` on, by every means there is; returns which was the last.
+    #[inline(never)]
+    fn wait_for_all(
+        &self,
+        mut rank: usize,
+        wait: Wait,
+        spin_time: SpinTime,
+    ) -> Result<Pause, Halt> {
+        let control = self.board.control();
+        let mut backoff = Backoff::new(self.policy, spin_time);
+        let mut last = Pause::Spin;
+        let mut events = None;
+        loop {
+            while self.has_arrived(rank, wait) {
+                rank += 1;
+                if rank == self.board.size() {
+                    return Ok(last);
+                }
+            }
+            // Before the look at what it counts: a later event is seen in the next round.
+            let count = control.events.load(Ordering::Acquire);
+            if events.replace(count) != Some(count) {
+                self.look(wait)?;
+            }
+            last = backoff.pause();
+            match last {
+                Pause::Spin => wait::spin(|| self.has_arrived(rank, wait)),
+                Pause::Yield => std::thread::yield_now(),
+                Pause::Sleep => {
+                    let stay = || {
+                        let calm = control.events.load(Ordering::Relaxed) == count;
+                        calm && !self.has_arrived(rank, wait)
+                    };
+                    let time = backoff.sleep_time();
+                    wait::sleep(&self.board, self.rank, rank, time, stay);
+                    backoff.slept(time);
+                    self.look(wait)?;
+                    self.look_for_the_dead(wait)?;
+                    if interrupt::requested() {
+                        self.interrupt(wait)?;
+                    }
+                    if let Some(waited) = backoff.report_due() {
+                        let missing: Vec<usize> = self.missing(wait).collect();
+                        let missing = words::ranks(&missing);
+                        words::log_waiting(wait.operation, self.rank, &missing, waited);
+                    }
+                    if backoff.expired() {
+                        self.expire(wait)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks for refusals, the cause, and ranks that left.
+    fn look(&self, wait: Wait) -> Result<(), Halt> {
+        if wait.goal == Goal::Lines {
+            let mut others = (0..self.board.size()).filter(|&rank| rank != self.rank);
+            let refused = others.find(|&rank| {
+                // In this order: a rank seen past the step has published its line or never will.
+                self.latest(rank) >= wait.step && !self.has_arrived(rank, wait)
+            });
+            if let Some(rank) = refused {
+                return Err(Halt::Refused(rank));
+            }
+        }
+        if let Some(cause) = self.board.cause() {
+            return self.unless_complete(wait, cause);
+        }
+        let left = (0..self.board.size()).find_map(|rank| {
+            let code = self.board.standing(rank).left.load(Ordering::Acquire);
+            let lost = code != 0 && !self.has_arrived(rank, wait);
+            let how = Lost::from_code(u8::try_from(code).unwrap_or(0));
+            lost.then(|| Cause::lost(rank, how))
+        });
+        match left {
+            Some(cause) => self.unless_complete(wait, self.fail(cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks whether the processes of the missing ranks have ended; midway, of all of them: nobody
+    /// is past a step that is not complete, so whoever died in it cannot have contributed the rest.
+    fn look_for_the_dead(&self, wait: Wait) -> Result<(), Halt> {
+        let needed = |&rank: &usize| wait.more || !self.has_arrived(rank, wait);
+        let mut ranks = (0..self.board.size()).filter(needed);
+        let Some(rank) = ranks.find(|&rank| self.board.is_dead(rank)) else {
+            return Ok(());
+        };
+        // It may have contributed, left or aborted before it died.
+        self.look(wait)?;
+        if !needed(&rank) {
+            return Ok(());
+        }
+        self.unless_complete(wait, self.fail(Cause::lost(rank, Lost::Ended)))
+    }
+
+    /// Fails because of ranks that are alive and do not come.
+    fn expire(&self, wait: Wait) -> Result<(), Halt> {
+        let missing: Vec<usize> = self.missing(wait).collect();
+        let Some(&rank) = missing.first() else {
+            return Ok(());
+        };
+        let set = missing
+            .iter()
+            .filter(|&&rank| rank < 32)
+            .fold(0, |set, &rank| set | 1 << rank);
+        let failure = Failure::Absent(set);
+        let visible = wait.first.then(|| self.disagreement(wait.step)).flatten();
+        let cause = visible.map_or(Cause { rank, failure }, Cause::mismatch);
+        self.unless_complete(wait, self.fail(cause))
+    }
+
+    /// Ends the sequence because this rank was asked to stop waiting.
+    fn interrupt(&self, wait: Wait) -> Result<(), Halt> {
+        if self.missing(wait).next().is_none() {
+            return Ok(());
+        }
+        let (rank, failure) = (self.rank, Failure::Interrupted);
+        self.unless_complete(wait, self.fail(Cause { rank, failure }))
+    }
+
+    /// Lets a step that is complete succeed, whatever happened after it.
+    fn unless_complete(&self, wait: Wait, cause: Cause) -> Result<(), Halt> {
+        if self.missing(wait).next().is_none() {
+            Ok(())
+        } else {
+            Err(Halt::Failed(cause))
+        }
+    }
+}

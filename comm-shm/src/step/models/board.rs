@@ -1,0 +1,68 @@
+//! A board on the heap, for models.
+
+use std::sync::Arc;
+
+use crate::cause::Cause;
+use crate::layout::{Bell, Control, Line, NOTES, Note, Standing, note_index};
+use crate::sync::{Rule, broken};
+
+/// What the ranks of one model share.
+#[derive(Debug, Clone)]
+pub(crate) struct Board(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    control: Control,
+    lines: Vec<[Line; 2]>,
+    bells: Vec<Bell>,
+    standings: Vec<Standing>,
+    notes: Vec<Note>,
+}
+
+impl Board {
+    pub(crate) fn new(size: usize) -> Self {
+        fn many<T: Default>(n: usize) -> Vec<T> {
+            (0..n).map(|_| T::default()).collect()
+        }
+        Self(Arc::new(Shared {
+            control: Control::default(),
+            lines: many(size),
+            bells: many(size),
+            standings: many(size),
+            notes: many(size * NOTES),
+        }))
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.0.lines.len()
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.0.control
+    }
+
+    pub(crate) fn line(&self, rank: usize, step: u64) -> &Line {
+        let odd = step % 2 == 1 && !broken(Rule::TwoLines);
+        &self.0.lines[rank][usize::from(odd)]
+    }
+
+    pub(crate) fn bell(&self, rank: usize) -> &Bell {
+        &self.0.bells[rank]
+    }
+
+    pub(crate) fn standing(&self, rank: usize) -> &Standing {
+        &self.0.standings[rank]
+    }
+
+    pub(crate) fn note(&self, rank: usize, step: u64) -> &Note {
+        &self.0.notes[rank * NOTES + note_index(step)]
+    }
+
+    pub(crate) fn is_dead(&self, _: usize) -> bool {
+        false
+    }
+
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        Cause::load(&self.control().cause, self.size())
+    }
+}

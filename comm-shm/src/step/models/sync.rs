@@ -1,0 +1,147 @@
+//! The layer `sync` as models have it: loom explores it, and one rule at a time can be broken.
+
+use std::ops::Deref;
+use std::sync::PoisonError;
+use std::thread::panicking;
+use std::time::Duration;
+
+use loom::sync::{Condvar, Mutex};
+
+pub(crate) use loom::sync::atomic::{Ordering, fence};
+
+/// A rule of the protocol that a model can break, to show that it would notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// A sleeper's bell is ordered before its second look.
+    FenceBeforeLook,
+    /// A line is ordered before its rank looks for sleepers.
+    FenceBeforeRing,
+    /// A sleeper looks again after it wrote its bell.
+    LookAgain,
+    /// A line is published with release (I1, I2).
+    Release,
+    /// All ranks are seen at the last step before the next is written (I3).
+    Presence,
+    /// A rank has a line per parity.
+    TwoLines,
+    /// The first cause stands, because it is written by compare-exchange.
+    FirstCause,
+}
+
+static BROKEN: std::sync::Mutex<Option<Rule>> = std::sync::Mutex::new(None);
+
+/// Breaks one rule, or none, for all models of this process, until the next call.
+pub(crate) fn break_rule(rule: Option<Rule>) {
+    *BROKEN.lock().unwrap_or_else(PoisonError::into_inner) = rule;
+}
+
+pub(crate) fn broken(rule: Rule) -> bool {
+    *BROKEN.lock().unwrap_or_else(PoisonError::into_inner) == Some(rule)
+}
+
+pub(crate) fn look_before_sleep(look: impl FnOnce() -> bool) -> bool {
+    if !broken(Rule::FenceBeforeLook) {
+        fence(Ordering::SeqCst);
+    }
+    broken(Rule::LookAgain) || look()
+}
+
+pub(crate) fn look_for_sleepers(look: impl FnOnce() -> bool) -> bool {
+    if !broken(Rule::FenceBeforeRing) && !panicking() {
+        fence(Ordering::SeqCst);
+    }
+    look()
+}
+
+/// Wraps loom's atomics. A model that fails unwinds outside of loom, where an access would abort:
+/// there is nothing any more, and nobody to see it.
+macro_rules! atomics {
+    ($($name:ident of $int:ident),+) => {$(
+        #[derive(Debug, Default)]
+        pub(crate) struct $name(loom::sync::atomic::$name);
+
+        impl $name {
+            pub(crate) fn load(&self, ordering: Ordering) -> $int {
+                if panicking() {
+                    return 0;
+                }
+                self.0.load(ordering)
+            }
+
+            pub(crate) fn store(&self, value: $int, ordering: Ordering) {
+                if panicking() {
+                    return;
+                }
+                let relaxed = broken(Rule::Release);
+                self.0.store(value, if relaxed { Ordering::Relaxed } else { ordering });
+            }
+
+            pub(crate) fn fetch_add(&self, value: $int, ordering: Ordering) -> $int {
+                if panicking() {
+                    return 0;
+                }
+                self.0.fetch_add(value, ordering)
+            }
+
+            pub(crate) fn fetch_sub(&self, value: $int, ordering: Ordering) -> $int {
+                if panicking() {
+                    return 0;
+                }
+                self.0.fetch_sub(value, ordering)
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
+                if !broken(Rule::FirstCause) {
+                    return self.0.compare_exchange(current, new, success, failure);
+                }
+                let found = self.0.load(failure);
+                if found != current {
+                    return Err(found);
+                }
+                self.0.store(new, Ordering::Release);
+                Ok(found)
+            }
+        }
+    )+};
+}
+
+atomics!(AtomicU32 of u32, AtomicU64 of u64);
+
+pub(crate) const POLLING: bool = false;
+
+/// A futex as the kernel has it: the word is compared under the lock that a waker takes. There is
+/// no timeout, so a lost wake-up is a deadlock, which loom reports.
+#[derive(Debug, Default)]
+pub(crate) struct Futex {
+    word: AtomicU32,
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Deref for Futex {
+    type Target = AtomicU32;
+
+    fn deref(&self) -> &AtomicU32 {
+        &self.word
+    }
+}
+
+impl Futex {
+    pub(crate) fn sleep(&self, expected: u32, _: Duration) {
+        let guard = self.lock.lock().unwrap();
+        if self.word.load(Ordering::SeqCst) == expected {
+            drop(self.woken.wait(guard).unwrap());
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        let _guard = self.lock.lock().unwrap();
+        self.woken.notify_one();
+    }
+}

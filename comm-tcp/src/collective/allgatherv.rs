@@ -1,0 +1,191 @@
+//! Allgatherv: the blocks of all ranks to all ranks.
+
+use std::ops::Range;
+
+use comm_kit::Call;
+
+use super::Failure;
+use super::way::{Contributions, Exchange, Load, Sink, Way, relay, ring};
+use crate::engine::Engine;
+
+impl Engine {
+    pub(crate) fn allgatherv(
+        &mut self,
+        send: &[u8],
+        recv: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Failure> {
+        let call = Call::allgatherv(blocks.counts, blocks.elem_size);
+        let own = blocks.range(self.rank);
+        let way = self.begin(call, Load::Moved(blocks.total()))?;
+        if !matches!(way, Way::LargePair | Way::Ring) {
+            // Those two copy the own block as it goes out, while it is in the cache.
+            recv[own.clone()].copy_from_slice(send);
+        }
+        match way {
+            Way::SmallPair => {
+                let theirs = blocks.range(self.peer());
+                self.enter(call, send, &mut recv[theirs])
+            }
+            Way::SmallStar if self.rank > 0 => {
+                self.enter(call, send, &mut Scatter::new(blocks, recv))
+            }
+            Way::SmallStar => self.gather_at_rank_0(call, recv, blocks),
+            Way::LargePair => {
+                let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
+                self.run(
+                    call,
+                    Exchange::new(send, theirs, self.peer()).with_copy(own),
+                )
+            }
+            Way::Ring => {
+                let at = (self.sequence, call);
+                self.run(
+                    call,
+                    ring::Allgatherv::new(at, self.rank, send, recv, blocks),
+                )
+            }
+            Way::Relay if self.rank > 0 => {
+                let mut sink = Scatter::new(blocks, recv).without(self.rank);
+                self.run(call, Exchange::new(send, &mut sink, self.peer()))
+            }
+            Way::Relay => self.run(call, relay::Forward::blocks(recv, blocks)),
+        }
+    }
+
+    /// Takes all blocks with the entries and answers with all of them, on rank 0.
+    fn gather_at_rank_0(
+        &mut self,
+        call: Call,
+        recv: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Failure> {
+        let refused = self.collect(call, Contributions::Blocks(blocks, recv))?;
+        if let Some(whole) = blocks.together() {
+            return self.answer(call, &refused, |_| &recv[whole.clone()]);
+        }
+        self.with_scratch(0, |engine, gathered| {
+            for rank in 0..engine.size {
+                gathered.extend_from_slice(&recv[blocks.range(rank)]);
+            }
+            engine.answer(call, &refused, |_| gathered)
+        })
+    }
+}
+
+/// Returns two blocks of one buffer that do not overlap.
+fn apart(buffer: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&mut [u8], &mut [u8]) {
+    if a.is_empty() {
+        (&mut [], &mut buffer[b])
+    } else if b.is_empty() {
+        (&mut buffer[a], &mut [])
+    } else if a.start < b.start {
+        let (low, high) = buffer.split_at_mut(b.start);
+        (&mut low[a], &mut high[..b.len()])
+    } else {
+        let (low, high) = buffer.split_at_mut(a.start);
+        (&mut high[..a.len()], &mut low[b])
+    }
+}
+
+/// Where the blocks of an allgatherv lie in the buffer of one rank. The arguments were checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Blocks<'a> {
+    pub(crate) counts: &'a [usize],
+    pub(crate) displs: &'a [usize],
+    pub(crate) elem_size: usize,
+}
+
+impl Blocks<'_> {
+    /// Returns the range of block `rank`.
+    pub(crate) fn range(&self, rank: usize) -> Range<usize> {
+        if self.elem_size == 0 {
+            return 0..0;
+        }
+        let start = self.displs[rank] * self.elem_size;
+        start..start + self.counts[rank] * self.elem_size
+    }
+
+    /// Returns how many bytes all blocks have together.
+    pub(crate) fn total(&self) -> usize {
+        (0..self.counts.len())
+            .map(|rank| self.range(rank).len())
+            .sum()
+    }
+
+    /// Returns how many bytes all blocks but that of `rank` have together.
+    pub(crate) fn total_without(&self, rank: usize) -> usize {
+        self.total() - self.range(rank).len()
+    }
+
+    /// Returns the range of all blocks if they lie one after the other in rank order.
+    pub(crate) fn together(&self) -> Option<Range<usize>> {
+        let mut whole: Option<Range<usize>> = None;
+        for rank in 0..self.counts.len() {
+            let range = self.range(rank);
+            whole = match whole {
+                _ if range.is_empty() => whole,
+                None => Some(range),
+                Some(whole) if whole.end == range.start => Some(whole.start..range.end),
+                Some(_) => return None,
+            };
+        }
+        Some(whole.unwrap_or(0..0))
+    }
+}
+
+/// Spreads a payload that holds all blocks in rank order over a buffer.
+#[derive(Debug)]
+pub(crate) struct Scatter<'a> {
+    blocks: Blocks<'a>,
+    buffer: &'a mut [u8],
+    total: usize,
+    without: Option<usize>,
+    /// The block that was asked for last, and where it begins in the payload.
+    cursor: (usize, usize),
+}
+
+impl<'a> Scatter<'a> {
+    pub(crate) fn new(blocks: Blocks<'a>, buffer: &'a mut [u8]) -> Self {
+        Self {
+            total: blocks.total(),
+            blocks,
+            buffer,
+            without: None,
+            cursor: (0, 0),
+        }
+    }
+
+    /// Leaves out the block of `rank`, which does not come.
+    pub(crate) fn without(mut self, rank: usize) -> Self {
+        self.total = self.blocks.total_without(rank);
+        self.without = Some(rank);
+        self
+    }
+
+    fn range(&self, rank: usize) -> Range<usize> {
+        if self.without == Some(rank) {
+            return 0..0;
+        }
+        self.blocks.range(rank)
+    }
+}
+
+impl Sink for Scatter<'_> {
+    fn len(&self) -> usize {
+        self.total
+    }
+
+    fn room(&mut self, at: usize) -> &mut [u8] {
+        let (mut rank, mut start) = self.cursor;
+        let mut range = self.range(rank);
+        while at >= start + range.len() {
+            start += range.len();
+            rank += 1;
+            range = self.range(rank);
+        }
+        self.cursor = (rank, start);
+        let skip = at - start;
+        &mut self.buffer[range][skip..]
+    }
+}

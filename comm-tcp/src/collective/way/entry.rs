@@ -1,0 +1,318 @@
+//! The entry round, with which every call begins; the bytes of a small call travel along.
+//!
+//! Two ranks send each other their entries. With more, every worker sends its entry to rank 0 and
+//! waits for the answer. Rank 0 decides when all have entered, and only then, so all decide alike: a
+//! refusal wins over a mismatch, the lowest rank wins among several.
+
+mod message;
+
+use comm_api::FailureKind;
+use comm_kit::{Call, words};
+use rustix::event::PollFd;
+
+use crate::collective::{Blocks, Failure};
+use crate::engine::{Engine, Links, Progress, Task};
+use crate::frame::{Header, Kind};
+use crate::link::Broken;
+use crate::notice::{Cause, pack};
+use crate::watch::Outlook;
+
+use message::Entry;
+pub(crate) use message::{Heads, Incoming, Outgoing, Sink};
+
+impl Engine {
+    /// Goes through the entry round of a call that carries no bytes in it.
+    pub(crate) fn agree(&mut self, call: Call) -> Result<(), Failure> {
+        if self.size == 2 || self.rank > 0 {
+            return self.enter(call, &[], &mut ());
+        }
+        let refused = self.collect(call, Contributions::Nothing)?;
+        self.answer(call, &refused, |_| &[])
+    }
+
+    /// Enters with `body`, on one of two ranks or on a worker; what comes back goes into `sink`.
+    pub(crate) fn enter<S: Sink + ?Sized>(
+        &mut self,
+        call: Call,
+        body: &[u8],
+        sink: &mut S,
+    ) -> Result<(), Failure> {
+        let expected = if self.size == 2 {
+            Kind::Enter
+        } else {
+            Kind::Answer
+        };
+        let header = Header::new(Kind::Enter, self.sequence, call, body.len());
+        let mut task = Enter {
+            at: (self.sequence, call),
+            message: Outgoing::new(&header, body),
+            answer: Incoming::new(),
+            sink,
+            expected,
+            peer: self.peer(),
+        };
+        self.drive(call, &mut task)?;
+        let entry = task.finish(&mut self.links);
+        self.conclude(call, entry)
+    }
+
+    /// Waits for all entries, on rank 0, and ends the call on all ranks if they do not agree. Returns
+    /// of each worker whether it refused and therefore waits for no answer.
+    pub(crate) fn collect(
+        &mut self,
+        call: Call,
+        contributions: Contributions<'_>,
+    ) -> Result<Vec<bool>, Failure> {
+        let mut task = Collect {
+            at: (self.sequence, call),
+            contributions,
+            entries: (1..self.size).map(|_| Incoming::new()).collect(),
+        };
+        self.drive(call, &mut task)?;
+        let (outcome, refused) = (task.outcome(), task.refused());
+        let (kind, body) = match &outcome {
+            Entry::Refused { rank, reason } => (Kind::Refused, pack(*rank, reason)),
+            Entry::Mismatch { rank, message } => (Kind::Mismatch, pack(*rank, message)),
+            Entry::Agreed | Entry::Differs(_) => return Ok(refused),
+        };
+        self.send_to_workers(kind, call, &refused, |_| &body)?;
+        self.conclude(call, outcome)?;
+        Ok(refused)
+    }
+
+    /// Answers all workers, on rank 0; `body` returns what each rank gets along.
+    pub(crate) fn answer<'a>(
+        &mut self,
+        call: Call,
+        refused: &[bool],
+        body: impl Fn(usize) -> &'a [u8],
+    ) -> Result<(), Failure> {
+        self.send_to_workers(Kind::Answer, call, refused, body)
+    }
+
+    fn send_to_workers<'a>(
+        &mut self,
+        kind: Kind,
+        call: Call,
+        refused: &[bool],
+        body: impl Fn(usize) -> &'a [u8],
+    ) -> Result<(), Failure> {
+        self.signals.answer(self.sequence);
+        let message = |(&refused, rank): (&bool, usize)| {
+            let body = body(rank);
+            let header = Header::new(kind, self.sequence, call, body.len());
+            // Whoever refused has left the call and waits for nothing.
+            (!refused).then(|| Outgoing::new(&header, body))
+        };
+        let messages = refused.iter().zip(1..).map(message).collect();
+        Ok(self.drive(call, &mut Answer { messages })?)
+    }
+
+    fn conclude(&self, call: Call, entry: Entry) -> Result<(), Failure> {
+        let cause = match entry {
+            Entry::Agreed => return Ok(()),
+            Entry::Refused { rank, reason } => return Err(Failure::Refused { rank, reason }),
+            Entry::Mismatch { rank, message } => {
+                Cause::new(FailureKind::Mismatch, Some(rank), message)
+            }
+            Entry::Differs(other) => {
+                let mut calls = [(self.rank, call), (self.peer(), other)];
+                calls.sort_by_key(|&(rank, _)| rank);
+                let (rank, message) = words::differing(calls).unzip();
+                Cause::new(FailureKind::Mismatch, rank, message.unwrap_or_default())
+            }
+        };
+        Err(Failure::Fatal(cause))
+    }
+}
+
+/// Sends an entry and reads what comes back, on one of two ranks or on a worker.
+#[derive(Debug)]
+struct Enter<'a, S: ?Sized> {
+    at: (u64, Call),
+    message: Outgoing<'a>,
+    answer: Incoming,
+    sink: &'a mut S,
+    /// What an agreeing frame is: the entry of the only other rank, or the answer of rank 0.
+    expected: Kind,
+    peer: usize,
+}
+
+impl<S: Sink + ?Sized> Enter<'_, S> {
+    /// Leaves what was not sent to the link, and returns what was read. What was not even begun is
+    /// forgotten: nobody needs it, and it would pile up while the other end refuses call after call.
+    fn finish(mut self, links: &mut Links) -> Entry {
+        if self.message.is_begun() && !self.message.is_sent() {
+            self.message.leave(&mut links.data[0]);
+        }
+        self.answer.entry().cloned().unwrap_or(Entry::Agreed)
+    }
+}
+
+impl<S: Sink + ?Sized> Task for Enter<'_, S> {
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
+        let link = &mut links.data[0];
+        let mut moved = false;
+        if !self.message.is_sent() {
+            match self.message.send(link) {
+                Ok(count) => moved = count > 0,
+                // The other end may have refused and gone: what it said before is still to be read.
+                Err(_) => self.message.give_up(),
+            }
+        }
+        moved |= self
+            .answer
+            .advance(link, self.expected, self.at, self.sink)?;
+        let done = match self.answer.entry() {
+            None => false,
+            // The only other rank has to learn what this one called, to find that they differ.
+            Some(Entry::Agreed | Entry::Differs(_)) => self.message.is_sent(),
+            // The sender of this has told the others; nobody needs the rest of these bytes.
+            Some(Entry::Refused { .. } | Entry::Mismatch { .. }) => true,
+        };
+        Ok(Progress::of(done, moved))
+    }
+
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>) {
+        let (read, write) = (self.answer.entry().is_none(), !self.message.is_sent());
+        fds.extend(links.data[0].interest(read, write));
+    }
+
+    fn outlook(&self) -> Outlook {
+        Outlook::Entering
+    }
+
+    fn waits_for(&self) -> usize {
+        self.peer
+    }
+}
+
+/// Where rank 0 puts what the workers send along.
+#[derive(Debug)]
+pub(crate) enum Contributions<'a> {
+    /// Nothing comes along.
+    Nothing,
+    /// Each worker's block, into its place.
+    Blocks(Blocks<'a>, &'a mut [u8]),
+    /// One slot of this many bytes per worker, in rank order.
+    Slots(usize, &'a mut [u8]),
+    /// The bytes of this rank only.
+    From(usize, &'a mut [u8]),
+}
+
+impl Contributions<'_> {
+    fn slot(&mut self, rank: usize) -> &mut [u8] {
+        match self {
+            Self::Blocks(blocks, recv) => &mut recv[blocks.range(rank)],
+            Self::Slots(length, slots) => &mut slots[(rank - 1) * *length..][..*length],
+            Self::From(root, buffer) if *root == rank => buffer,
+            Self::Nothing | Self::From(..) => &mut [],
+        }
+    }
+}
+
+/// Collects the entries of all workers, on rank 0.
+#[derive(Debug)]
+struct Collect<'a> {
+    at: (u64, Call),
+    contributions: Contributions<'a>,
+    /// One per worker, in rank order.
+    entries: Vec<Incoming>,
+}
+
+impl Collect<'_> {
+    /// Returns what all entries amount to.
+    fn outcome(&self) -> Entry {
+        let (_, call) = self.at;
+        let entries = || self.entries.iter().filter_map(Incoming::entry);
+        if let Some(refusal) = entries().find(|entry| matches!(entry, Entry::Refused { .. })) {
+            return refusal.clone();
+        }
+        let others = entries().zip(1..).map(|(entry, rank)| match entry {
+            Entry::Differs(other) => (rank, *other),
+            _ => (rank, call),
+        });
+        match words::differing([(0, call)].into_iter().chain(others)) {
+            Some((rank, message)) => Entry::Mismatch { rank, message },
+            None => Entry::Agreed,
+        }
+    }
+
+    /// Returns of each worker whether it refused.
+    fn refused(&self) -> Vec<bool> {
+        let refused = |entry: &Incoming| matches!(entry.entry(), Some(Entry::Refused { .. }));
+        self.entries.iter().map(refused).collect()
+    }
+}
+
+impl Task for Collect<'_> {
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
+        let mut moved = false;
+        let mut done = true;
+        for (place, entry) in self.entries.iter_mut().enumerate() {
+            if entry.entry().is_none() {
+                let slot = self.contributions.slot(place + 1);
+                moved |= entry.advance(&mut links.data[place], Kind::Enter, self.at, slot)?;
+                done &= entry.entry().is_some();
+            }
+        }
+        Ok(Progress::of(done, moved))
+    }
+
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>) {
+        for (entry, link) in self.entries.iter().zip(&links.data) {
+            fds.extend(link.interest(entry.entry().is_none(), false));
+        }
+    }
+
+    fn outlook(&self) -> Outlook {
+        Outlook::Entering
+    }
+
+    fn waits_for(&self) -> usize {
+        let mut entries = self.entries.iter();
+        let missing = entries.position(|entry| entry.entry().is_none());
+        missing.map_or(0, |place| place + 1)
+    }
+}
+
+/// Sends the answers to all workers that wait for one, on rank 0.
+#[derive(Debug)]
+struct Answer<'a> {
+    /// What is still to be sent, per worker in rank order.
+    messages: Vec<Option<Outgoing<'a>>>,
+}
+
+impl Task for Answer<'_> {
+    fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
+        let mut moved = false;
+        let mut done = true;
+        for (message, link) in self.messages.iter_mut().zip(&mut links.data) {
+            let Some(open) = message else {
+                continue;
+            };
+            match open.send(link) {
+                Ok(count) => moved |= count > 0,
+                // It has contributed; that it is gone harms the next call, not this one.
+                Err(_) => open.give_up(),
+            }
+            if open.is_sent() {
+                *message = None;
+            } else {
+                done = false;
+            }
+        }
+        Ok(Progress::of(done, moved))
+    }
+
+    fn interest<'l>(&self, links: &'l Links, fds: &mut Vec<PollFd<'l>>) {
+        for (message, link) in self.messages.iter().zip(&links.data) {
+            fds.extend(link.interest(false, message.is_some()));
+        }
+    }
+
+    fn waits_for(&self) -> usize {
+        let open = self.messages.iter().position(Option::is_some);
+        open.map_or(0, |place| place + 1)
+    }
+}

@@ -1,0 +1,48 @@
+//! Which way calls go and what large ones put on the links: for the test that checks the figures of
+//! the documentation. No part of the interface.
+
+use crate::collective::{Blocks, Load, Way, ring};
+
+pub use crate::frame::HEADER;
+
+/// Returns whether the bytes of an allgatherv of these counts, in bytes, go along the ring if there
+/// is one and every rank has a machine of its own.
+#[must_use]
+pub fn goes_along_the_ring(counts: &[usize]) -> bool {
+    let load = Load::Moved(counts.iter().sum());
+    Way::of(load, counts.len(), false, true) == Way::Ring
+}
+
+/// Returns how many bytes `rank` sends along the ring in an allgatherv.
+#[must_use]
+pub fn sent_along_the_ring(counts: &[usize], displs: &[usize], rank: usize) -> usize {
+    ring::bytes_out(blocks(counts, displs), rank)
+}
+
+/// Returns over how many links of the ring a block goes.
+#[must_use]
+pub fn links_crossed(ranks: usize) -> usize {
+    ring::links_crossed(ranks)
+}
+
+/// Returns how many bytes rank 0 sends to `rank` in an allgatherv without a ring.
+#[must_use]
+pub fn relayed_to(counts: &[usize], displs: &[usize], rank: usize) -> usize {
+    blocks(counts, displs).total_without(rank)
+}
+
+/// Returns the size of the largest call that travels with its entry round: of an allreduce, and of
+/// an allgatherv or broadcast.
+#[must_use]
+pub fn small_up_to(ranks: usize, one_machine: bool) -> (usize, usize) {
+    let limit = |load| Way::limit(load, ranks, one_machine);
+    (limit(Load::Folded(8)), limit(Load::Moved(8)))
+}
+
+fn blocks<'a>(counts: &'a [usize], displs: &'a [usize]) -> Blocks<'a> {
+    Blocks {
+        counts,
+        displs,
+        elem_size: 1,
+    }
+}

@@ -1,0 +1,260 @@
+//! Lists the steps. A new one is a new row.
+//!
+//! What is compiled with other features is compiled again, with all that depends on it. The packages are therefore built in a few
+//! groups: [`SHARED`] is most of them; the launcher, this program and the factory, once for each of its features, are built on top.
+
+use std::process::Command;
+
+use super::Lane::{Beside, Front, Second};
+use super::{Lane, Step, Work};
+use crate::docs;
+use crate::features;
+use crate::mpi::Mpi;
+use crate::new_backend::check;
+use crate::process::{Terminal, cargo, command, with_cfg, workspace_root};
+use crate::report::Outcome;
+use crate::tidy;
+use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
+
+/// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
+/// dependencies with features that these do not need.
+const SHARED: [&str; 15] = [
+    "--workspace",
+    "--exclude",
+    "comm-factory",
+    "--exclude",
+    "comm-mpi",
+    "--exclude",
+    "comm-mpi-probe",
+    "--exclude",
+    "comm-run",
+    "--exclude",
+    "fixture-twins",
+    "--exclude",
+    "sddp",
+    "--exclude",
+    "xtask",
+];
+/// Selects the factory without a backend, and the programs that are compared without one.
+const BARE: [&str; 4] = ["--package", "comm-factory", "--package", "fixture-twins"];
+/// Selects the factory with the backends that need nothing installed.
+const FACTORY: [&str; 4] = ["--package", "comm-factory", "--features", "shm,tcp"];
+/// Selects the backend that waits without what only Linux has.
+const PORTABLE: [&str; 4] = ["test", "--package", "comm-shm", "--tests"];
+/// Selects the solver with the backends that need nothing installed.
+const SOLVER: [&str; 4] = ["--package", "sddp", "--features", "shm,tcp"];
+
+/// MPI burns a processor per rank, so larger worlds take minutes where processors are few: they are for
+/// `cargo xtask conformance --backend mpi`.
+const MPI_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
+/// The enum of the factory adds one match to what the backend's own suite has shown, so small worlds are enough;
+/// `cargo xtask conformance --backend factory` runs all of them.
+const FACTORY_WORLDS: [&str; 8] = [
+    "--", "--table", "--world", "1", "--world", "2", "--world", "3",
+];
+/// A few seconds of faults, the same ones every time.
+const CHAOS: [&str; 8] = [
+    "--test",
+    "conformance",
+    "--",
+    "--chaos",
+    "--seed",
+    "1",
+    "--rounds",
+    "40",
+];
+
+/// Lists the steps that need no compiled code.
+pub(super) fn before_build() -> Vec<Step> {
+    let deny = [
+        "deny",
+        "--workspace",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ];
+    let shellcheck = command("shellcheck", &[".ci/run"]);
+    vec![
+        step("format", Front, cargo(&["fmt", "--all", "--check"])),
+        function("tidy", Front, "cargo xtask tidy", |_| {
+            tidy::outcome(&workspace_root())
+        }),
+        step("shellcheck", Front, shellcheck).with(&SHELLCHECK),
+        step("deny", Front, cargo(&deny)).with(&CARGO_DENY),
+    ]
+}
+
+/// Compiles what most steps run.
+pub(super) fn build() -> Step {
+    step("build", Front, test(&SHARED, &["--no-run"]))
+}
+
+/// Lists the steps that need a workspace that compiles.
+pub(super) fn after_build() -> Vec<Step> {
+    let run = ["--package", "comm-run"];
+    let xtask = ["--package", "xtask"];
+    let shm = ["--package", "comm-shm"];
+    let tcp = ["--package", "comm-tcp"];
+    let clippy = ["clippy", "--all-targets", "--", "-D", "warnings"];
+    let models = [
+        "test",
+        "--release",
+        "--package",
+        "comm-shm",
+        "--lib",
+        "models",
+    ];
+    let some = ["--lib", "--test", "select", "--test", "conformance"];
+    let compiled = [&run[..], &xtask, &BARE, &FACTORY, &SOLVER];
+    let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
+    let portable = |more: &[&str]| with_cfg("comm_portable_wait", &[&PORTABLE, more].concat());
+    let mut steps = vec![
+        // What the tests below run is compiled while those above run.
+        all("compile", Beside, compiled.into()),
+        step("test", Front, test(&SHARED, &["--no-fail-fast"])),
+        step("run", Second, test(&run, &["--no-fail-fast"])),
+        step("xtask", Second, test(&xtask, &["--no-fail-fast"])),
+        step("bare", Second, test(&BARE, &["--no-fail-fast"])),
+        step("factory", Second, test(&FACTORY, &some)),
+        step("chaos-shm", Front, test(&shm, &CHAOS)),
+        step("chaos-tcp", Front, test(&tcp, &CHAOS)),
+        step("factory-shm", Front, factory_suite("conformance_shm")),
+        step("factory-tcp", Front, factory_suite("conformance_tcp")),
+        step("sddp", Front, test(&SOLVER, &[])),
+        step("bench", Front, benchmark(&["--no-peers"])),
+        step("portable-build", Beside, portable(&["--no-run"])),
+        step("portable", Second, portable(&[])),
+    ];
+    steps.extend(Mpi::ALL.into_iter().flat_map(mpi_steps));
+    let gloo = benchmark(&["--backend", "tcp", "--peer", "gloo"]);
+    // What depends on the features is the same with either library, and MPICH starts in a fraction of the time.
+    let mpi = Mpi::Mpich;
+    let through_factory = mpi_factory(mpi, "conformance_mpi", &MPI_WORLDS);
+    steps.extend([
+        step("gloo-bench", Front, gloo).with(&GLOO),
+        step("factory-mpi", Front, through_factory).with(mpi.tool()),
+        step("clippy", Beside, cargo(&clippy)),
+        step("docs", Beside, docs::rustdoc()),
+        all("sets", Beside, features::without_mpi()),
+        all("sets-mpi", Beside, features::with_mpi(mpi)).with(mpi.tool()),
+        function("scaffold", Beside, check::WHAT, check::outcome),
+        step("models", Beside, with_cfg("loom", &models)),
+    ]);
+    steps
+}
+
+/// Lists the steps that need one MPI library.
+fn mpi_steps(mpi: Mpi) -> Vec<Step> {
+    let mpi_test = |arguments: &[&str]| {
+        let mut test = mpi.cargo("test", "comm-mpi");
+        test.args(arguments);
+        test
+    };
+    let mut clippy = mpi.cargo("clippy", "comm-mpi");
+    clippy.args(["--all-targets", "--", "-D", "warnings"]);
+    let life = mpi_test(&["--lib", "--test", "life"]);
+    let suite = mpi_test(&[&["--test", "conformance"], &MPI_WORLDS[..]].concat());
+    let solver = |more: &[&str]| {
+        let mut test = mpi.cargo("test", "sddp");
+        test.args(["--features", "mpi,shm,tcp"]).args(more);
+        test
+    };
+    let compiled = vec![
+        mpi_test(&["--tests", "--no-run"]),
+        mpi_factory(mpi, "everywhere", &["--no-run"]),
+        solver(&["--no-run"]),
+    ];
+    let steps = vec![
+        function(
+            mpi.named(["mpich-build", "ompi-build"]),
+            Beside,
+            "compile what stands on MPI",
+            move |terminal| match mpi.prepare() {
+                Ok(()) => terminal.run_all(compiled),
+                Err(error) => Outcome::Failed(format!("{}: {error}", mpi.target())),
+            },
+        ),
+        step(mpi.named(["mpich-lint", "ompi-lint"]), Beside, clippy),
+        step(mpi.named(["mpich", "ompi"]), Front, life),
+        step(mpi.named(["mpich-suite", "ompi-suite"]), Front, suite),
+        step(
+            mpi.named(["mpich-hello", "ompi-hello"]),
+            Front,
+            mpi_factory(mpi, "everywhere", &[]),
+        ),
+        step(
+            mpi.named(["mpich-sddp", "ompi-sddp"]),
+            Front,
+            solver(&["--test", "sddp", "--", "mpi x"]),
+        ),
+        step(
+            mpi.named(["mpich-bench", "ompi-bench"]),
+            Front,
+            benchmark(&["--peer", mpi.name()]),
+        ),
+    ];
+    let steps = steps.into_iter();
+    steps.map(|step| step.with(mpi.tool())).collect()
+}
+
+/// Runs one test of the factory with all of its features.
+fn mpi_factory(mpi: Mpi, name: &str, arguments: &[&str]) -> Command {
+    let mut test = mpi.cargo("test", "comm-factory");
+    test.args(["--features", "mpi,shm,tcp", "--test", name]);
+    test.args(arguments);
+    test
+}
+
+/// Runs the suite through the factory.
+fn factory_suite(name: &str) -> Command {
+    test(&FACTORY, &[&["--test", name], &FACTORY_WORLDS[..]].concat())
+}
+
+/// Runs the benchmark for a moment, to see that the command works; the figures mean nothing.
+fn benchmark(more: &[&str]) -> Command {
+    let briefly = ["--rounds", "1", "--ranks", "2", "--seconds", "0.01"];
+    let mut bench = cargo(&["run", "--quiet", "--package", "xtask", "--", "bench"]);
+    bench.args(["--unoptimised", "--rows", "small"]);
+    bench.args(briefly).args(more);
+    bench
+}
+
+fn test(packages: &[&str], arguments: &[&str]) -> Command {
+    cargo(&[&["test"], packages, arguments].concat())
+}
+
+fn step(name: &'static str, lane: Lane, command: Command) -> Step {
+    all(name, lane, vec![command])
+}
+
+fn all(name: &'static str, lane: Lane, commands: Vec<Command>) -> Step {
+    Step {
+        name,
+        tool: None,
+        lane,
+        work: Work::Run(commands),
+    }
+}
+
+fn function(
+    name: &'static str,
+    lane: Lane,
+    what: &'static str,
+    function: impl FnOnce(&Terminal) -> Outcome + Send + 'static,
+) -> Step {
+    Step {
+        name,
+        tool: None,
+        lane,
+        work: Work::Call(what, Box::new(function)),
+    }
+}
+
+impl Step {
+    /// Names what must be installed.
+    fn with(self, tool: &'static Tool) -> Self {
+        let tool = Some(tool);
+        Self { tool, ..self }
+    }
+}
