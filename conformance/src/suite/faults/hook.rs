@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use comm_api::{Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
+use comm_api::{
+    CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider, SharedRegion,
+};
 use comm_kit::interrupt;
 
 use super::survivors::{died, in_time};
@@ -67,78 +69,113 @@ impl Drop for Hook {
     }
 }
 
-/// A middle rank, and the first, which decides for all on some backends.
+/// A middle rank, and the first, which decides for all on some backends; in a small call and in one of many pieces.
 fn every_victim<S: Subject>(run: &Run, panics: bool) -> Verdict {
-    for victim in [run.size() / 2, 0] {
-        let comm = run.open_seat::<S>(&run.seat(&format!("victim-{victim}")))?;
-        ends_by_the_hook(run, &comm, victim, panics, S::MODEL.death_within())?;
+    for (round, (victim, len)) in [(run.size() / 2, 1), (0, 1), (run.size() / 2, 500_000)]
+        .into_iter()
+        .enumerate()
+    {
+        let comm = run.open_seat::<S>(&run.seat(&format!("round-{round}")))?;
+        let ending = Ending {
+            round,
+            victim,
+            len,
+            panics,
+            within: S::MODEL.death_within(),
+        };
+        ending.run(run, &comm)?;
     }
     Ok(())
 }
 
-/// Rank `victim` is blocked, because the lowest other has not come, when its hook ends the call. It keeps its
-/// communicator: the others learn of it all the same.
-fn ends_by_the_hook<C: Communicator>(
-    run: &Run,
-    comm: &C,
+/// Says whose hook ends which call, and how.
+struct Ending {
+    round: usize,
     victim: usize,
+    len: usize,
     panics: bool,
     within: Duration,
-) -> Verdict {
-    comm.barrier()?;
-    let (gone, told_key) = (format!("gone-{victim}"), format!("told-{victim}"));
-    let late = usize::from(victim == 0);
-    let kind = if panics {
-        FailureKind::PeerLost
-    } else {
-        FailureKind::Aborted
-    };
-    let check = |what: &str, result| {
-        let message = fails(what, result, kind, victim);
-        if panics {
+}
+
+impl Ending {
+    fn call<C: Communicator>(&self, comm: &C) -> Result<(), CommError> {
+        comm.allreduce(
+            &vec![1_u64; self.len],
+            &mut vec![0; self.len],
+            ReduceOp::Sum,
+        )
+    }
+
+    /// Checks the answer of a call: who ended it, and how.
+    fn check(&self, what: &str, result: Result<(), CommError>) {
+        if self.panics {
+            let message = fails(what, result, FailureKind::PeerLost, self.victim);
             words::lost("it panicked inside a call", &message);
         } else {
+            let message = fails(what, result, FailureKind::Aborted, self.victim);
             assert_eq!(message, words::INTERRUPTED, "{what}");
         }
-    };
-    let metronome = Metronome::start();
-    let mut entered = clock::now();
-    if run.rank == victim {
-        let hook = Hook::install(panics);
-        run.at(format_args!("blocked, with a hook"));
-        let result = catch_unwind(AssertUnwindSafe(|| comm.barrier()));
-        drop(hook);
-        run.post(&gone, &clock::now().as_nanos().to_string())?;
-        match result {
-            Ok(result) if !panics => check("the interrupted call", result),
-            Ok(result) => panic!("the hook was not asked: {result:?}"),
-            Err(_) => assert!(panics, "the hook did not panic"),
+    }
+
+    /// The victim is blocked, because the lowest other has not come, when its hook ends the call. It keeps its
+    /// communicator: the others learn of it all the same.
+    fn run<C: Communicator>(&self, run: &Run, comm: &C) -> Verdict {
+        comm.barrier()?;
+        let (victim, round) = (self.victim, self.round);
+        let (gone, told) = (format!("gone-{round}"), format!("told-{round}"));
+        let late = usize::from(victim == 0);
+        if run.rank == victim {
+            let hook = Hook::install(self.panics);
+            run.at(format_args!("round {round}: blocked, with a hook"));
+            let result = catch_unwind(AssertUnwindSafe(|| self.call(comm)));
+            drop(hook);
+            run.post(&gone, &clock::now().as_nanos().to_string())?;
+            match result {
+                Ok(result) if !self.panics => self.check("the interrupted call", result),
+                Ok(result) => panic!("the hook was not asked: {result:?}"),
+                Err(_) => assert!(self.panics, "the hook did not panic"),
+            }
+        } else {
+            if run.rank == late {
+                run.wait(victim, &gone)?;
+                if !self.panics && self.len > 1 {
+                    // Whoever waits is told of an abort at once, whether or not this rank comes.
+                    let waiting = run.others().filter(|&other| other != victim);
+                    run.wait_all(waiting, &told)?;
+                }
+            }
+            run.at(format_args!(
+                "round {round}: in a call that ends on rank {victim}"
+            ));
+            self.told_in_time(run, comm, &gone)?;
         }
-    } else {
-        if run.rank == late {
-            run.wait(victim, &gone)?;
-            entered = clock::now();
+        run.post(&told, "")?;
+        for again in 0..3 {
+            run.at(format_args!("round {round}: calling again, {again}"));
+            self.check("a later call", comm.barrier());
+            self.check("a later call", comm.broadcast(&mut [0_u8], 0));
         }
-        run.at(format_args!("in a call that ends on rank {victim}"));
-        let mut result = comm.barrier();
-        if panics && result.is_ok() {
-            // It contributed before it panicked: that call counts, and the next one cannot.
+        // Nobody drops its communicator before all have been told: that would tell them.
+        let done = format!("done-{round}");
+        run.post(&done, "")?;
+        run.wait_all(run.others(), &done)
+    }
+
+    fn told_in_time<C: Communicator>(&self, run: &Run, comm: &C, gone: &str) -> Verdict {
+        let metronome = Metronome::start();
+        let mut entered = clock::now();
+        let mut result = self.call(comm);
+        if result.is_ok() {
+            // The victim contributed before its call ended: that call counts, and the next one cannot.
             entered = clock::now();
-            result = comm.barrier();
+            result = self.call(comm);
         }
         let told = clock::now();
-        check("the call of another rank", result);
-        let since = died(run, victim, &gone)?.max(entered);
-        in_time(since, told, within, &metronome);
+        self.check("the call of another rank", result);
+        let since = died(run, self.victim, gone)?.max(entered);
+        in_time(since, told, self.within, &metronome);
+        Ok(())
     }
-    for round in 0..3 {
-        run.at(format_args!("calling again, round {round}"));
-        check("a later call", comm.barrier());
-        check("a later call", comm.broadcast(&mut [0_u8], 0));
-    }
-    // Nobody drops its communicator before all have been told: that would tell them.
-    run.post(&told_key, "")?;
-    run.wait_all(run.others(), &told_key)
 }
 
 /// The last rank is interrupted in a fence to which rank 0 has not come.

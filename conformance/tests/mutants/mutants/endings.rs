@@ -146,9 +146,16 @@ impl Mutation<Reference> for CountsSuspendedTime {
 pub(crate) struct CannotBeInterrupted;
 
 impl Mutation<Reference> for CannotBeInterrupted {
-    fn barrier(&self, comm: &Reference) -> Result<(), CommError> {
+    fn allreduce(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
         interrupt::clear_hook();
-        comm.barrier()
+        comm.allreduce_bytes(send, recv, scalar, op)
     }
 }
 
