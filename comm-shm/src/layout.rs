@@ -96,6 +96,13 @@ pub(crate) const INLINE: usize = 8 * INLINE_WORDS;
 const INLINE_WORDS: usize = 5;
 
 impl Line {
+    /// Checks whether its rank has published `step`.
+    #[inline]
+    pub(crate) fn shows(&self, step: u64) -> bool {
+        // Acquire: what the rank wrote before it published is read after this (I1).
+        self.step.load(Ordering::Acquire) == step
+    }
+
     /// Reads what was called.
     #[inline]
     pub(crate) fn call_words(&self) -> [u64; 2] {

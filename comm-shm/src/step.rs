@@ -210,7 +210,6 @@ impl<'a> Turn<'a> {
     /// is lost although it has published this one.
     #[inline]
     pub(crate) fn meet_before(&mut self, more: bool) -> Result<(), CommError> {
-        let transport = self.pass.transport();
         let wait = Wait {
             step: self.step(),
             goal: Goal::Lines,
@@ -219,9 +218,9 @@ impl<'a> Turn<'a> {
             more,
         };
         let mut rank = 0;
-        let mut looks = transport.policy.eager_looks;
+        let mut looks = self.pass.transport().policy.eager_looks;
         while rank < self.size() {
-            if transport.has_arrived(rank, wait) {
+            if rank == self.rank() || self.line(rank).shows(wait.step) {
                 rank += 1;
             } else if looks > 0 {
                 looks -= 1;

@@ -85,14 +85,7 @@ impl ShmTransport {
     pub(super) fn has_arrived(&self, rank: usize, wait: Wait) -> bool {
         rank == self.rank
             || match wait.goal {
-                // Acquire: what the rank wrote before it published is read after this (I1).
-                Goal::Lines => {
-                    self.board
-                        .line(rank, wait.step)
-                        .step
-                        .load(Ordering::Acquire)
-                        == wait.step
-                }
+                Goal::Lines => self.board.line(rank, wait.step).shows(wait.step),
                 Goal::Presence => self.latest(rank) >= wait.step,
             }
     }

@@ -95,8 +95,8 @@ impl ShmTransport {
     pub(super) fn calls(&self, step: u64) -> impl Iterator<Item = (usize, Call)> {
         (0..self.board.size()).filter_map(move |rank| {
             let line = self.board.line(rank, step);
-            let came = line.step.load(Ordering::Acquire) == step;
-            came.then(|| (rank, Call::from_words(line.call_words())))
+            line.shows(step)
+                .then(|| (rank, Call::from_words(line.call_words())))
         })
     }
 
