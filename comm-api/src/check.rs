@@ -13,9 +13,10 @@
 //! | a block ends past `recv`, an empty one included | expected = the length that all blocks need (saturating), actual = `recv.len()` |
 //! | two blocks overlap | expected = sum of the counts (saturating), actual = elements covered |
 //! | `allreduce`: lengths differ | expected = `send.len()`, actual = `recv.len()` |
-//! | nothing to reduce | expected = 1, actual = 0 |
 //! | a bitwise operation on floats | `UnsupportedReduction` |
 //! | `broadcast`: `root` is not a rank | `InvalidRoot` |
+//!
+//! Blocks, reductions and broadcasts of no elements are fine.
 //!
 //! In bytes, a length that is no whole number of elements is refused too, with the nearest whole
 //! length below as the expected one; zero-sized elements take no bytes.
@@ -80,9 +81,6 @@ pub fn allreduce(
     op: ReduceOp,
 ) -> Result<(), CommError> {
     length("allreduce", send_len, recv_len)?;
-    if send_len == 0 {
-        return length("allreduce", 1, 0);
-    }
     reduction(scalar, op)
 }
 

@@ -56,7 +56,6 @@ fn broadcast_and_barrier_touch_nothing() {
 #[case::no_size(LocalBackend.allgatherv_bytes(&[1], &mut [0], &[1], &[0], 0))]
 #[case::reduce_lengths(LocalBackend.allreduce_bytes(&[0; 8], &mut [0; 16], ScalarKind::F64, ReduceOp::Sum))]
 #[case::reduce_part(LocalBackend.allreduce_bytes(&[0; 9], &mut [0; 9], ScalarKind::F64, ReduceOp::Sum))]
-#[case::reduce_nothing(LocalBackend.allreduce_bytes(&[], &mut [], ScalarKind::F64, ReduceOp::Sum))]
 #[case::reduce_bits(LocalBackend.allreduce_bytes(&[0; 8], &mut [0; 8], ScalarKind::F64, ReduceOp::BitwiseOr))]
 #[case::root(LocalBackend.broadcast_bytes(&mut [0; 8], 8, 1))]
 #[case::broadcast_part(LocalBackend.broadcast_bytes(&mut [0; 9], 8, 0))]

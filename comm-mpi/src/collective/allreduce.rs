@@ -26,7 +26,8 @@ impl Ranks {
     ) -> Result<(), Trouble> {
         use ReduceOp::{BitwiseAnd, BitwiseOr, Max, Min, Sum};
         use ScalarKind::{F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-        if self.size == 1 {
+        if self.size == 1 || send.is_empty() {
+            // Alone, or nothing to combine: an empty buffer is not handed down.
             recv.copy_from_slice(send);
             return Ok(());
         }

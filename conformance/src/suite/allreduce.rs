@@ -13,8 +13,8 @@ use crate::run::Run;
 use crate::subject::Subject;
 use naive::Naive;
 
-/// Lengths around small payloads and vector widths, and one that is cut into pieces.
-const LENGTHS: [usize; 7] = [1, 2, 3, 15, 17, 1025, 9_001];
+/// Nothing at all, lengths around small payloads and vector widths, and one that is cut into pieces.
+const LENGTHS: [usize; 8] = [0, 1, 2, 3, 15, 17, 1025, 9_001];
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -42,6 +42,9 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         }),
         Case::new("allreduce::nobody_leaves_early", &[C3], |run| {
             let comm = run.open::<S>()?;
+            nobody_leaves_early(run, "empty", |_| {
+                comm.allreduce::<f64>(&[], &mut [], ReduceOp::Sum)
+            })?;
             nobody_leaves_early(run, "small", |_| {
                 comm.allreduce(&[1.0], &mut [0.0], ReduceOp::Sum)
             })?;

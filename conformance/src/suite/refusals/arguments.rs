@@ -12,13 +12,12 @@ pub(super) enum Wrong {
     Overflow,
     Overlap,
     Lengths,
-    Nothing,
     Bitwise,
     Root,
 }
 
 impl Wrong {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Counts,
         Self::Displs,
         Self::Send,
@@ -26,7 +25,6 @@ impl Wrong {
         Self::Overflow,
         Self::Overlap,
         Self::Lengths,
-        Self::Nothing,
         Self::Bitwise,
         Self::Root,
     ];
@@ -69,10 +67,6 @@ impl Wrong {
                 comm.allgatherv(&[1; 2], &mut recv[..until], &counts, &displs)
             }
             Self::Lengths => comm.allreduce(&[1, 2], &mut [0; 3][..2 + extra], ReduceOp::Sum),
-            Self::Nothing => {
-                let len = 1 - extra;
-                comm.allreduce(&[1_u8][..len], &mut [0][..len], ReduceOp::Sum)
-            }
             Self::Bitwise => {
                 let op = if wrong {
                     ReduceOp::BitwiseOr
@@ -101,7 +95,6 @@ impl Wrong {
             // What is missing at the end and what is covered twice are one element each.
             Self::PastTheEnd | Self::Overlap => buffer("allgatherv", 2 * size, 2 * size - 1),
             Self::Lengths => buffer("allreduce", 2, 3),
-            Self::Nothing => buffer("allreduce", 1, 0),
             Self::Bitwise => CommError::UnsupportedReduction {
                 op: ReduceOp::BitwiseOr,
                 scalar: ScalarKind::F32,

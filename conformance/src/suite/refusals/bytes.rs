@@ -23,7 +23,7 @@ fn nonsense<C: Communicator>(comm: &C, at: usize) -> Result<(), CommError> {
         4 => comm.allgatherv_bytes(&[0; 8], &mut recv, &[], &[], 8),
         5 => comm.allgatherv_bytes(&[0; 8], &mut recv, &ones, &zeros, 0),
         6 => comm.allreduce_bytes(&[0; 7], short, ScalarKind::F64, ReduceOp::Sum),
-        7 => comm.allreduce_bytes(&[], &mut [], ScalarKind::U8, ReduceOp::Sum),
+        7 => comm.allreduce_bytes(&[0; 12], &mut [0; 12], ScalarKind::U64, ReduceOp::Sum),
         8 => comm.allreduce_bytes(&[0; 8], short, ScalarKind::U8, ReduceOp::Sum),
         9 => comm.allreduce_bytes(&[0; 8], &mut [0; 8], ScalarKind::F32, ReduceOp::BitwiseOr),
         10 => comm.broadcast_bytes(short, 2, 0),
