@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::interrupt;
 
-/// The longest a rank may plan to sleep before it looks at the clock again.
-pub const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// The longest a rank may plan to sleep before it looks at the clock again: as much of a suspension may
+/// count.
+pub const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 /// How much longer than planned a wait may take and still count: processors are shared, and a rank
 /// that is ready to run may have to wait for one.
@@ -101,7 +102,7 @@ mod tests {
     fn a_wait_that_ends_early_or_a_little_late_counts_in_full() {
         let mut clock = Clock::start();
         let (began, system) = (clock.now, clock.looked);
-        let (short, late) = (Duration::from_millis(3), Duration::from_millis(1050));
+        let (short, late) = (Duration::from_millis(3), Duration::from_millis(300));
         assert_eq!(clock.advance(system + short, LONGEST_SLEEP), began + short);
         let now = clock.advance(system + short + late, LONGEST_SLEEP);
         assert_eq!(now, began + short + late);

@@ -3,6 +3,7 @@
 use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
+use comm_kit::exit_code;
 
 use crate::region::HeapRegion;
 
@@ -38,7 +39,7 @@ impl Communicator for LocalBackend {
     }
 
     fn abort(&self, code: i32) -> ! {
-        std::process::exit(if code == 0 { 1 } else { code })
+        std::process::exit(exit_code(code))
     }
 
     #[inline]

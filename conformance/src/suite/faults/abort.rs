@@ -24,7 +24,6 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         Case::new("faults::abort_with_256_ends_with_one", &[C13], |run| {
             abort_ends_the_process(run, &run.open::<S>()?, 256)
         })
-        .at_least(2)
         .deaths(),
         Case::new("faults::abort_is_told", &[C12, C13], |run| {
             abort_is_told(run, &run.open::<S>()?)
