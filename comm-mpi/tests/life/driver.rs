@@ -28,6 +28,9 @@ pub(crate) fn main() -> ExitCode {
         "native_sums_are_sums",
         "a_region_outlives_mpi",
         "a_forked_child_is_refused",
+        "a_region_against_a_barrier_is_a_mismatch",
+        "a_refusal_ends_the_split_of_the_others",
+        "a_forked_child_leaves_the_comparison_alone",
         "adversarial_floats_have_the_bits_of_the_fold",
     ];
     let bad = [
