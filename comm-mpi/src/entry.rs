@@ -87,9 +87,12 @@ impl Entry {
         scope: Scope,
     ) -> Result<(), Trouble> {
         let card = card(READY, call.words(), "");
-        self.send(comm, card, scope)?;
+        self.send(comm, &card, scope)?;
         let mut cards = Vec::with_capacity(self.is_near.len());
-        for rank in (0..self.is_near.len()).filter(|&rank| self.takes_part(rank, scope)) {
+        for (rank, &is_near) in self.is_near.iter().enumerate() {
+            if scope == Scope::Node && !is_near {
+                continue;
+            }
             let card = if rank == self.rank {
                 card
             } else {
@@ -97,17 +100,18 @@ impl Entry {
             };
             cards.push((rank, card));
         }
+        let refused = cards.iter().any(|(_, card)| card[STATUS] == REFUSED);
+        if scope == Scope::Node && refused {
+            // What was refused was a call of all ranks: those of other nodes wait for this card, too.
+            self.far += 1;
+            self.hand_out(&card, |is_near| !is_near)?;
+        }
         Ok(decide(operation, &cards)?)
     }
 
     /// Announces to the others that this rank refused its arguments.
     pub(crate) fn refuse(&mut self, comm: &Communicator, reason: &str) -> Result<(), Error> {
-        self.send(comm, card(REFUSED, [0; 2], reason), Scope::All)
-    }
-
-    /// Returns whether `rank` takes part in a call.
-    fn takes_part(&self, rank: usize, scope: Scope) -> bool {
-        scope == Scope::All || self.is_near[rank]
+        self.send(comm, &card(REFUSED, [0; 2], reason), Scope::All)
     }
 
     /// Returns the place at which this rank meets `rank`.
@@ -120,22 +124,32 @@ impl Entry {
     }
 
     /// Takes the next place in the sequence, and sends the card there.
-    fn send(&mut self, comm: &Communicator, mut card: Card, scope: Scope) -> Result<(), Error> {
+    fn send(&mut self, comm: &Communicator, card: &Card, scope: Scope) -> Result<(), Error> {
         self.near += 1;
         self.far += u64::from(scope == Scope::All);
         if self.outgoing.is_empty() {
-            for rank in 0..self.is_near.len() {
+            let request = |rank: usize| {
                 let to = i32::try_from(rank).unwrap_or(i32::MAX);
                 let request = (rank != self.rank).then(|| comm.bsend_init(card.to_vec(), to, CARD));
-                self.outgoing.push(request.transpose()?);
-            }
+                request.transpose()
+            };
+            self.outgoing = (0..self.is_near.len())
+                .map(request)
+                .collect::<Result<_, _>>()?;
         }
+        self.hand_out(card, |is_near| is_near || scope == Scope::All)
+    }
+
+    /// Sends the card of this place to the ranks that `takes_part` chooses.
+    fn hand_out(&mut self, card: &Card, takes_part: impl Fn(bool) -> bool) -> Result<(), Error> {
         for rank in 0..self.is_near.len() {
-            card[SEQUENCE] = self.place(rank);
-            if self.takes_part(rank, scope)
+            let place = self.place(rank);
+            if takes_part(self.is_near[rank])
                 && let Some(request) = &mut self.outgoing[rank]
             {
-                request.buffer_mut()?.copy_from_slice(&card);
+                let buffer = request.buffer_mut()?;
+                buffer.copy_from_slice(card);
+                buffer[SEQUENCE] = place;
                 request.start()?;
                 // In buffered mode this waits for a copy, not for the receiver.
                 request.wait()?;
