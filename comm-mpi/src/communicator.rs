@@ -72,9 +72,10 @@ impl FerrompiBackend {
         } = init::start(&config)?;
         let MpiConfig { reduce, check, .. } = config;
         let life = Life::begin(mpi, owner);
-        let ranks = Ranks::new(&life, Held::new(world), reduce, check, None);
-        let members: Arc<[usize]> = init::members(&node, ranks.rank)?;
-        let node = Ranks::new(&life, Held::new(node), reduce, check, Some(&members));
+        let members: Arc<[usize]> = init::members(&node, &world)?;
+        let ranks = Ranks::new(&life, Held::new(world), reduce, check, Some(&members));
+        // Its calls are compared among those of all ranks.
+        let node = Ranks::new(&life, Held::new(node), reduce, false, None);
         let node = Node::new(node, members, check);
         Ok(Self { ranks, node })
     }

@@ -4,11 +4,12 @@
 //! what it calls or that it refused, and why. Then it reads one card from every other rank, and
 //! all that read decide alike: a refusal wins, then the lowest rank that differs from rank 0.
 //!
+//! A call of one node is compared by the ranks of that node only, with cards of the same kind: where
+//! one rank of a node creates a region and another enters a barrier, both find that they differ.
+//!
 //! A rank that refuses sends its cards and does not read: it returns at once. The cards it left
 //! unread are of a place before that of its next call, and are skipped there. Cards are sent in
 //! buffered mode, so that no send waits for its receiver.
-
-use std::sync::Arc;
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{CommError, FailureKind};
@@ -38,25 +39,38 @@ pub(crate) fn buffer(size: usize) -> usize {
     size * 32 * (size_of::<Card>() + 512)
 }
 
+/// Names who takes part in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All ranks.
+    All,
+    /// The ranks of one node.
+    Node,
+}
+
 /// The place of this rank in the sequence of calls, and its outgoing cards.
 pub(crate) struct Entry {
     rank: usize,
-    size: usize,
-    sequence: u64,
-    /// One per other rank, made when the first card is sent.
-    outgoing: Vec<PersistentRequest<u64>>,
-    /// How messages name the ranks, if not by their own numbers.
-    names: Option<Arc<[usize]>>,
+    /// Of each rank, whether it takes part in calls of this node.
+    is_near: Vec<bool>,
+    /// The place among all calls, in which the ranks of this node meet.
+    near: u64,
+    /// The place among the calls of all ranks, in which those of other nodes are met.
+    far: u64,
+    /// Of each rank but this one; made when the first card is sent.
+    outgoing: Vec<Option<PersistentRequest<u64>>>,
 }
 
 impl Entry {
-    pub(crate) fn new(rank: usize, size: usize, names: Option<Arc<[usize]>>) -> Self {
+    /// Begins the sequence of calls; `node` lists the ranks of this node where that is not all.
+    pub(crate) fn new(rank: usize, size: usize, node: Option<&[usize]>) -> Self {
+        let is_near = |rank| node.is_none_or(|node| node.contains(&rank));
         Self {
             rank,
-            size,
-            sequence: 0,
+            is_near: (0..size).map(is_near).collect(),
+            near: 0,
+            far: 0,
             outgoing: Vec::new(),
-            names,
         }
     }
 
@@ -64,64 +78,82 @@ impl Entry {
         self.rank
     }
 
-    /// Meets the other ranks and compares what they call.
+    /// Meets the other ranks of `scope` and compares what they call.
     pub(crate) fn enter(
         &mut self,
         comm: &Communicator,
         operation: &'static str,
         call: Call,
+        scope: Scope,
     ) -> Result<(), Trouble> {
-        let card = self.card(READY, call.words(), "");
-        self.send(comm, &card)?;
-        let mut cards = Vec::with_capacity(self.size);
-        for rank in 0..self.size {
-            cards.push(if rank == self.rank {
+        let card = card(READY, call.words(), "");
+        self.send(comm, &card, scope)?;
+        let mut cards = Vec::with_capacity(self.is_near.len());
+        for (rank, &is_near) in self.is_near.iter().enumerate() {
+            if scope == Scope::Node && !is_near {
+                continue;
+            }
+            let card = if rank == self.rank {
                 card
             } else {
                 self.receive(comm, rank)?
-            });
+            };
+            cards.push((rank, card));
         }
-        Ok(decide(operation, &cards, |rank| self.name(rank))?)
-    }
-
-    fn name(&self, rank: usize) -> usize {
-        let names = self.names.as_ref();
-        names
-            .and_then(|names| names.get(rank).copied())
-            .unwrap_or(rank)
+        let refused = cards.iter().any(|(_, card)| card[STATUS] == REFUSED);
+        if scope == Scope::Node && refused {
+            // What was refused was a call of all ranks: those of other nodes wait for this card, too.
+            self.far += 1;
+            self.hand_out(&card, |is_near| !is_near)?;
+        }
+        Ok(decide(operation, &cards)?)
     }
 
     /// Announces to the others that this rank refused its arguments.
     pub(crate) fn refuse(&mut self, comm: &Communicator, reason: &str) -> Result<(), Error> {
-        let card = self.card(REFUSED, [0; 2], reason);
-        self.send(comm, &card)
+        self.send(comm, &card(REFUSED, [0; 2], reason), Scope::All)
     }
 
-    /// Writes the card of the next place in the sequence.
-    fn card(&mut self, status: u64, call: [u64; 2], reason: &str) -> Card {
-        self.sequence += 1;
-        let mut card = [0; WORDS];
-        card[SEQUENCE] = self.sequence;
-        card[STATUS] = status;
-        card[CALL..TEXT].copy_from_slice(&call);
-        let text = &reason[..reason.floor_char_boundary(LONGEST_REASON)];
-        cast_slice_mut(&mut card[TEXT..])[..text.len()].copy_from_slice(text.as_bytes());
-        card
-    }
-
-    fn send(&mut self, comm: &Communicator, card: &Card) -> Result<(), Error> {
-        if self.outgoing.is_empty() {
-            for rank in (0..self.size).filter(|&rank| rank != self.rank) {
-                let to = i32::try_from(rank).unwrap_or(i32::MAX);
-                self.outgoing
-                    .push(comm.bsend_init(card.to_vec(), to, CARD)?);
-            }
+    /// Returns the place at which this rank meets `rank`.
+    fn place(&self, rank: usize) -> u64 {
+        if self.is_near[rank] {
+            self.near
+        } else {
+            self.far
         }
-        for request in &mut self.outgoing {
-            request.buffer_mut()?.copy_from_slice(card);
-            request.start()?;
-            // In buffered mode this waits for a copy, not for the receiver.
-            request.wait()?;
+    }
+
+    /// Takes the next place in the sequence, and sends the card there.
+    fn send(&mut self, comm: &Communicator, card: &Card, scope: Scope) -> Result<(), Error> {
+        self.near += 1;
+        self.far += u64::from(scope == Scope::All);
+        if self.outgoing.is_empty() {
+            let request = |rank: usize| {
+                let to = i32::try_from(rank).unwrap_or(i32::MAX);
+                let request = (rank != self.rank).then(|| comm.bsend_init(card.to_vec(), to, CARD));
+                request.transpose()
+            };
+            self.outgoing = (0..self.is_near.len())
+                .map(request)
+                .collect::<Result<_, _>>()?;
+        }
+        self.hand_out(card, |is_near| is_near || scope == Scope::All)
+    }
+
+    /// Sends the card of this place to the ranks that `takes_part` chooses.
+    fn hand_out(&mut self, card: &Card, takes_part: impl Fn(bool) -> bool) -> Result<(), Error> {
+        for rank in 0..self.is_near.len() {
+            let place = self.place(rank);
+            if takes_part(self.is_near[rank])
+                && let Some(request) = &mut self.outgoing[rank]
+            {
+                let buffer = request.buffer_mut()?;
+                buffer.copy_from_slice(card);
+                buffer[SEQUENCE] = place;
+                request.start()?;
+                // In buffered mode this waits for a copy, not for the receiver.
+                request.wait()?;
+            }
         }
         Ok(())
     }
@@ -132,28 +164,34 @@ impl Entry {
         let mut card = [0; WORDS];
         loop {
             comm.recv(&mut card, from, CARD)?;
-            if card[SEQUENCE] >= self.sequence {
+            if card[SEQUENCE] >= self.place(rank) {
                 return Ok(card);
             }
         }
     }
 }
 
-/// Decides what becomes of the call, from all cards in rank order.
-fn decide(
-    operation: &'static str,
-    cards: &[Card],
-    name: impl Fn(usize) -> usize,
-) -> Result<(), CommError> {
-    if let Some(rank) = cards.iter().position(|card| card[STATUS] != READY) {
-        let text: &[u8] = cast_slice(&cards[rank][TEXT..]);
+/// Writes a card, for a place that is filled in when it is sent.
+fn card(status: u64, call: [u64; 2], reason: &str) -> Card {
+    let mut card = [0; WORDS];
+    card[STATUS] = status;
+    card[CALL..TEXT].copy_from_slice(&call);
+    let text = &reason[..reason.floor_char_boundary(LONGEST_REASON)];
+    cast_slice_mut(&mut card[TEXT..])[..text.len()].copy_from_slice(text.as_bytes());
+    card
+}
+
+/// Decides what becomes of the call, from the cards of all that take part, in rank order.
+fn decide(operation: &'static str, cards: &[(usize, Card)]) -> Result<(), CommError> {
+    if let Some((rank, card)) = cards.iter().find(|(_, card)| card[STATUS] != READY) {
+        let text: &[u8] = cast_slice(&card[TEXT..]);
         let end = text.iter().position(|&byte| byte == 0);
         let reason = printable(&text[..end.unwrap_or(text.len())], LONGEST_REASON);
-        return Err(words::refused(operation, name(rank), Some(&reason)));
+        return Err(words::refused(operation, *rank, Some(&reason)));
     }
-    let call = |card: &Card| Call::from_words([card[CALL], card[CALL + 1]]);
-    let calls = cards.iter().enumerate();
-    let calls = calls.map(|(rank, card)| (name(rank), call(card)));
+    let calls = cards
+        .iter()
+        .map(|(rank, card)| (*rank, Call::from_words([card[CALL], card[CALL + 1]])));
     words::differing(calls).map_or(Ok(()), |(rank, message)| {
         let kind = FailureKind::Mismatch;
         Err(CommError::failed(operation, kind, Some(rank), message))

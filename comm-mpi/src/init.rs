@@ -54,10 +54,14 @@ pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
     })
 }
 
-/// Collects which rank of the world each rank of the node is; `rank` is this one's.
-pub(crate) fn members(node: &Communicator, rank: usize) -> Result<Arc<[usize]>, InitError> {
+/// Collects which rank of the world each rank of the node is.
+pub(crate) fn members(
+    node: &Communicator,
+    world: &Communicator,
+) -> Result<Arc<[usize]>, InitError> {
+    let rank = u64::try_from(world.rank()).unwrap_or(0);
     let mut members = vec![0; usize::try_from(node.size()).unwrap_or(0)];
-    let gathered = node.allgather(&[rank as u64], &mut members);
+    let gathered = node.allgather(&[rank], &mut members);
     gathered.map_err(|error| error::start("the ranks of a node could not meet", &error))?;
     let members = members.into_iter();
     Ok(members

@@ -10,7 +10,7 @@ use ferrompi::{Communicator, Error};
 
 use crate::chunk::Lists;
 use crate::config::MpiReduce;
-use crate::entry::Entry;
+use crate::entry::{Entry, Scope};
 use crate::error;
 use crate::life::Life;
 
@@ -128,20 +128,19 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Takes over a communicator; with `check` its ranks compare what they call, and messages about
-    /// that name rank `r` as `names[r]`.
+    /// Takes over a communicator; with `check` its ranks compare what they call. `node` lists those of
+    /// this node, where not all are.
     pub(crate) fn new(
         life: &Arc<Life>,
         comm: Arc<Held>,
         reduce: MpiReduce,
         check: bool,
-        names: Option<&Arc<[usize]>>,
+        node: Option<&[usize]>,
     ) -> Self {
         let of_mpi = |number: i32| usize::try_from(number).unwrap_or(0);
         let (rank, size) = (of_mpi(comm.rank()), of_mpi(comm.size()));
         let work = Work {
-            entry: (check && size > 1)
-                .then(|| ManuallyDrop::new(Entry::new(rank, size, names.cloned()))),
+            entry: (check && size > 1).then(|| ManuallyDrop::new(Entry::new(rank, size, node))),
             ..Work::default()
         };
         let members = Members {
@@ -197,10 +196,30 @@ impl Ranks {
         let work: &mut Work = &mut pass;
         let entered = match &mut work.entry {
             None => Ok(()),
-            Some(entry) => entry.enter(comm, operation, call()),
+            Some(entry) => entry.enter(comm, operation, call(), Scope::All),
         };
         match entered.and_then(|()| body(work)) {
             Ok(result) => Ok(result),
+            Err(trouble) => Err(self.failed(&mut pass, operation, trouble)),
+        }
+    }
+
+    /// Enters a call of the node, past the comparison where it is asked for; nobody else enters one
+    /// of these ranks until it is over.
+    pub(crate) fn enter_node(
+        &self,
+        operation: &'static str,
+        call: Call,
+    ) -> Result<Pass<'_, Members>, CommError> {
+        let mut pass = self.gate.enter(operation)?;
+        let Members { comm, life, .. } = pass.transport();
+        let _inside = life.pass(operation, self.rank)?;
+        let entered = match &mut pass.entry {
+            None => Ok(()),
+            Some(entry) => entry.enter(comm, operation, call, Scope::Node),
+        };
+        match entered {
+            Ok(()) => Ok(pass),
             Err(trouble) => Err(self.failed(&mut pass, operation, trouble)),
         }
     }

@@ -55,7 +55,7 @@ impl FerrompiBackend {
         call: Call,
         create: impl FnOnce(&NodeRegions) -> Result<ShmRegion<T>, CommError>,
     ) -> Result<FerrompiRegion<T>, CommError> {
-        let mut pass = self.ranks.gate().enter(operation)?;
+        let mut pass = self.ranks.enter_node(operation, call)?;
         let world = self.node.world();
         let create = |regions: &NodeRegions| {
             let memory = create(regions);
@@ -95,7 +95,8 @@ impl SharedMemoryProvider for FerrompiBackend {
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        let mut pass = self.ranks.gate().enter("split_local")?;
+        let call = Call::split_local();
+        let mut pass = self.ranks.enter_node("split_local", call)?;
         self.node.split().map_err(|error| pass.fail(error))
     }
 

@@ -67,6 +67,7 @@ impl Transport for Peers {
     }
 
     fn panicked(&self, engine: &mut Engine) {
+        self.signals.take_back(engine.sequence);
         engine.watcher.tell(&Notice::Lost(Lost::PanickedInside));
     }
 }
@@ -392,3 +393,6 @@ impl SharedMemoryProvider for TcpBackend {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

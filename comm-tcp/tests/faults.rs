@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
+use comm_kit::interrupt;
 use comm_tcp::{TcpBackend, TcpConfig};
 use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process};
@@ -112,6 +113,24 @@ fn one_rank() {
         "bulk" | "bulk without a ring" => say("end", describe(bulk(&comm, usize::MAX))),
         "chain" => say("end", describe(chain(&comm))),
         "some bulk" => say("end", describe(bulk(&comm, 150))),
+        "interrupted" => {
+            if comm.rank() == 0 {
+                interrupt::set_hook(|| true);
+                let interrupted = comm.barrier();
+                assert!(interrupted.is_err(), "rank 2 has not come");
+                // Drops nothing, and takes the watch with it.
+                std::process::exit(1);
+            }
+            if comm.rank() == 2 {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            match comm.barrier() {
+                Err(CommError::CollectiveFailed { kind, rank, .. }) => {
+                    say("end", format!("{kind:?} {rank:?}"));
+                }
+                other => say("end", format!("{other:?}")),
+            }
+        }
         "slow" => {
             if comm.rank() == 0 {
                 // A second and a half in which this process runs, however long it is suspended.
@@ -285,6 +304,18 @@ fn a_rank_that_is_stopped_for_a_while_is_not_lost(#[values(0, 1)] stopped: usize
     ranks[stopped].signal(Signal::CONT);
     for rank in &mut ranks {
         assert_eq!(rank.wait_for("end"), "ok");
+    }
+}
+
+/// Rank 0 was interrupted and ends its process at once: the others learn of the interruption, not of
+/// the end of the process that tells them.
+#[test]
+fn an_interruption_of_rank_0_is_told_before_its_process_can_end() {
+    for _ in 0..5 {
+        let mut ranks = start("interrupted", 3);
+        for rank in &mut ranks[1..] {
+            assert_eq!(rank.wait_for("end"), "Aborted Some(0)");
+        }
     }
 }
 

@@ -28,6 +28,9 @@ pub(crate) fn main() -> ExitCode {
         "native_sums_are_sums",
         "a_region_outlives_mpi",
         "a_forked_child_is_refused",
+        "a_region_against_a_barrier_is_a_mismatch",
+        "a_refusal_ends_the_split_of_the_others",
+        "a_forked_child_leaves_the_comparison_alone",
         "adversarial_floats_have_the_bits_of_the_fold",
     ];
     let bad = [
@@ -43,13 +46,27 @@ pub(crate) fn main() -> ExitCode {
     for (case, words) in bad {
         trials.push(Trial::test(case, move || ends_badly(case, words)));
     }
+    trials.push(Trial::test(
+        "a_refusal_on_one_of_two_nodes_is_heard_on_both",
+        two_nodes,
+    ));
     trials.push(Trial::test("another_mpis_launcher_is_found_out", strangers));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// All ranks end with 0, and nothing stays.
 fn ends_well(case: &str) -> Result<(), Failed> {
-    let end = Job::launch(case)?;
+    well(&Job::launch(case)?)
+}
+
+/// As on one node, on two of two ranks each: MPICH can be told to see them, Open MPI sees one node.
+fn two_nodes() -> Result<(), Failed> {
+    let mut command = mpiexec::launcher(4)?.command();
+    command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
+    well(&Job::start("a_refusal_ends_the_split_of_the_others", command)?.end())
+}
+
+fn well(end: &End) -> Result<(), Failed> {
     end.expect(end.code == Some(0), "the job did not end with 0")?;
     end.expect(end.left.is_empty(), "something stayed behind")
 }

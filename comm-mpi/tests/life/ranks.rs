@@ -25,6 +25,9 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "native_sums_are_sums" => native_sums_are_sums(),
         "a_region_outlives_mpi" => a_region_outlives_mpi(),
         "a_forked_child_is_refused" => a_forked_child_is_refused(),
+        "a_region_against_a_barrier_is_a_mismatch" => a_region_against_a_barrier(),
+        "a_refusal_ends_the_split_of_the_others" => a_refusal_against_a_split(),
+        "a_forked_child_leaves_the_comparison_alone" => a_forked_child_of_compared_ranks(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
         "a_stranger_starts_it" => a_stranger_starts_it(),
         "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
@@ -201,4 +204,60 @@ fn leave(how: impl FnOnce(FerrompiBackend)) {
     let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
     drop(region);
     panic!("nobody ended the job: {waited:?}");
+}
+
+/// Opens the backend with the comparison of calls.
+fn open_checked() -> FerrompiBackend {
+    let mut config = MpiConfig::new();
+    config.check = true;
+    FerrompiBackend::init(config).unwrap()
+}
+
+/// Calls of a node and calls of all ranks are compared with each other.
+fn a_region_against_a_barrier() {
+    let comm = open_checked();
+    let called = |comm: &FerrompiBackend| match comm.rank() {
+        0 => comm.create_shared_region::<u64>(4).map(drop),
+        _ => comm.barrier(),
+    };
+    let error = called(&comm).unwrap_err();
+    for words in ["create_shared_region(4 elements", "rank 1 called barrier"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert_eq!(comm.split_local().err(), Some(error.again("split_local")));
+}
+
+/// A refusal takes a place that calls of the node have too.
+fn a_refusal_against_a_split() {
+    let comm = open_checked();
+    for _ in 0..3 {
+        let refused = if comm.rank() == 0 {
+            comm.split_local().map(drop)
+        } else {
+            comm.broadcast(&mut [1_u8], 7)
+        };
+        let error = refused.unwrap_err();
+        assert!(error.to_string().contains("root 7"), "{error}");
+        works(&comm);
+        works(&comm.split_local().unwrap());
+    }
+}
+
+/// As [`a_forked_child_is_refused`], with requests of the comparison under way in the parent.
+fn a_forked_child_of_compared_ranks() {
+    let comm = open_checked();
+    let local = comm.split_local().unwrap();
+    works(&comm);
+    works(&local);
+    let mut inherited = Some((comm, local));
+    let well = crate::fork::ends_well(|| {
+        let (comm, local) = inherited.take().unwrap();
+        let invalid = CommError::InvalidCommunicator;
+        assert_eq!(local.barrier(), Err(invalid.clone()));
+        assert_eq!(comm.split_local().err(), Some(invalid));
+    });
+    assert!(well);
+    let (comm, local) = inherited.unwrap();
+    works(&comm);
+    works(&local);
 }

@@ -26,7 +26,8 @@ impl Engine {
                 let contributions = Contributions::Slots(send.len(), slots);
                 let refused = engine.collect(call, contributions)?;
                 recv.copy_from_slice(send);
-                for slot in slots.chunks_exact(send.len()) {
+                // Without elements there is no slot either.
+                for slot in slots.chunks_exact(send.len().max(1)) {
                     fold_into(recv, slot, scalar, op).map_err(Failure::Own)?;
                 }
                 engine.answer(call, &refused, |_| recv)

@@ -19,31 +19,38 @@ const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// Creates one of two ranks, and the other ends of its data link and its watch link.
 fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
+    let (engine, mut peers, hub) = engine(rank, 2, &[1 - rank]);
+    (engine, peers.remove(0), hub)
+}
+
+/// Creates a rank with data links to `peers`, and the other ends of those and of its watch link.
+fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>, UnixStream) {
     let pair = || {
         let (mine, other) = UnixStream::pair().unwrap();
         mine.set_nonblocking(true).unwrap();
         other.set_read_timeout(Some(WATCHDOG)).unwrap();
         (mine, other)
     };
-    let ((data, peer), (watch, hub)) = (pair(), pair());
-    let links = Links {
-        data: vec![Link::new(data.into(), 1 - rank)],
-        ring: None,
+    let (watch, hub) = pair();
+    let link = |&peer: &usize| {
+        let (mine, other) = pair();
+        (Link::new(mine.into(), peer), other)
     };
+    let (data, others) = peers.iter().map(link).unzip();
     let engine = Engine {
         rank,
-        size: 2,
+        size,
         near: true,
-        links,
+        links: Links { data, ring: None },
         watcher: Watcher::new(Link::new(watch.into(), 0), rank, "rank 0".to_owned()),
         signals: Arc::new(Signals::default()),
-        patience: Patience::new(2),
+        patience: Patience::new(size),
         timeout: Some(WATCHDOG),
         sequence: 0,
         failed: None,
         scratch: Vec::new(),
     };
-    (engine, peer, hub)
+    (engine, others, hub)
 }
 
 /// Waits for rank 2 without moving anything.
@@ -203,4 +210,23 @@ fn the_other_rank_learns_of_a_mismatch_behind_a_backlog() {
         panic!("{differs:?}");
     };
     assert_eq!((cause.kind, cause.rank), (FailureKind::Mismatch, Some(1)));
+}
+
+/// Nothing to combine is combined: rank 0 collects the entries and answers, as with any reduction.
+#[test]
+fn a_reduction_of_no_elements_ends_on_rank_0() {
+    let (mut engine, mut peers, _hub) = engine(0, 3, &[1, 2]);
+    let call = Call::allreduce(0, ScalarKind::F64, ReduceOp::Sum);
+    for peer in &mut peers {
+        let entry = Header::new(Kind::Enter, 0, call, 0);
+        peer.write_all(&entry.encode()).unwrap();
+    }
+    let result = engine.allreduce(&[], &mut [], ScalarKind::F64, ReduceOp::Sum);
+    assert!(result.is_ok(), "{result:?}");
+    for peer in &mut peers {
+        let mut head = [0; HEADER];
+        peer.read_exact(&mut head).unwrap();
+        let answer = Header::new(Kind::Answer, 0, call, 0);
+        assert_eq!(Header::decode(&head), Ok(answer));
+    }
 }

@@ -32,6 +32,11 @@ impl Signals {
     pub(crate) fn answer(&self, sequence: u64) {
         self.answered.store(sequence + 1, Ordering::Release);
     }
+
+    /// Notes that answers to call `sequence` that were not sent yet do not come any more.
+    pub(crate) fn take_back(&self, sequence: u64) {
+        self.answered.fetch_min(sequence, Ordering::Release);
+    }
 }
 
 /// Owns the watch links.

@@ -1,7 +1,7 @@
 //! One rank's end of the watch.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comm_api::FailureKind;
 use comm_kit::clock::{Clock, sleep_limit};
@@ -13,7 +13,8 @@ use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 
-/// How long a rank that saw a link break waits for the verdict of rank 0.
+/// How long a rank that saw a link break waits for the verdict of rank 0, and an interrupted rank 0
+/// for its watch.
 const VERDICT: Duration = Duration::from_secs(1);
 
 /// What a rank is waiting for while it asks whether that can still come.
@@ -137,16 +138,9 @@ impl Watcher {
             if let Some(cause) = self.verdict(sequence, Outlook::Moving) {
                 return cause;
             }
-            let left = deadline.saturating_duration_since(clock.now());
-            if left.is_zero() || !self.is_open() {
+            if !self.wait(&mut clock, deadline) {
                 break;
             }
-            let limit = sleep_limit(Some(left));
-            let mut fds = [PollFd::new(&self.link, PollFlags::IN)];
-            if poll_for(&mut fds, Some(limit)).is_err() {
-                break;
-            }
-            clock.waited(limit);
             if interrupt::requested() {
                 return self.interrupt();
             }
@@ -159,10 +153,30 @@ impl Watcher {
         )
     }
 
+    /// Sleeps until something comes or `deadline` is over; returns whether something still can.
+    fn wait(&self, clock: &mut Clock, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(clock.now());
+        if left.is_zero() || !self.is_open() {
+            return false;
+        }
+        let limit = sleep_limit(Some(left));
+        let polled = poll_for(&mut [PollFd::new(&self.link, PollFlags::IN)], Some(limit));
+        clock.waited(limit);
+        polled.is_ok()
+    }
+
     /// Ends the job because this rank was interrupted while it waited.
     #[cold]
     pub(crate) fn interrupt(&mut self) -> Cause {
         self.tell(&Notice::Interrupted);
+        if self.rank == 0 {
+            // The watch is a thread of this process, which may end now; it tells rank 0 last.
+            let mut clock = Clock::start();
+            let deadline = clock.now() + VERDICT;
+            while self.cause.is_none() && self.wait(&mut clock, deadline) {
+                self.look();
+            }
+        }
         Cause::new(FailureKind::Aborted, Some(self.rank), words::interrupted())
     }
 }
