@@ -30,7 +30,11 @@ pub fn clear_hook() {
 }
 
 fn replace(hook: Option<Hook>) {
-    *HOOK.write().unwrap_or_else(PoisonError::into_inner) = hook;
+    let mut place = HOOK.write().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::replace(&mut *place, hook);
+    drop(place);
+    // Not dropped under the lock: what it holds may wait for a thread that asks for the hook.
+    drop(before);
 }
 
 /// Returns the hook, if there is one. Not called under the lock: it may take long, or panic.

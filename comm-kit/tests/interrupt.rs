@@ -4,9 +4,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use comm_kit::clock::{LONGEST_SLEEP, sleep_limit};
 use comm_kit::interrupt;
+
+/// Asks for the hook when it is dropped.
+struct Last(mpsc::Sender<bool>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = self.0.send(interrupt::is_watched());
+    }
+}
 
 #[test]
 fn a_hook_is_asked_while_it_is_there() {
@@ -34,4 +45,16 @@ fn a_hook_is_asked_while_it_is_there() {
     interrupt::set_hook(|| false);
     assert!(!interrupt::requested());
     interrupt::clear_hook();
+
+    // What a hook held may ask for the hook when it is dropped: no lock is held then.
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let last = Last(sender);
+        interrupt::set_hook(move || {
+            let _ = &last;
+            false
+        });
+        interrupt::clear_hook();
+    });
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(false));
 }
