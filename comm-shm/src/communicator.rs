@@ -56,9 +56,9 @@ impl ShmBackend {
     ///
     /// # Errors
     ///
-    /// [`InitError`] if the configuration cannot be used or the ranks did not come together
-    /// within [`connect_timeout`](ShmConfig::connect_timeout). All ranks that came fail then, and
-    /// nothing is left behind.
+    /// [`InitError`] if the configuration cannot be used, the ranks did not come together within
+    /// [`connect_timeout`](ShmConfig::connect_timeout), or one of them was interrupted while it
+    /// waited. All ranks that came fail then, and nothing is left behind.
     pub fn attach(config: ShmConfig) -> Result<Self, InitError> {
         Self::with_slots(config, SLOT_BYTES)
     }
