@@ -74,6 +74,7 @@ impl ShmBackend {
             ..
         } = config;
         tracing::info!(rank, size, name, "attached");
+        let timeout = timeout.filter(|timeout| !timeout.is_zero());
         let map = Arc::clone(segment.map());
         let layout = Layout::new(size, slot_bytes);
         let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);
