@@ -182,6 +182,27 @@ fn an_interruption() {
     });
 }
 
+/// A rank that sleeps often and shortly does not ask the hook each time: the hook may be slow.
+#[test]
+fn a_hook_in_short_sleeps() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    job("a_hook_in_short_sleeps", &[2], |comm| {
+        if comm.rank() == 1 {
+            interrupt::set_hook(|| ASKED.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2);
+        }
+        let began = Instant::now();
+        for _ in 0..200 {
+            if comm.rank() == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            comm.barrier().unwrap();
+        }
+        let most = began.elapsed().as_millis() / 10 + 1;
+        let asked = ASKED.load(Ordering::Relaxed);
+        assert!(asked as u128 <= most, "asked {asked} times, not {most}");
+    });
+}
+
 /// A job that is suspended as a whole, for longer than its timeout, goes on when it wakes.
 #[test]
 fn a_suspended_job() {
