@@ -47,14 +47,13 @@ pub(crate) struct Started {
 
 /// Starts the job together with its other ranks; its segment has `bytes` bytes.
 pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitError> {
-    let mut clock = Clock::start();
-    let now = clock.now();
+    let clock = Clock::start();
     let mut start = Start {
         config,
         bytes,
         path: name::path(&config.name),
+        deadline: clock.last().checked_add(config.connect_timeout),
         clock,
-        deadline: now.checked_add(config.connect_timeout),
         own: Process::current(),
         pause: Duration::from_micros(20),
     };
