@@ -47,6 +47,13 @@ impl Clock {
         Self { now, looked: now }
     }
 
+    /// Returns the time of the last look.
+    #[inline]
+    #[must_use]
+    pub fn last(&self) -> Instant {
+        self.now
+    }
+
     /// Returns the time, having worked but not slept since the last look.
     #[inline]
     pub fn now(&mut self) -> Instant {
@@ -96,6 +103,7 @@ mod tests {
         // And an hour between two looks that no sleep explains.
         let now = clock.advance(woken + Duration::from_hours(1), Duration::ZERO);
         assert_eq!(now, began + second * 2 + LATENESS * 2);
+        assert_eq!(clock.last(), now);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Faults {
             faulty,
             mut messages,
         } = self;
-        if missing.is_empty() && faulty.is_empty() {
+        if missing.is_empty() && messages.is_empty() {
             return Ok(());
         }
         let mut kind = InitErrorKind::InvalidConfiguration;

@@ -34,7 +34,9 @@ pub trait Transport {
 ///   sequence is used.
 /// - After a fatal error every call gets that first cause again.
 /// - A call that a panic leaves is fatal: the others are told, and this rank too gets
-///   [`PeerLost`](FailureKind::PeerLost) with its own rank from then on.
+///   [`PeerLost`](FailureKind::PeerLost) with its own rank from then on. One exception: a call that
+///   was entered while its thread was unwinding already. Nothing shows whether a second panic or a
+///   return has ended it, so it counts as returned.
 ///
 /// ```
 /// use comm_api::{CommError, FailureKind};
@@ -200,10 +202,10 @@ impl<'g, T: Transport> Pass<'g, T> {
         self.gate.rank
     }
 
-    /// Passes an error on, and keeps it as the first cause if it is fatal.
+    /// Passes an error on, and keeps it as the first cause if it is fatal and there is none yet.
     #[cold]
     pub fn fail(&mut self, error: CommError) -> CommError {
-        if error.is_fatal() {
+        if error.is_fatal() && self.inside.first.is_none() {
             tracing::error!(rank = self.gate.rank, %error, "collective failed");
             self.inside.first = Some(error.clone());
         }

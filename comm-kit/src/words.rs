@@ -141,7 +141,9 @@ pub fn aborted(code: i32) -> String {
 /// [hook](crate::interrupt).
 #[must_use]
 pub fn interrupted() -> String {
-    String::from("it was interrupted while it waited; this communicator cannot be used any more")
+    String::from(
+        "it was interrupted while it waited; this communicator or region cannot be used any more",
+    )
 }
 
 /// Returns the reason of a refusal as it travels to the other ranks: one line, not too long.

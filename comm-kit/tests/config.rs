@@ -117,3 +117,12 @@ fn a_rank_lies_below_the_size(#[case] rank: usize, #[case] size: usize, #[case] 
     faults.check_rank("RANK", 7, "SIZE", 8, 8);
     assert_eq!(faults.finish(), Ok(()));
 }
+
+#[test]
+fn a_fault_of_no_variable_is_a_fault() {
+    let mut faults = Faults::default();
+    faults.add(&[], "the machine has no loopback");
+    let error = faults.finish().unwrap_err();
+    assert_eq!(error.message, "the machine has no loopback");
+    assert!(error.variables.is_empty());
+}

@@ -4,9 +4,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use comm_kit::clock::{LONGEST_SLEEP, sleep_limit};
 use comm_kit::interrupt;
+
+/// Asks for the hook when it is dropped.
+struct Last(mpsc::Sender<bool>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = self.0.send(interrupt::is_watched());
+    }
+}
 
 #[test]
 fn a_hook_is_asked_while_it_is_there() {
@@ -34,4 +45,29 @@ fn a_hook_is_asked_while_it_is_there() {
     interrupt::set_hook(|| false);
     assert!(!interrupt::requested());
     interrupt::clear_hook();
+
+    // Sleeps may be short, and the hook slow: it is not asked in each.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    interrupt::set_hook(move || count.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2);
+    let began = Instant::now();
+    while began.elapsed() < interrupt::INTERVAL * 5 {
+        assert!(!interrupt::requested());
+    }
+    let most = began.elapsed().as_millis() / 10 + 1;
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((2..=most).contains(&(asked as u128)), "asked {asked} times");
+    interrupt::clear_hook();
+
+    // What a hook held may ask for the hook when it is dropped: no lock is held then.
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let last = Last(sender);
+        interrupt::set_hook(move || {
+            let _ = &last;
+            false
+        });
+        interrupt::clear_hook();
+    });
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(false));
 }

@@ -56,9 +56,9 @@ impl ShmBackend {
     ///
     /// # Errors
     ///
-    /// [`InitError`] if the configuration cannot be used or the ranks did not come together
-    /// within [`connect_timeout`](ShmConfig::connect_timeout). All ranks that came fail then, and
-    /// nothing is left behind.
+    /// [`InitError`] if the configuration cannot be used, the ranks did not come together within
+    /// [`connect_timeout`](ShmConfig::connect_timeout), or one of them was interrupted while it
+    /// waited. All ranks that came fail then, and nothing is left behind.
     pub fn attach(config: ShmConfig) -> Result<Self, InitError> {
         Self::with_slots(config, SLOT_BYTES)
     }
@@ -74,6 +74,7 @@ impl ShmBackend {
             ..
         } = config;
         tracing::info!(rank, size, name, "attached");
+        let timeout = timeout.filter(|timeout| !timeout.is_zero());
         let map = Arc::clone(segment.map());
         let layout = Layout::new(size, slot_bytes);
         let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);

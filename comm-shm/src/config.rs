@@ -42,7 +42,7 @@ pub struct ShmConfig {
     pub rank: usize,
     /// The number of ranks.
     pub size: usize,
-    /// How long a collective waits for a rank that is alive but absent; `None` is for ever.
+    /// How long a collective waits for a rank that is alive but absent; `None` and 0 are for ever.
     pub timeout: Option<Duration>,
     /// How long [`attach`](crate::ShmBackend::attach) waits for all ranks to come.
     pub connect_timeout: Duration,

@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 const MAGIC: u64 = u64::from_ne_bytes(*b"cobreshm");
 
 /// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const JOB: usize = 9;
 
@@ -122,5 +122,37 @@ impl Identity {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use comm_api::{ReduceOp, ScalarKind};
+    use comm_kit::Call;
+
+    use super::*;
+    use crate::cause::{Cause, Failure};
+    use crate::layout::Layout;
+    use crate::sync::AtomicU64;
+
+    /// Whoever has to change a number here raises [`VERSION`], so that ranks of the build before
+    /// are refused when they attach.
+    #[test]
+    fn a_version_is_one_protocol() {
+        let call = Call::allreduce(24, ScalarKind::F64, ReduceOp::Max);
+        let counts = Call::allgatherv(&[1, 2, 3], 8);
+        let (word, failure) = (AtomicU64::new(0), Failure::Interrupted);
+        Cause { rank: 7, failure }.record(&word, 8);
+        let protocol = [
+            call.words(),
+            counts.words(),
+            [word.into_inner(), Layout::new(3, 0).note(2, 15) as u64],
+        ];
+        let pinned = [
+            [0x0000_0008_0002_0903, 3],
+            [0x0000_0008_0000_0002, 0x9749_7408_8ef7_e28c],
+            [0x0500_0007_0000_0000, 13_056],
+        ];
+        assert_eq!((VERSION, protocol), (2, pinned));
     }
 }

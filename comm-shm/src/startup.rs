@@ -10,10 +10,13 @@ mod gather;
 
 use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use comm_kit::clock::Clock;
+use comm_kit::interrupt;
+use comm_kit::words::Lost;
 
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
@@ -44,12 +47,12 @@ pub(crate) struct Started {
 
 /// Starts the job together with its other ranks; its segment has `bytes` bytes.
 pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitError> {
-    let mut clock = Clock::start();
+    let clock = Clock::start();
     let mut start = Start {
         config,
         bytes,
         path: name::path(&config.name),
-        deadline: clock.now() + config.connect_timeout,
+        deadline: clock.last().checked_add(config.connect_timeout),
         clock,
         own: Process::current(),
         pause: Duration::from_micros(20),
@@ -59,22 +62,40 @@ pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitErr
     } else {
         start.join()?
     };
-    match start.gather(&file, &map) {
-        Ok(peers) => Ok(Started {
-            file,
-            map,
-            alive,
-            peers,
-        }),
-        Err(error) => {
-            if config.rank == 0 {
-                start.hide(&file);
-            } else {
-                start.sweep(&file);
-            }
-            Err(error)
+    // The hook is asked on the way, and may panic: that leaves nothing behind either.
+    let gathered = catch_unwind(AssertUnwindSafe(|| start.gather(&file, &map)));
+    let failure = match gathered {
+        Ok(Ok(peers)) => {
+            return Ok(Started {
+                file,
+                map,
+                alive,
+                peers,
+            });
         }
+        Ok(Err(error)) => Ok(error),
+        Err(panic) => {
+            let verdict = &map.at::<Header>(0).verdict;
+            Cause::lost(config.rank, Lost::PanickedInside).record(verdict, config.size);
+            Err(panic)
+        }
+    };
+    if config.rank == 0 {
+        start.hide(&file);
+    } else {
+        start.sweep(&file);
     }
+    match failure {
+        Ok(error) => Err(error),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Why a rank stopped waiting for the others to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    TimeIsUp,
+    Interrupted,
 }
 
 /// One rank on its way into the job.
@@ -84,7 +105,8 @@ struct Start<'a> {
     bytes: usize,
     path: PathBuf,
     clock: Clock,
-    deadline: Instant,
+    /// `None` is for ever.
+    deadline: Option<Instant>,
     own: Process,
     /// How long the next [`rest`](Self::rest) takes.
     pause: Duration,
@@ -131,17 +153,23 @@ impl Start<'_> {
         }
         let Process { pid, .. } = identity.creator;
         // A creator that is being taken down still holds its lock, until its memory is freed.
-        if !creator_ended(identity.creator, &file) || !self.rest() {
-            return Err(InitError::invalid(
+        let stop = if creator_ended(identity.creator, &file) {
+            self.rest().err()
+        } else {
+            Some(Stop::TimeIsUp)
+        };
+        match stop {
+            None => Ok(()),
+            Some(Stop::Interrupted) => Err(self.ended_early(self.config.rank, "was interrupted")),
+            Some(Stop::TimeIsUp) => Err(InitError::invalid(
                 &["COBRE_SHM_NAME"],
                 format!(
                     "segment {:?} is in use by a job that process {pid} is starting; give each job \
                      a name of its own",
                     self.config.name
                 ),
-            ));
+            )),
         }
-        Ok(())
     }
 
     /// Opens the segment that rank 0 creates, and claims this rank's seat in it.
@@ -174,9 +202,12 @@ impl Start<'_> {
                 let alive = self.claim(&map)?;
                 return Ok((file, map, alive));
             }
-            if !self.rest() {
+            if let Err(stop) = self.rest() {
                 if let Some(Found { file, .. }) = name::find(&self.path)? {
                     self.sweep(&file);
+                }
+                if stop == Stop::Interrupted {
+                    return Err(self.ended_early(*rank, "was interrupted"));
                 }
                 return Err(InitError::failed(
                     &[],
@@ -257,13 +288,38 @@ impl Start<'_> {
         )
     }
 
-    /// Sleeps a little, longer each time; returns false once the time is up.
-    fn rest(&mut self) -> bool {
-        let left = self.deadline.saturating_duration_since(self.clock.now());
+    /// Returns the error of a start that `rank` did not finish.
+    fn ended_early(&self, rank: usize, how: &str) -> InitError {
+        let ShmConfig { name, size, .. } = self.config;
+        InitError::failed(
+            &[],
+            format!(
+                "rank {rank} of {size} {how} while the ranks were attaching to segment {name:?}; see \
+                 what it printed"
+            ),
+        )
+    }
+
+    /// Sleeps a little, longer each time.
+    ///
+    /// # Errors
+    ///
+    /// Once the time is up, or the hook asks this rank to stop.
+    fn rest(&mut self) -> Result<(), Stop> {
+        let now = self.clock.now();
+        let left = self.deadline.map_or(Duration::MAX, |deadline| {
+            deadline.saturating_duration_since(now)
+        });
         let time = self.pause.min(left);
         std::thread::sleep(time);
         self.clock.waited(time);
         self.pause = (self.pause * 2).min(Duration::from_millis(1));
-        !left.is_zero()
+        if interrupt::requested() {
+            Err(Stop::Interrupted)
+        } else if left.is_zero() {
+            Err(Stop::TimeIsUp)
+        } else {
+            Ok(())
+        }
     }
 }

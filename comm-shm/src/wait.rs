@@ -95,11 +95,11 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(policy: WaitPolicy, spin_time: SpinTime) -> Self {
-        let mut clock = Clock::start();
+        let clock = Clock::start();
         Self {
             policy,
             spin_time,
-            since: clock.now(),
+            since: clock.last(),
             clock,
             elapsed: Duration::ZERO,
             reported: Duration::ZERO,

@@ -6,14 +6,17 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
 use comm_kit::interrupt;
 use comm_kit::words::{self, Lost};
 use comm_shm::ShmBackend;
-use common::{finish, fresh_name, job, role, start};
+use common::{exists, finish, fresh_name, job, role, start};
+
+/// The rank that is interrupted at start-up.
+const VICTIM: usize = 1;
 
 /// Checks that `error` blames `rank` in these words.
 fn expect(error: &CommError, kind: FailureKind, rank: usize, message: &str) {
@@ -56,6 +59,96 @@ fn a_panic_inside_a_call() {
     });
 }
 
+/// A panic between two steps of a call is seen in that call, and one in a fence concerns its region
+/// only.
+#[test]
+fn a_panic_in_the_middle_of_a_call() {
+    job("a_panic_in_the_middle_of_a_call", &[3], |comm| {
+        let message = words::lost(Lost::PanickedInside, None);
+        let lost = |error: &CommError| expect(error, FailureKind::PeerLost, 1, &message);
+        let mut region = comm.create_shared_region::<u64>(4).unwrap();
+        let mut table = vec![7_u8; 4 << 20];
+        comm.barrier().unwrap();
+        if comm.rank() == 1 {
+            interrupt::set_hook(|| panic!("the hook is inside the call"));
+            let left = catch_unwind(AssertUnwindSafe(|| region.fence()));
+            assert!(left.is_err(), "{left:?}");
+            lost(&region.fence().unwrap_err());
+            interrupt::clear_hook();
+            comm.barrier().unwrap();
+            interrupt::set_hook(|| panic!("the hook is inside the call"));
+            let left = catch_unwind(AssertUnwindSafe(|| comm.broadcast(&mut table, 0)));
+            assert!(left.is_err(), "{left:?}");
+            lost(&comm.barrier().unwrap_err());
+            std::thread::sleep(Duration::from_secs(2));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        region.fence().unwrap();
+        lost(&region.fence().unwrap_err());
+        comm.barrier().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        lost(&comm.broadcast(&mut table, 0).unwrap_err());
+        assert!(began.elapsed() < Duration::from_secs(1), "{began:?}");
+        lost(&comm.barrier().unwrap_err());
+    });
+}
+
+/// A rank that is interrupted, or panics, while it waits for the others to attach ends the start of
+/// all, and no name stays.
+#[test]
+fn an_interrupted_start() {
+    let test = "an_interrupted_start";
+    if let Some(mut config) = role(test) {
+        config.connect_timeout = Duration::from_secs(20);
+        let (rank, panics) = (config.rank, std::env::var_os("PANICS").is_some());
+        if rank == VICTIM {
+            let asked = AtomicUsize::new(0);
+            interrupt::set_hook(move || {
+                let due = asked.fetch_add(1, Ordering::Relaxed) == 3;
+                assert!(!(due && panics), "the hook is inside the start");
+                due
+            });
+        }
+        let began = Instant::now();
+        let attached = catch_unwind(|| ShmBackend::attach(config));
+        assert_eq!(attached.is_err(), panics && rank == VICTIM);
+        if let Ok(attached) = attached {
+            let message = attached.expect_err("rank 2 did not come").message;
+            let how = if panics {
+                "panicked"
+            } else {
+                "was interrupted"
+            };
+            let expected = format!("rank {VICTIM} of 3 {how} while");
+            assert!(message.contains(&expected), "{message}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{began:?}");
+        // The others see what it did, not that it ended.
+        std::thread::sleep(Duration::from_secs(1));
+        return;
+    }
+    // Without the rank that creates the segment, then with it.
+    for (ranks, panics) in [
+        (&[VICTIM][..], false),
+        (&[0, VICTIM], false),
+        (&[0, VICTIM], true),
+    ] {
+        let name = fresh_name();
+        let variables: &[_] = if panics { &[("PANICS", "1")] } else { &[] };
+        let ranks: Vec<_> = ranks
+            .iter()
+            .map(|&rank| (rank, start(test, &name, rank, 3, variables)))
+            .collect();
+        for (rank, child) in ranks {
+            let outcome = finish(rank, child);
+            assert!(outcome.status.success(), "{}", outcome.output);
+        }
+        assert!(!exists(&name), "{name} was left behind");
+    }
+}
+
 /// A rank that is interrupted while it waits ends the call for everybody; a fence only that of its
 /// region.
 #[test]
@@ -86,6 +179,27 @@ fn an_interruption() {
         aborted(&comm.barrier().unwrap_err());
         assert!(began.elapsed() < Duration::from_millis(450), "{began:?}");
         aborted(&comm.barrier().unwrap_err());
+    });
+}
+
+/// A rank that sleeps often and shortly does not ask the hook each time: the hook may be slow.
+#[test]
+fn a_hook_in_short_sleeps() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    job("a_hook_in_short_sleeps", &[2], |comm| {
+        if comm.rank() == 1 {
+            interrupt::set_hook(|| ASKED.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2);
+        }
+        let began = Instant::now();
+        for _ in 0..200 {
+            if comm.rank() == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            comm.barrier().unwrap();
+        }
+        let most = began.elapsed().as_millis() / 10 + 1;
+        let asked = ASKED.load(Ordering::Relaxed);
+        assert!(asked as u128 <= most, "asked {asked} times, not {most}");
     });
 }
 

@@ -348,3 +348,22 @@ fn a_hundred_communicators_leave_nothing_open() {
     assert!(open < 60, "{open} descriptors are open");
     assert!(maps() < 40, "{} mappings are left", maps());
 }
+
+#[test]
+fn timeouts_at_their_limits() {
+    let name = fresh_name();
+    let ranks = [0, 1].map(|rank| {
+        let mut config = config(&name, rank as usize, 2, 20_000);
+        // For ever, as the variable has it.
+        config.timeout = Some(Duration::ZERO);
+        config.connect_timeout = Duration::MAX;
+        thread::spawn(move || {
+            let comm = ShmBackend::attach(config).unwrap();
+            thread::sleep(Duration::from_millis(200) * rank);
+            comm.barrier().unwrap();
+        })
+    });
+    for rank in ranks {
+        rank.join().unwrap();
+    }
+}

@@ -67,6 +67,18 @@ fn only_a_fatal_error_stays() {
 }
 
 #[test]
+fn the_first_fatal_error_of_a_call_stays() {
+    let gate = gate();
+    let first = CommError::failed("barrier", FailureKind::PeerLost, Some(1), "");
+    let second = CommError::failed("barrier", FailureKind::Io, None, "");
+    let mut call = gate.enter("barrier").unwrap();
+    call.fail(first.clone());
+    assert_eq!(call.fail(second.clone()), second);
+    drop(call);
+    assert_eq!(gate.enter("barrier").unwrap_err(), first);
+}
+
+#[test]
 fn a_panic_inside_a_call_is_announced_and_final() {
     let mut gate = gate();
     let panicked = catch_unwind(AssertUnwindSafe(|| {

@@ -25,6 +25,10 @@ fn the_sentences_are_pinned() {
              waits for ever)",
         ),
         (aborted(7), "it called abort(7)"),
+        (
+            interrupted(),
+            "it was interrupted while it waited; this communicator or region cannot be used any more",
+        ),
     ];
     for (text, expected) in pinned {
         assert_eq!(text, expected);

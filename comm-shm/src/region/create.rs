@@ -203,3 +203,80 @@ fn too_large(parts: &[usize], elem_size: usize) -> CommError {
         message: format!("{count} elements of {elem_size} bytes are more than can be addressed"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use comm_api::FailureKind;
+
+    use super::*;
+    use crate::ShmConfig;
+    use crate::layout::sequence as place;
+    use crate::segment::Segment;
+    use crate::wait::WaitPolicy;
+
+    /// Runs `first` on rank 0 and `second` on rank 1 of a job.
+    fn two<A: Send>(
+        name: &str,
+        first: impl FnOnce(&Sequence) -> A + Send,
+        second: impl FnOnce(&Sequence) -> A + Send,
+    ) -> [A; 2] {
+        let name = format!("cobre-unit-{}-{name}", std::process::id());
+        let open = |rank| {
+            let segment = Segment::open(&ShmConfig::new(&name, rank, 2), 0).expect("attaches");
+            let (map, layout) = (Arc::clone(segment.map()), Layout::new(2, 0));
+            let board = Board::new(Arc::new(segment), map, place(2), layout);
+            Sequence::new(board, rank, WaitPolicy::new(2, None))
+        };
+        thread::scope(|scope| {
+            let other = scope.spawn(|| second(&open(1)));
+            [first(&open(0)), other.join().expect("no panic")]
+        })
+    }
+
+    /// Takes the first step of a call with numbers that the words of the call do not show, as if
+    /// two hashes were equal.
+    fn collide(sequence: &Sequence, call: Call, numbers: [u64; 2]) -> Vec<[u64; 2]> {
+        let mut turn = sequence.begin(call).expect("nothing has failed");
+        exchange(&mut turn, numbers, true).expect("the words agree")
+    }
+
+    fn assert_mismatch(error: &CommError) {
+        let CommError::CollectiveFailed {
+            kind,
+            rank,
+            message,
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((*kind, *rank), (FailureKind::Mismatch, Some(1)));
+        assert!(message.contains("do not agree"), "{message}");
+    }
+
+    #[test]
+    fn numbers_that_differ_behind_equal_words_are_a_mismatch() {
+        for (name, numbers) in [("count", [8, 4]), ("size", [16, 3])] {
+            let [error, _] = two(
+                name,
+                |rank| shared::<u64>(rank, 3).map(drop).err(),
+                |rank| {
+                    collide(rank, Call::shared_region(3, 8), numbers);
+                    None
+                },
+            );
+            assert_mismatch(&error.expect("no region"));
+        }
+        let [error, _] = two(
+            "part",
+            |rank| partitioned::<u64>(rank, 3).map(drop).err(),
+            |rank| {
+                collide(rank, Call::partitioned_region(8), [16, 3]);
+                None
+            },
+        );
+        assert_mismatch(&error.expect("no region"));
+    }
+}

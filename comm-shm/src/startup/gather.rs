@@ -4,7 +4,7 @@ use std::fs::File;
 
 use comm_kit::words::{self, Lost};
 
-use super::Start;
+use super::{Start, Stop};
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
@@ -51,20 +51,20 @@ impl Start<'_> {
                 return Err(self.stopped(cause, &missing));
             }
             let cause = if let Some(dead) = self.dead(map, known.as_ref()) {
-                Some(Cause::lost(dead, Lost::Ended))
-            } else if self.rest() {
-                None
+                Cause::lost(dead, Lost::Ended)
             } else {
-                let late = missing.first().or(behind(KNOWS_ALL).first()).copied();
-                Some(Cause {
-                    rank: late.unwrap_or(0),
-                    failure: Failure::Absent(0),
-                })
+                let (rank, failure) = match self.rest() {
+                    Ok(()) => continue,
+                    Err(Stop::Interrupted) => (rank, Failure::Interrupted),
+                    Err(Stop::TimeIsUp) => {
+                        let late = missing.first().or(behind(KNOWS_ALL).first()).copied();
+                        (late.unwrap_or(0), Failure::Absent(0))
+                    }
+                };
+                Cause { rank, failure }
             };
-            if let Some(cause) = cause {
-                // Unless the others decided meanwhile, which the next round reads.
-                cause.record(verdict, size);
-            }
+            // Unless the others decided meanwhile, which the next round reads.
+            cause.record(verdict, size);
         }
     }
 
@@ -126,13 +126,9 @@ impl Start<'_> {
                     ),
                 )
             }
-            _ => InitError::failed(
-                &[],
-                format!(
-                    "rank {rank} of {size} ended while the ranks were attaching to segment {name:?}; \
-                 see what it printed"
-                ),
-            ),
+            Failure::Interrupted => self.ended_early(rank, "was interrupted"),
+            Failure::Lost(Lost::PanickedInside) => self.ended_early(rank, "panicked"),
+            _ => self.ended_early(rank, "ended"),
         }
     }
 }

@@ -9,7 +9,7 @@ const IN_ORDER: &str =
 
 /// The message of an interrupted call.
 pub(super) const INTERRUPTED: &str =
-    "it was interrupted while it waited; this communicator cannot be used any more";
+    "it was interrupted while it waited; this communicator or region cannot be used any more";
 
 /// Checks the message of a mismatch in which rank 0 made one call, and `odd` was the first to make another.
 #[track_caller]
