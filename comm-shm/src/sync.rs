@@ -66,6 +66,7 @@ impl Futex {
 }
 
 #[cfg(any(not(target_os = "linux"), comm_portable_wait))]
+#[expect(clippy::unused_self, reason = "called as where the kernel wakes")]
 impl Futex {
     /// Sleeps for `time`.
     pub(crate) fn sleep(&self, _expected: u32, time: Duration) {
