@@ -1,7 +1,7 @@
 //! Rank 0 and its watch against a script: the test holds the other ends of all links.
 
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -37,6 +37,7 @@ fn pair() -> (UnixStream, UnixStream) {
     (mine, other)
 }
 
+/// Creates the watcher of a rank.
 fn watcher(stream: UnixStream, rank: usize) -> Watcher {
     stream.set_nonblocking(true).unwrap();
     Watcher::new(Link::new(stream.into(), 0), rank, "here".to_owned())
@@ -55,77 +56,130 @@ fn cause_of_no_answer(worker: &mut Watcher) -> Option<Cause> {
     }
 }
 
+const WORKERS: usize = 2;
+
+/// More than a link takes that nobody reads.
+const BYTES: usize = 800 << 10;
+
+/// Rank 0, and the ends of its workers, which have entered an allreduce and read nothing.
+struct World {
+    gate: Gate<Peers>,
+    signals: Arc<Signals>,
+    hub: JoinHandle<()>,
+    watchers: Vec<Watcher>,
+    data: Vec<JoinHandle<UnixStream>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let signals = Arc::new(Signals::default());
+        let (mut watchers, mut ends) = (Vec::new(), Vec::new());
+        for rank in 0..=WORKERS {
+            let (mine, other) = pair();
+            ends.push((OwnedFd::from(mine), "here".to_owned()));
+            watchers.push(watcher(other, rank));
+        }
+        let hub = Hub::new(ends, None, Arc::clone(&signals));
+        let own = watchers.remove(0);
+        let (links, data) = (1..=WORKERS).map(enter).unzip();
+        let peers = Peers {
+            watch_link: own.as_fd().try_clone_to_owned().unwrap(),
+            signals: Arc::clone(&signals),
+        };
+        let engine = Engine {
+            rank: 0,
+            size: WORKERS + 1,
+            near: true,
+            links: Links {
+                data: links,
+                ring: None,
+            },
+            watcher: own,
+            signals: Arc::clone(&signals),
+            patience: Patience::new(WORKERS + 1),
+            timeout: None,
+            sequence: 0,
+            failed: None,
+            scratch: Vec::new(),
+        };
+        Self {
+            gate: Gate::new(0, peers, engine),
+            signals,
+            hub: hub.start().unwrap(),
+            watchers,
+            data,
+        }
+    }
+
+    /// Runs the call of rank 0.
+    fn allreduce(&self) -> Result<(), CommError> {
+        let (send, mut recv) = (vec![1; BYTES], vec![0; BYTES]);
+        run(&self.gate, "allreduce", |engine| {
+            engine.allreduce(&send, &mut recv, ScalarKind::U8, ReduceOp::Sum)
+        })
+    }
+
+    fn end(mut self) {
+        let (_, engine) = self.gate.leave().unwrap();
+        engine.leave();
+        self.hub.join().unwrap();
+    }
+}
+
+/// Lets a worker enter; returns the end of rank 0, and that of the worker once all is written.
+fn enter(rank: usize) -> (Link, JoinHandle<UnixStream>) {
+    let (mine, mut worker) = pair();
+    let enters = thread::spawn(move || {
+        let call = Call::allreduce(BYTES, ScalarKind::U8, ReduceOp::Sum);
+        let header = Header::new(Kind::Enter, 0, call, BYTES);
+        worker.write_all(&header.encode()).unwrap();
+        worker.write_all(&vec![1; BYTES]).unwrap();
+        worker
+    });
+    (Link::new(mine.into(), rank), enters)
+}
+
 /// Rank 0 has seen all enter and panics while it sends the answers, to ranks that read slowly. It
 /// does not drop its communicator, so nothing but the watch says that the answers do not come.
 #[test]
 fn answers_that_a_panic_cuts_short_are_not_waited_for() {
-    const WORKERS: usize = 2;
-    const BYTES: usize = 800 << 10;
     interrupt::set_hook(panic_among_answers);
-    let signals = Arc::new(Signals::default());
-    let (watch, ends): (Vec<_>, Vec<_>) = (0..=WORKERS).map(|_| pair()).unzip();
-    let ends = ends.into_iter().map(|end| {
-        end.set_nonblocking(true).unwrap();
-        (OwnedFd::from(end), "here".to_owned())
-    });
-    let hub = Hub::new(ends.collect(), None, Arc::clone(&signals));
-    let hub = hub.start().unwrap();
-    let mut watch = watch.into_iter();
-    let own = watch.next().unwrap();
-    let mut workers: Vec<Watcher> = watch
-        .zip(1..)
-        .map(|(end, rank)| watcher(end, rank))
-        .collect();
-
-    let (scalar, op) = (ScalarKind::U8, ReduceOp::Sum);
-    let call = Call::allreduce(BYTES, scalar, op);
-    let (data, entering): (Vec<_>, Vec<_>) = (1..=WORKERS)
-        .map(|rank| {
-            let (mine, mut worker) = pair();
-            let enters = thread::spawn(move || {
-                let header = Header::new(Kind::Enter, 0, call, BYTES);
-                worker.write_all(&header.encode()).unwrap();
-                worker.write_all(&vec![1; BYTES]).unwrap();
-                worker
-            });
-            (Link::new(mine.into(), rank), enters)
-        })
-        .unzip();
-    let peers = Peers {
-        watch_link: own.try_clone().unwrap().into(),
-        signals: Arc::clone(&signals),
-    };
-    let engine = Engine {
-        rank: 0,
-        size: WORKERS + 1,
-        near: true,
-        links: Links { data, ring: None },
-        watcher: watcher(own, 0),
-        signals: Arc::clone(&signals),
-        patience: Patience::new(WORKERS + 1),
-        timeout: None,
-        sequence: 0,
-        failed: None,
-        scratch: Vec::new(),
-    };
-    let mut gate = Gate::new(0, peers, engine);
-    ANSWERING.set(Some(signals));
-    let (send, mut recv) = (vec![1; BYTES], vec![0; BYTES]);
-    let call = || {
-        run(&gate, "allreduce", |e| {
-            e.allreduce(&send, &mut recv, scalar, op)
-        })
-    };
+    let mut world = World::new();
+    ANSWERING.set(Some(Arc::clone(&world.signals)));
+    let call = || world.allreduce();
     assert!(catch_unwind(AssertUnwindSafe(call)).is_err(), "no panic");
     ANSWERING.set(None);
-
-    for worker in &mut workers {
+    for worker in &mut world.watchers {
         let cause = cause_of_no_answer(worker).expect("a worker waits for ever");
         assert_eq!((cause.kind, cause.rank), (FailureKind::PeerLost, Some(0)));
     }
-    let streams: Vec<_> = entering.into_iter().map(thread::JoinHandle::join).collect();
-    let (_, engine) = gate.leave().unwrap();
-    engine.leave();
-    hub.join().unwrap();
-    drop(streams);
+    world.end();
+}
+
+/// Rank 2 dies after it has contributed. Rank 1 reads its answer too slowly for rank 0, which gives
+/// up, and learns that from its link: rank 0 does not drop its communicator.
+#[test]
+fn answers_that_a_loss_cuts_short_are_not_waited_for() {
+    let mut world = World::new();
+    let dies = world.watchers.pop().unwrap();
+    let signals = Arc::clone(&world.signals);
+    let death = thread::spawn(move || {
+        while signals.answered.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+        drop(dies);
+    });
+    let Err(CommError::CollectiveFailed { kind, rank, .. }) = world.allreduce() else {
+        panic!("the answers fit into a link that nobody reads");
+    };
+    assert_eq!((kind, rank), (FailureKind::PeerLost, Some(2)));
+    death.join().unwrap();
+    let mut worker = world.data.remove(0).join().unwrap();
+    worker
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
+    let read = worker.read_to_end(&mut Vec::new());
+    let read = read.expect("a worker waits for ever");
+    assert!(read < BYTES, "{read} bytes are all of the answer");
+    world.end();
 }

@@ -15,6 +15,7 @@ use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::{Header, Kind};
 use crate::link::Broken;
 use crate::notice::{Cause, pack};
+use crate::socket::hang_up;
 use crate::watch::Outlook;
 
 use message::Entry;
@@ -105,7 +106,15 @@ impl Engine {
             (!refused).then(|| Outgoing::new(&header, body))
         };
         let messages = refused.iter().zip(1..).map(message).collect();
-        Ok(self.drive(call, &mut Answer { messages })?)
+        let mut answer = Answer { messages };
+        let sent = self.drive(call, &mut answer);
+        if sent.is_err() {
+            // Whoever has not got all of its answer knows that one was on its way, and waits for it.
+            let links = answer.messages.iter().zip(&self.links.data);
+            let cut_short = links.filter(|(message, _)| message.is_some());
+            cut_short.for_each(|(_, link)| hang_up(link));
+        }
+        Ok(sent?)
     }
 
     fn conclude(&self, call: Call, entry: Entry) -> Result<(), Failure> {
