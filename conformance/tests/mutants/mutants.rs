@@ -95,7 +95,7 @@ pub(crate) const KNOWN: &[Known] = known! {
     "rewords-timeouts" is answers::Rewords,
         seen by "faults::last_is_absent_while_awaited": "is not of the form";
     "cannot-be-interrupted" is endings::CannotBeInterrupted,
-        seen by "faults::an_interrupted_call_is_aborted": "left: (TimedOut";
+        seen by "faults::an_interrupted_call_is_aborted": "right: (Aborted";
     "goes-on-after-a-panic" is endings::GoesOnAfterAPanic,
         seen by "faults::a_panic_inside_a_call_is_told": "a later call: expected an error, got Ok";
 };
