@@ -9,22 +9,18 @@ use std::time::Duration;
 
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Looks whether there is still reason to sleep, after the sleeper wrote its bell.
+/// Orders a publisher's line before its look for sleepers.
 ///
 /// The sleeper writes its bell, then looks at the lines; the publisher writes its line, then looks
 /// at the bells. A sequentially consistent fence stands between write and look on both sides, so at
-/// least one of the two sees what the other wrote.
-#[inline]
-pub(crate) fn look_before_sleep(look: impl FnOnce() -> bool) -> bool {
-    fence(Ordering::SeqCst);
-    look()
-}
+/// least one of the two sees what the other wrote. Two names, so that a model can break one.
+pub(crate) use std::sync::atomic::fence as publisher_fence;
+/// Orders a sleeper's bell before its second look; the other half of [`publisher_fence`].
+pub(crate) use std::sync::atomic::fence as sleeper_fence;
 
-/// Looks for sleepers, after the publisher wrote its line; the other half of
-/// [`look_before_sleep`].
+/// Looks whether there is still reason to sleep, after the sleeper wrote its bell.
 #[inline]
-pub(crate) fn look_for_sleepers(look: impl FnOnce() -> bool) -> bool {
-    fence(Ordering::SeqCst);
+pub(crate) fn second_look(look: impl FnOnce() -> bool) -> bool {
     look()
 }
 

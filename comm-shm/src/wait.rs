@@ -4,7 +4,7 @@
 //! processor to itself spins for some microseconds first. With more ranks than processors the one
 //! that is waited for may need this very processor, so there a rank yields at once.
 //!
-//! No wake-up is lost: see [`look_before_sleep`](sync::look_before_sleep).
+//! No wake-up is lost: see [`publisher_fence`].
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use comm_kit::clock::{self, Clock};
 use comm_kit::words::SLOW;
 
 use crate::board::Board;
-use crate::sync::{self, Ordering, POLLING};
+use crate::sync::{Ordering, POLLING, publisher_fence, second_look, sleeper_fence};
 
 /// How long a rank sleeps before it looks whether the others live.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
@@ -180,7 +180,8 @@ pub(crate) fn sleep(
     let value = bell_value(awaited);
     bell.store(value, Ordering::Relaxed);
     sleepers.fetch_add(1, Ordering::Relaxed);
-    if sync::look_before_sleep(stay) {
+    sleeper_fence(Ordering::SeqCst);
+    if second_look(stay) {
         bell.sleep(value, time);
     }
     bell.store(0, Ordering::Relaxed);
@@ -190,7 +191,8 @@ pub(crate) fn sleep(
 /// Wakes the ranks that sleep until `rank` publishes; called right after it did.
 #[inline]
 pub(crate) fn ring(board: &Board, rank: usize) {
-    if sync::look_for_sleepers(|| board.control().sleepers.load(Ordering::Relaxed) != 0) {
+    publisher_fence(Ordering::SeqCst);
+    if board.control().sleepers.load(Ordering::Relaxed) != 0 {
         wake(board, rank, Some(bell_value(rank)));
     }
 }
@@ -198,7 +200,8 @@ pub(crate) fn ring(board: &Board, rank: usize) {
 /// Wakes every rank that sleeps: a refusal, a departure or a cause concerns all.
 #[cold]
 pub(crate) fn ring_all(board: &Board, rank: usize) {
-    if sync::look_for_sleepers(|| board.control().sleepers.load(Ordering::Relaxed) != 0) {
+    publisher_fence(Ordering::SeqCst);
+    if board.control().sleepers.load(Ordering::Relaxed) != 0 {
         wake(board, rank, None);
     }
 }

@@ -123,7 +123,7 @@ pub(super) fn after_build() -> Vec<Step> {
         step("factory-tcp", Front, factory_suite("conformance_tcp")),
         step("sddp", Front, test(&SOLVER, &[])),
         step("bench", Front, benchmark(&["--no-peers"])),
-        step("portable-build", Beside, portable(&["--no-run"])),
+        step("port-build", Beside, portable(&["--no-run"])),
         step("portable", Second, portable(&[])),
     ];
     steps.extend(Mpi::ALL.into_iter().flat_map(mpi_steps));

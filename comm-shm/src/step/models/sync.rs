@@ -39,18 +39,20 @@ pub(crate) fn broken(rule: Rule) -> bool {
     *BROKEN.lock().unwrap_or_else(PoisonError::into_inner) == Some(rule)
 }
 
-pub(crate) fn look_before_sleep(look: impl FnOnce() -> bool) -> bool {
+pub(crate) fn sleeper_fence(ordering: Ordering) {
     if !broken(Rule::FenceBeforeLook) {
-        fence(Ordering::SeqCst);
+        fence(ordering);
     }
+}
+
+pub(crate) fn second_look(look: impl FnOnce() -> bool) -> bool {
     broken(Rule::LookAgain) || look()
 }
 
-pub(crate) fn look_for_sleepers(look: impl FnOnce() -> bool) -> bool {
+pub(crate) fn publisher_fence(ordering: Ordering) {
     if !broken(Rule::FenceBeforeRing) && !panicking() {
-        fence(Ordering::SeqCst);
+        fence(ordering);
     }
-    look()
 }
 
 /// Wraps loom's atomics. A model that fails unwinds outside of loom, where an access would abort:
