@@ -8,9 +8,9 @@
 #[cfg(any(not(target_os = "linux"), comm_portable_wait))]
 mod lock;
 #[cfg(any(not(target_os = "linux"), comm_portable_wait))]
-pub(crate) use lock::{Alive, Peers, creator_ended};
+pub(crate) use lock::{Alive, Peers, creator_ended, is_settled};
 
 #[cfg(all(target_os = "linux", not(comm_portable_wait)))]
 mod proc;
 #[cfg(all(target_os = "linux", not(comm_portable_wait)))]
-pub(crate) use proc::{Alive, Peers, creator_ended};
+pub(crate) use proc::{Alive, Peers, creator_ended, is_settled};

@@ -23,7 +23,7 @@ use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::identity::Identity;
 use crate::layout::{Header, MEMBERS};
-use crate::liveness::{Alive, Peers, creator_ended};
+use crate::liveness::{Alive, Peers, creator_ended, is_settled};
 use crate::mapping::Mapping;
 use crate::name::{self, Found};
 use crate::process::Process;
@@ -180,6 +180,7 @@ impl Start<'_> {
         loop {
             if let Some(Found { file, identity }) = name::find(&self.path)?
                 && !creator_ended(identity.creator, &file)
+                && is_settled(&file)
             {
                 identity.check(self.config, self.own)?;
                 if identity.size != *size as u64 {

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -76,6 +77,16 @@ impl Alive {
 pub(crate) fn creator_ended(creator: Process, file: &File) -> bool {
     !creator.is_current() && is_free(file)
 }
+
+/// Checks that a segment whose lock is held keeps its name: rank 0 also holds the lock of a stale one,
+/// for the moment in which it removes it.
+pub(crate) fn is_settled(file: &File) -> bool {
+    std::thread::sleep(REMOVAL);
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+}
+
+/// How long rank 0 may take between the lock of a stale segment and its removal.
+const REMOVAL: Duration = Duration::from_millis(10);
 
 fn is_free(file: &File) -> bool {
     // Shared: others may look at the same time.

@@ -63,6 +63,11 @@ impl Alive {
     pub(crate) fn hide(_: &Path, _: usize) {}
 }
 
+/// Who holds the lock of a segment does not matter here: its creator is looked up.
+pub(crate) fn is_settled(_: &File) -> bool {
+    true
+}
+
 /// Checks whether the process that created a segment has ended.
 pub(crate) fn creator_ended(creator: Process, _: &File) -> bool {
     !creator.is_current() && Watch::on(creator).ended()
