@@ -27,7 +27,7 @@ use comm_kit::{Call, Gate, Pass};
 
 use crate::board::Board;
 use crate::layout::Line;
-use crate::sync::Ordering;
+use crate::sync::{self, Ordering};
 use crate::wait::{self, SpinTime, WaitPolicy};
 
 use arrival::{Goal, Wait};
@@ -194,7 +194,7 @@ impl<'a> Turn<'a> {
             line.call[1].store(words[1], Ordering::Relaxed);
         }
         // Release: line, slot and region are written before (I1), reads of the last step done (I2).
-        line.step.store(self.step(), Ordering::Release);
+        sync::publish(&line.step, self.step());
         self.stage = Stage::Published;
         wait::ring(self.board(), self.rank());
     }

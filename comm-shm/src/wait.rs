@@ -4,7 +4,7 @@
 //! processor to itself spins for some microseconds first. With more ranks than processors the one
 //! that is waited for may need this very processor, so there a rank yields at once.
 //!
-//! No wake-up is lost: see [`publisher_fence`].
+//! No wake-up is lost: see [`publisher_fence`] and [`publish`](crate::sync::publish).
 
 use std::time::{Duration, Instant};
 
@@ -188,11 +188,12 @@ pub(crate) fn sleep(
     sleepers.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Wakes the ranks that sleep until `rank` publishes; called right after it did.
+/// Wakes the ranks that sleep until `rank` publishes; called right after it did, by
+/// [`publish`](crate::sync::publish).
 #[inline]
 pub(crate) fn ring(board: &Board, rank: usize) {
-    publisher_fence(Ordering::SeqCst);
-    if board.control().sleepers.load(Ordering::Relaxed) != 0 {
+    // Sequentially consistent, as the publication before it.
+    if board.control().sleepers.load(Ordering::SeqCst) != 0 {
         wake(board, rank, Some(bell_value(rank)));
     }
 }
@@ -200,15 +201,13 @@ pub(crate) fn ring(board: &Board, rank: usize) {
 /// Wakes every rank that sleeps: a refusal, a departure or a cause concerns all.
 #[cold]
 pub(crate) fn ring_all(board: &Board, rank: usize) {
-    publisher_fence(Ordering::SeqCst);
-    if board.control().sleepers.load(Ordering::Relaxed) != 0 {
-        wake(board, rank, None);
-    }
+    wake(board, rank, None);
 }
 
 /// Wakes the other ranks whose bell shows `value`, or anything.
 #[cold]
 fn wake(board: &Board, rank: usize, value: Option<u32>) {
+    publisher_fence(Ordering::SeqCst);
     for other in (0..board.size()).filter(|&other| other != rank) {
         let bell = &board.bell(other).word;
         let found = bell.load(Ordering::Relaxed);

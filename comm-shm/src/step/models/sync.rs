@@ -55,6 +55,13 @@ pub(crate) fn publisher_fence(ordering: Ordering) {
     }
 }
 
+/// Publishes as a store and a fence: loom takes a sequentially consistent access for less than it
+/// is, but explores fences.
+pub(crate) fn publish(word: &AtomicU64, value: u64) {
+    word.store(value, Ordering::Release);
+    publisher_fence(Ordering::SeqCst);
+}
+
 /// Wraps loom's atomics. A model that fails unwinds outside of loom, where an access would abort:
 /// there is nothing any more, and nobody to see it.
 macro_rules! atomics {
