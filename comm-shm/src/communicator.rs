@@ -12,8 +12,9 @@ use crate::collective;
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{self, Layout, SLOT_BYTES};
+use crate::ranges::Range;
 use crate::region::{self, ShmRegion};
-use crate::segment::{Range, Segment};
+use crate::segment::Segment;
 use crate::step::Sequence;
 use crate::wait::WaitPolicy;
 

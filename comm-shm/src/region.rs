@@ -6,7 +6,7 @@ mod memory;
 use comm_api::{CommData, CommError, SharedRegion};
 use comm_kit::Call;
 
-use crate::segment::Range;
+use crate::ranges::Range;
 use crate::step::Sequence;
 
 pub(crate) use create::{partitioned, shared, split};

@@ -121,7 +121,7 @@ impl Start<'_> {
         };
         let file = name::nameless(&self.path).map_err(|error| failed("create", &error))?;
         room::reserve(file.as_file(), 0, bytes as u64)
-            .map_err(|short| failed("reserve", &short.error(bytes)))?;
+            .map_err(|reason| failed("reserve", &reason.message()))?;
         let map = Mapping::of(file.as_file(), 0, bytes).map_err(|error| failed("map", &error))?;
         Identity::of(self.config, self.own).write(map.at(0));
         name::lock(file.as_file()).map_err(|error| failed("lock", &error))?;
