@@ -73,6 +73,8 @@ mod ranges;
 #[cfg(not(loom))]
 mod region;
 #[cfg(not(loom))]
+mod remedy;
+#[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
 mod segment;

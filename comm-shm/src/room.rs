@@ -10,6 +10,8 @@ use std::io;
 use comm_api::CommError;
 use rustix::io::Errno;
 
+use crate::remedy;
+
 /// What a reservation that was interrupted is cut into at least: takes microseconds.
 const SMALLEST_PIECE: u64 = 256 * 1024;
 
@@ -64,13 +66,8 @@ impl NoRoom {
                  files is {limit}; raise it (ulimit -f), or make it smaller"
             ),
             Self::Refused { error } => {
-                let remedy = match Errno::from_raw_os_error(error) {
-                    Errno::OPNOTSUPP | Errno::NOSYS => "mount a tmpfs at /dev/shm",
-                    Errno::DQUOT => "raise the quota of this user on /dev/shm",
-                    _ => "look at the system's log",
-                };
-                let error = io::Error::from_raw_os_error(error);
-                format!("the system does not reserve shared memory for rank 0: {error}; {remedy}")
+                let error = remedy::told(&io::Error::from_raw_os_error(error));
+                format!("the system does not reserve shared memory for rank 0: {error}")
             }
         }
     }
@@ -209,7 +206,7 @@ mod tests {
         for (error, words) in [
             (Errno::OPNOTSUPP, "mount a tmpfs"),
             (Errno::DQUOT, "quota"),
-            (Errno::IO, "the system's log"),
+            (Errno::IO, "rank 0"),
         ] {
             let error = error.raw_os_error();
             let message = NoRoom::Refused { error }.message();
