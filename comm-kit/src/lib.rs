@@ -15,6 +15,7 @@
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
 //! | which launcher started this process | [`launcher`] |
 //! | room for an allocation | [`memory`] |
+//! | which processors there are to use | [`processors`] |
 //! | where segments of shared memory are found | [`segments`] |
 //!
 //! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
@@ -33,6 +34,7 @@ pub mod clock;
 pub mod config;
 pub mod interrupt;
 pub mod launcher;
+pub mod processors;
 pub mod segments;
 pub mod words;
 

@@ -76,11 +76,12 @@ impl ShmBackend {
         } = config;
         tracing::info!(rank, size, name, "attached");
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
+        let policy = WaitPolicy::new(size, segment.processors(), timeout);
         let map = Arc::clone(segment.map());
         let layout = Layout::new(size, slot_bytes);
         let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);
         Ok(Self {
-            sequence: Sequence::new(board, rank, WaitPolicy::new(size, timeout)),
+            sequence: Sequence::new(board, rank, policy),
             range: None,
         })
     }

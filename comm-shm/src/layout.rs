@@ -40,7 +40,12 @@ pub(crate) struct Header {
     pub(crate) verdict: AtomicU64,
     /// Who ended the job, a cause word.
     pub(crate) abort: AtomicU64,
+    /// A bit for each processor that a rank may use.
+    pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
 }
+
+/// The words of the set of processors: as many as the system interface counts.
+pub(crate) const PROCESSOR_WORDS: usize = 16;
 
 /// All ranks have come. No cause has this word: there are fewer kinds.
 pub(crate) const GO: u64 = u64::MAX;

@@ -69,6 +69,8 @@ mod name;
 #[cfg(not(loom))]
 mod process;
 #[cfg(not(loom))]
+mod processors;
+#[cfg(not(loom))]
 mod ranges;
 #[cfg(not(loom))]
 mod region;

@@ -10,6 +10,7 @@ use crate::error::InitError;
 use crate::layout::{self, Control, Header, PAGE, RANGE_ALIGN, RELEASED};
 use crate::liveness::{Alive, Peers};
 use crate::mapping::Mapping;
+use crate::processors;
 use crate::ranges::{Range, Ranges};
 use crate::room::{self, NoRoom};
 use crate::startup::{self, Started};
@@ -55,6 +56,11 @@ impl Segment {
     #[inline]
     pub(crate) fn header(&self) -> &Header {
         self.map.at(0)
+    }
+
+    /// Returns how many processors the ranks have together.
+    pub(crate) fn processors(&self) -> usize {
+        processors::count(&self.header().processors)
     }
 
     pub(crate) fn map(&self) -> &Arc<Mapping> {

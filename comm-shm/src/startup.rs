@@ -27,6 +27,7 @@ use crate::liveness::{Alive, Peers, creator_ended, is_settled};
 use crate::mapping::Mapping;
 use crate::name::{self, Found, Nameless};
 use crate::process::Process;
+use crate::processors;
 use crate::remedy;
 use crate::room;
 use crate::sync::Ordering;
@@ -253,6 +254,7 @@ impl Start<'_> {
             ));
         }
         member.start.store(self.own.start, Ordering::Relaxed);
+        processors::add(&map.at::<Header>(0).processors);
         let alive = Alive::start(&self.path, *rank).map_err(|error| {
             InitError::failed(
                 &[],

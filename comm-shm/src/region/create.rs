@@ -224,7 +224,7 @@ mod tests {
             let segment = Segment::open(&ShmConfig::new(&name, rank, 2), 0).expect("attaches");
             let (map, layout) = (Arc::clone(segment.map()), Layout::new(2, 0));
             let board = Board::new(Arc::new(segment), map, place(2), layout);
-            Sequence::new(board, rank, WaitPolicy::new(2, None))
+            Sequence::new(board, rank, WaitPolicy::new(2, 2, None))
         };
         thread::scope(|scope| {
             let other = scope.spawn(|| second(&open(1)));
