@@ -43,6 +43,6 @@ pub use comm_api::memory;
 pub use call::Call;
 pub use fold::fold_into;
 pub use fork::Owner;
-pub use gate::{Gate, Pass, Transport, exit_code};
+pub use gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
 pub use init::{InitError, InitErrorKind};
 pub use phase::{Ended, Phases};
