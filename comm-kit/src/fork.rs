@@ -50,6 +50,26 @@ impl Owner {
             Err(CommError::InvalidCommunicator)
         }
     }
+
+    /// Permits an access to memory that a forked child would share with its parent.
+    ///
+    /// # Panics
+    ///
+    /// In every process but the one that was marked, saying what to do.
+    #[inline]
+    pub fn expect_here(self, operation: &str) {
+        if !self.is_here() {
+            forked(operation);
+        }
+    }
+}
+
+#[cold]
+fn forked(operation: &str) -> ! {
+    panic!(
+        "{operation}: this process was forked from the rank that has the region, and would share its \
+         part; use the region in that process, or copy what the child needs before the fork"
+    )
 }
 
 #[cfg(target_os = "linux")]

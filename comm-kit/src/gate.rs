@@ -206,8 +206,9 @@ impl<'g, T: Transport> Pass<'g, T> {
     #[cold]
     pub fn fail(&mut self, error: CommError) -> CommError {
         if error.is_fatal() && self.inside.first.is_none() {
-            tracing::error!(rank = self.gate.rank, %error, "collective failed");
             self.inside.first = Some(error.clone());
+            // Last: whoever listens may panic, and the cause stands by then.
+            tracing::error!(rank = self.gate.rank, %error, "collective failed");
         }
         error
     }
@@ -215,7 +216,6 @@ impl<'g, T: Transport> Pass<'g, T> {
     #[cold]
     fn panicked(&mut self) {
         let rank = self.gate.rank;
-        tracing::error!(rank, "panicked inside a call");
         let message = words::lost(Lost::PanickedInside, None);
         let lost = CommError::failed("call", FailureKind::PeerLost, Some(rank), message);
         // A call that had failed for good keeps its cause, and all know of it.
@@ -223,6 +223,7 @@ impl<'g, T: Transport> Pass<'g, T> {
             self.inside.first = Some(lost);
             self.gate.transport.panicked(&mut self.inside.state);
         }
+        report_while_unwinding(|| tracing::error!(rank, "panicked inside a call"));
     }
 }
 
@@ -249,6 +250,13 @@ impl<T: Transport> Drop for Pass<'_, T> {
             self.panicked();
         }
     }
+}
+
+/// Reports an event from a drop that may run while a panic unwinds: if whoever listens panics too, that
+/// would end the process.
+pub fn report_while_unwinding(report: impl FnOnce()) {
+    // What the report borrows is only read.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(report));
 }
 
 /// Returns the code with which `abort(code)` exits: never one that a launcher reads as success, and

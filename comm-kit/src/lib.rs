@@ -15,6 +15,8 @@
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
 //! | which launcher started this process | [`launcher`] |
 //! | room for an allocation | [`memory`] |
+//! | which processors there are to use | [`processors`] |
+//! | where segments of shared memory are found | [`segments`] |
 //!
 //! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
 //! code is the page of [`Owner`].
@@ -32,6 +34,8 @@ pub mod clock;
 pub mod config;
 pub mod interrupt;
 pub mod launcher;
+pub mod processors;
+pub mod segments;
 pub mod words;
 
 pub use comm_api::memory;
@@ -39,6 +43,6 @@ pub use comm_api::memory;
 pub use call::Call;
 pub use fold::fold_into;
 pub use fork::Owner;
-pub use gate::{Gate, Pass, Transport, exit_code};
+pub use gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
 pub use init::{InitError, InitErrorKind};
 pub use phase::{Ended, Phases};

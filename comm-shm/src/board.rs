@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::cause::Cause;
 use crate::layout::{Bell, Control, Layout, Line, Note, Standing};
 use crate::mapping::Mapping;
-use crate::segment::{Range, Segment};
+use crate::ranges::Range;
+use crate::segment::Segment;
 use crate::sync::Ordering;
 
 /// Lines, bells, standings, notes, slots and one control block.
@@ -86,7 +87,7 @@ impl Board {
     pub(crate) fn release(&self, range: Range) {
         let before = self.control().released.fetch_add(1, Ordering::AcqRel);
         if before as usize + 1 == self.size() {
-            self.segment.release(range);
+            self.segment.release(range, self.control());
         }
     }
 

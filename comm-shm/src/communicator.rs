@@ -5,15 +5,16 @@ use std::sync::Arc;
 use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
-use comm_kit::exit_code;
+use comm_kit::{exit_code, report_while_unwinding};
 
 use crate::board::Board;
 use crate::collective;
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{self, Layout, SLOT_BYTES};
+use crate::ranges::Range;
 use crate::region::{self, ShmRegion};
-use crate::segment::{Range, Segment};
+use crate::segment::Segment;
 use crate::step::Sequence;
 use crate::wait::WaitPolicy;
 
@@ -73,15 +74,18 @@ impl ShmBackend {
             timeout,
             ..
         } = config;
-        tracing::info!(rank, size, name, "attached");
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
+        let policy = WaitPolicy::new(size, segment.processors(), timeout);
         let map = Arc::clone(segment.map());
         let layout = Layout::new(size, slot_bytes);
         let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);
-        Ok(Self {
-            sequence: Sequence::new(board, rank, WaitPolicy::new(size, timeout)),
+        let comm = Self {
+            sequence: Sequence::new(board, rank, policy),
             range: None,
-        })
+        };
+        // Last: whoever listens may panic, and the drop of the communicator tells the others.
+        tracing::info!(rank, size, name, "attached");
+        Ok(comm)
     }
 }
 
@@ -190,7 +194,7 @@ impl Drop for ShmBackend {
             if let Some(range) = self.range {
                 board.release(range);
             }
-            tracing::info!(rank, "detached");
+            report_while_unwinding(|| tracing::info!(rank, "detached"));
         }
     }
 }

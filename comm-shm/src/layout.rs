@@ -17,12 +17,12 @@ use comm_kit::words::LONGEST_REASON;
 
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
 
-/// The unit in which memory is mapped, or a multiple of it.
-pub(crate) const PAGE: usize = if cfg!(target_os = "macos") {
-    16384
-} else {
-    4096
-};
+/// The unit in which the parts of a segment are laid out; it is mapped as one.
+pub(crate) const PAGE: usize = 4096;
+
+/// Where a range may begin: only whole pages can be mapped, and these are the largest that systems use
+/// (4, 16 or 64 KiB). What lies between two ranges is not reserved.
+pub(crate) const RANGE_ALIGN: usize = 64 * 1024;
 
 /// The bytes of one slot of a communicator.
 pub(crate) const SLOT_BYTES: usize = 508 * 1024;
@@ -40,7 +40,12 @@ pub(crate) struct Header {
     pub(crate) verdict: AtomicU64,
     /// Who ended the job, a cause word.
     pub(crate) abort: AtomicU64,
+    /// A bit for each processor that a rank may use.
+    pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
 }
+
+/// The words of the set of processors: as many as the system interface counts.
+pub(crate) const PROCESSOR_WORDS: usize = 16;
 
 /// All ranks have come. No cause has this word: there are fewer kinds.
 pub(crate) const GO: u64 = u64::MAX;
@@ -70,11 +75,14 @@ pub(crate) struct Control {
     pub(crate) events: AtomicU32,
     /// How many ranks sleep or are about to.
     pub(crate) sleepers: AtomicU32,
-    /// How many ranks have given up a region's memory.
+    /// How many ranks have given up a region's memory; [`RELEASED`] once it was returned to the system.
     pub(crate) released: AtomicU32,
     /// Who refused a step first, see [`blame`](crate::note::blame).
     pub(crate) refusals: [AtomicU64; NOTES],
 }
+
+/// No rank will touch the range again, and all of it but this word's page was returned.
+pub(crate) const RELEASED: u32 = u32::MAX;
 
 /// What one rank puts into one step; a cache line, so a small call costs one transfer per rank.
 ///
@@ -221,9 +229,14 @@ impl Layout {
         self.standing(self.size)
     }
 
-    /// Returns where the slots begin, or the memory of a region.
+    /// Returns where the slots begin.
     pub(crate) const fn payload(self) -> usize {
         (self.notes() + self.size * NOTES * size_of::<Note>()).next_multiple_of(PAGE)
+    }
+
+    /// Returns where elements begin in the memory of a region, if they are to lie at multiples of `align`.
+    pub(crate) fn payload_for(self, align: usize) -> usize {
+        self.payload().next_multiple_of(align.min(RANGE_ALIGN))
     }
 
     #[inline]

@@ -69,7 +69,13 @@ mod name;
 #[cfg(not(loom))]
 mod process;
 #[cfg(not(loom))]
+mod processors;
+#[cfg(not(loom))]
+mod ranges;
+#[cfg(not(loom))]
 mod region;
+#[cfg(not(loom))]
+mod remedy;
 #[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]

@@ -20,6 +20,8 @@ use std::io;
 use std::ptr::NonNull;
 
 use memmap2::{MmapOptions, MmapRaw};
+#[cfg(target_os = "linux")]
+use rustix::mm::Advice;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::layout::{Bell, Control, Header, Line, Member, Note, PAGE, Standing};
@@ -74,16 +76,41 @@ impl Mapping {
     pub(crate) fn of(file: &File, offset: u64, len: usize) -> io::Result<Self> {
         let map = MmapOptions::new().offset(offset).len(len).map_raw(file)?;
         let base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self {
-            base,
-            len,
-            _held: Held::Map(map),
-        })
+        Ok(Self::holding(base, len, Held::Map(map)))
     }
 
-    /// As [`of`](Self::of), at an address that is a multiple of `align`, a power of two.
-    pub(crate) fn aligned(file: &File, offset: u64, len: usize, align: usize) -> io::Result<Self> {
+    fn holding(base: NonNull<u8>, len: usize, held: Held) -> Self {
+        let mapping = Self {
+            base,
+            len,
+            _held: held,
+        };
+        mapping.leave_out_of_dumps();
+        mapping
+    }
+
+    /// Leaves the memory out of core dumps, where the system can: every rank that dies would write all of it.
+    #[cfg(target_os = "linux")]
+    fn leave_out_of_dumps(&self) {
+        let start = self.base.as_ptr().cast();
+        // SAFETY: M1, the range is mapped; the advice changes neither contents nor access.
+        let _ = unsafe { rustix::mm::madvise(start, self.len, Advice::LinuxDontDump) };
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn leave_out_of_dumps(&self) {}
+
+    /// As [`of`](Self::of), with the byte at `at` on an address that is a multiple of `align`, a power of
+    /// two. `at` itself is a multiple of `align` or, if that is less, of [`RANGE_ALIGN`](crate::layout::RANGE_ALIGN).
+    pub(crate) fn aligned(
+        file: &File,
+        offset: u64,
+        len: usize,
+        at: usize,
+        align: usize,
+    ) -> io::Result<Self> {
         if align <= PAGE {
+            // Pages are not smaller anywhere.
             return Self::of(file, offset, len);
         }
         let bytes = len.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -95,9 +122,10 @@ impl Mapping {
         let start = start.cast::<u8>();
         // From here on the drop of `held` unmaps, also when the next step fails.
         let held = Held::Reserved { start, bytes };
-        let place = start.map_addr(|address| address.next_multiple_of(align));
-        // SAFETY: `place + len <= start + bytes` as `place < start + align`; that range was
-        // reserved just above and is known to nobody else, so replacing it is harmless.
+        // A multiple of the page size, as `start` is, and `at` is one of the page size or of `align`.
+        let place = start.map_addr(|start| (start + at).next_multiple_of(align) - at);
+        // SAFETY: `start <= place` and `place + len <= start + bytes` as `place < start + align`; that
+        // range was reserved just above and is known to nobody else, so replacing it is harmless.
         unsafe {
             rustix::mm::mmap(
                 place.cast(),
@@ -109,11 +137,7 @@ impl Mapping {
             )
         }?;
         let base = NonNull::new(place).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self {
-            base,
-            len,
-            _held: held,
-        })
+        Ok(Self::holding(base, len, held))
     }
 
     /// Returns the `T` at `offset`.

@@ -5,19 +5,39 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use comm_kit::segments;
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::error::InitError;
 use crate::identity::Identity;
+use crate::remedy;
 
 /// Returns where the segment of a job is found.
 pub(crate) fn path(name: &str) -> PathBuf {
-    let folder = if cfg!(target_os = "linux") {
-        PathBuf::from("/dev/shm")
-    } else {
-        std::env::temp_dir()
+    segments::folder().join(name)
+}
+
+/// Checks that segments can be created and found in a folder: what is wrong there concerns every rank,
+/// and none needs to wait for another to learn it.
+pub(crate) fn check_folder(path: &Path) -> Result<(), InitError> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let needed = Access::WRITE_OK | Access::EXEC_OK;
+    // With the dot only a folder is found.
+    let what = match accessat(CWD, folder.join("."), needed, AtFlags::EACCESS) {
+        Err(Errno::NOENT) => "does not exist; mount a tmpfs there".to_owned(),
+        Err(Errno::NOTDIR) => "is not a folder; mount a tmpfs there".to_owned(),
+        Err(Errno::ROFS) => "is read-only; mount it writable".to_owned(),
+        Err(Errno::ACCESS) => format!(
+            "is a folder in which user {} may not write; give it the mode 1777",
+            rustix::process::geteuid().as_raw()
+        ),
+        // Any other error shows where the folder is used.
+        _ => return Ok(()),
     };
-    folder.join(name)
+    let message = format!("{} {what}, or use the tcp backend", folder.display());
+    Err(InitError::failed(&["COBRE_COMM_BACKEND"], message))
 }
 
 /// A segment under its name.
@@ -42,10 +62,18 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(rustix::io::Errno::LOOP) => return refused("is a symbolic link"),
-        Err(rustix::io::Errno::ISDIR) => return refused("is a folder"),
-        Err(error) => return refused(&format!("cannot be opened: {error}")),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return refused("is a symbolic link"),
+        Err(Errno::ISDIR) => return refused("is a folder"),
+        Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+            return refused(&format!("cannot be opened: {error}"));
+        }
+        // Whatever lies there, it is not to blame.
+        Err(error) => {
+            let error = remedy::told(&error.into());
+            let message = format!("cannot open {}: {error}", path.display());
+            return Err(InitError::failed(&[], message));
+        }
     };
     let metadata = match file.metadata() {
         Ok(metadata) => metadata,
@@ -92,17 +120,44 @@ pub(crate) fn remove_if_linked(path: &Path, file: &File) {
     }
 }
 
-/// A file that has no name yet.
+/// A file that has no name yet, or only one of its own.
 #[derive(Debug)]
 pub(crate) struct Nameless {
     file: File,
-    #[cfg(not(target_os = "linux"))]
-    temporary: Temporary,
+    temporary: Option<Temporary>,
 }
 
 impl Nameless {
+    /// Creates a file where `path` will be.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        if let Some(file) = unnamed(path)? {
+            let temporary = None;
+            return Ok(Self { file, temporary });
+        }
+        let (file, temporary) = Temporary::create(path)?;
+        Ok(Self {
+            file,
+            temporary: Some(temporary),
+        })
+    }
+
     pub(crate) fn as_file(&self) -> &File {
         &self.file
+    }
+
+    /// Links the file under its name; an error if the name is taken.
+    pub(crate) fn link(&self, path: &Path) -> io::Result<()> {
+        use rustix::fs::{AtFlags, CWD, linkat};
+        match &self.temporary {
+            Some(Temporary(own)) => std::fs::hard_link(own, path),
+            None => Ok(linkat(
+                CWD,
+                descriptor(&self.file),
+                CWD,
+                path,
+                AtFlags::SYMLINK_FOLLOW,
+            )?),
+        }
     }
 
     pub(crate) fn into_file(self) -> File {
@@ -110,54 +165,100 @@ impl Nameless {
     }
 }
 
-/// Creates a file without a name, where `path` will be.
-#[cfg(target_os = "linux")]
-pub(crate) fn nameless(path: &Path) -> io::Result<Nameless> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?;
-    Ok(Nameless { file: file.into() })
+/// Returns the path under which the system shows an open file to this process.
+fn descriptor(file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-#[cfg(target_os = "linux")]
-impl Nameless {
-    /// Links the file under its name; an error if the name is taken.
-    pub(crate) fn link(&self, path: &Path) -> io::Result<()> {
-        use rustix::fs::{AtFlags, CWD, linkat};
-        use std::os::fd::AsRawFd;
-        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Ok(linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+/// Creates a file that has no name, in the folder of `path`; `None` where there are no such files, or none that can be linked later.
+#[cfg(all(target_os = "linux", not(comm_portable_wait)))]
+fn unnamed(path: &Path) -> io::Result<Option<File>> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => {
+            let file = File::from(file);
+            // It is linked through /proc, which a container may lack.
+            let linkable = descriptor(&file).symlink_metadata().is_ok();
+            Ok(linkable.then_some(file))
+        }
+        // What file systems answer that do not know the flag, and kernels that filter it.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// A name that is removed with its owner, where files cannot be created without one.
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), comm_portable_wait))]
+#[expect(clippy::unnecessary_wraps, reason = "as where there are such files")]
+fn unnamed(_: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// A name that is removed with its owner, where files cannot be created without one. It begins with the
+/// name of the segment and a dot, so that whoever started the job removes it too.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
-#[cfg(not(target_os = "linux"))]
+impl Temporary {
+    fn create(path: &Path) -> io::Result<(File, Self)> {
+        // Short enough for the rest, whatever the characters.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let stem: String = name.chars().take(50).collect();
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut number = 0;
+        loop {
+            let own = format!("{stem}.new-{}-{number}", std::process::id());
+            let own = path.with_file_name(own);
+            match rustix::fs::open(&own, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => return Ok((file.into(), Self(own))),
+                // Another thread of this process has it, or an earlier process of this pid left it.
+                Err(Errno::EXIST) if number < 1000 => number += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn nameless(path: &Path) -> io::Result<Nameless> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)?;
-    Ok(Nameless {
-        file: file.into(),
-        temporary: Temporary(temporary),
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[cfg(not(target_os = "linux"))]
-impl Nameless {
-    pub(crate) fn link(&self, path: &Path) -> io::Result<()> {
-        std::fs::hard_link(&self.temporary.0, path)
+    /// As where the system knows no files without a name.
+    #[test]
+    fn a_file_with_a_name_of_its_own_for_a_while() {
+        let name = format!("cobre-unit-{}-temporary", std::process::id());
+        let path = path(&name);
+        let folder = path.parent().expect("it is in a folder");
+        let left = || {
+            let entries = std::fs::read_dir(folder).expect("it can be read").flatten();
+            let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            let mut names: Vec<String> = names.filter(|found| found.starts_with(&name)).collect();
+            names.sort();
+            names
+        };
+        let create = || {
+            let (file, temporary) = Temporary::create(&path).expect("created");
+            let temporary = Some(temporary);
+            Nameless { file, temporary }
+        };
+        let [first, second] = [create(), create()];
+        assert_eq!(left().len(), 2);
+        first.link(&path).expect("the name is free");
+        let taken = second.link(&path).expect_err("it is taken");
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        drop(second);
+        let file = first.into_file();
+        assert_eq!(left(), std::slice::from_ref(&name));
+        assert!(is_linked(&file));
+        remove_if_linked(&path, &file);
+        assert!(left().is_empty() && !is_linked(&file));
     }
 }

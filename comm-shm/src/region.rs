@@ -6,7 +6,7 @@ mod memory;
 use comm_api::{CommData, CommError, SharedRegion};
 use comm_kit::Call;
 
-use crate::segment::Range;
+use crate::ranges::Range;
 use crate::step::Sequence;
 
 pub(crate) use create::{partitioned, shared, split};
@@ -18,6 +18,11 @@ use memory::Memory;
 /// [`create_partitioned_region`](comm_api::SharedMemoryProvider::create_partitioned_region) of
 /// [`ShmBackend`](crate::ShmBackend). It has steps of its own, so it works after its communicator
 /// is gone, and a fence that fails leaves the communicator usable.
+///
+/// In a forked child both accessors panic: the child would write the part of its parent. A slice that
+/// was borrowed before the fork still shows the parent's memory, and using it there is up to whoever
+/// called `fork`, which is unsafe. (Memory that a child does not inherit, `MADV_DONTFORK`, would answer
+/// also a child that only reads by `SIGSEGV`, and leave an address that the drop of the handle must not unmap.)
 #[derive(Debug)]
 pub struct ShmRegion<T> {
     memory: Memory<T>,
@@ -27,10 +32,12 @@ pub struct ShmRegion<T> {
 
 impl<T: CommData> SharedRegion<T> for ShmRegion<T> {
     fn as_slice(&self) -> &[T] {
+        self.sequence.gate().owner().expect_here("as_slice");
         self.memory.as_slice()
     }
 
     fn as_mut_slice(&mut self) -> &mut [T] {
+        self.sequence.gate().owner().expect_here("as_mut_slice");
         self.memory.as_mut_slice()
     }
 

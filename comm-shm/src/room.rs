@@ -1,65 +1,155 @@
 //! Whether there is room: checked and reserved before anything is mapped.
 //!
 //! A page of shared memory that cannot be provided kills the process that touches it. So every
-//! range is reserved first, and before that compared with what the file system, the control groups
-//! and the machine have left: a reservation beyond a limit may be answered by killing somebody.
+//! range is reserved first, and before that compared with what the file system, the control groups,
+//! the machine and the limit on files have left: a reservation beyond a limit may be answered by killing somebody.
 
 use std::fs::File;
+use std::io;
 
 use comm_api::CommError;
+use rustix::io::Errno;
+
+use crate::remedy;
+
+/// What a reservation that was interrupted is cut into at least: takes microseconds.
+const SMALLEST_PIECE: u64 = 256 * 1024;
 
 /// Why a range could not be reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Short {
-    pub(crate) needed: u64,
-    pub(crate) available: u64,
+pub(crate) enum NoRoom {
+    /// There is less memory.
+    Short { needed: u64, available: u64 },
+    /// The file would be longer than the limit of rank 0.
+    FileTooLong { length: u64, limit: u64 },
+    /// The system refused, for a reason that is not room.
+    Refused { error: i32 },
 }
 
-impl Short {
-    pub(crate) fn error(self, requested_bytes: usize) -> CommError {
-        let Self { needed, available } = self;
-        CommError::AllocationFailed {
-            requested_bytes,
-            message: format!(
+impl NoRoom {
+    /// Packs the reason into words for the other ranks.
+    pub(crate) fn words(self) -> [u64; 3] {
+        match self {
+            Self::Short { needed, available } => [1, needed, available],
+            Self::FileTooLong { length, limit } => [2, length, limit],
+            Self::Refused { error } => [3, error.cast_unsigned().into(), 0],
+        }
+    }
+
+    /// Unpacks the words that rank 0 wrote.
+    pub(crate) fn from_words([kind, first, second]: [u64; 3]) -> Self {
+        match kind {
+            1 => Self::Short {
+                needed: first,
+                available: second,
+            },
+            2 => Self::FileTooLong {
+                length: first,
+                limit: second,
+            },
+            _ => Self::Refused {
+                error: u32::try_from(first).unwrap_or(0).cast_signed(),
+            },
+        }
+    }
+
+    /// Returns what is wrong, and what to do.
+    pub(crate) fn message(self) -> String {
+        match self {
+            Self::Short { needed, available } => format!(
                 "{needed} bytes of shared memory are needed on this machine and {available} are \
                  available; enlarge /dev/shm (containers: --shm-size) or the memory limit, or make \
                  it smaller"
             ),
+            Self::FileTooLong { length, limit } => format!(
+                "the file that the ranks share would have {length} bytes, and the limit of rank 0 on \
+                 files is {limit}; raise it (ulimit -f), or make it smaller"
+            ),
+            Self::Refused { error } => {
+                let error = remedy::told(&io::Error::from_raw_os_error(error));
+                format!("the system does not reserve shared memory for rank 0: {error}")
+            }
+        }
+    }
+
+    pub(crate) fn error(self, requested_bytes: usize) -> CommError {
+        CommError::AllocationFailed {
+            requested_bytes,
+            message: self.message(),
         }
     }
 }
 
-/// Reserves `len` bytes of `file` from `offset` on, zeroed, or returns how much there is.
-pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), Short> {
-    let available = available(file);
-    let short = |available| Short {
+/// Reserves `len` bytes of `file` from `offset` on: all of them, or none. They read as zeros, unless they
+/// were reserved and written before.
+pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> {
+    let short = |available| NoRoom::Short {
         needed: len,
         available,
     };
+    let available = available(file);
     if len > available {
         return Err(short(available));
     }
-    loop {
-        match extend(file, offset, len) {
-            Ok(()) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
+    // Below the end of the file the kernel does not look at the limit.
+    let end = offset.saturating_add(len);
+    let limit = longest_file();
+    if end > limit && file.metadata().map_or(0, |file| file.len()) < end {
+        return Err(NoRoom::FileTooLong { length: end, limit });
+    }
+    in_pieces(len, |at, len| extend(file, offset + at, len)).map_err(|(done, error)| {
+        let _ = release(file, offset, done);
+        match error {
             // What looked free went to somebody else, or never was.
-            Err(_) => return Err(short(available.min(self::available(file)).min(len - 1))),
+            Errno::NOSPC | Errno::NOMEM => short(available.min(self::available(file)).min(len - 1)),
+            error => NoRoom::Refused {
+                error: error.raw_os_error(),
+            },
+        }
+    })
+}
+
+/// Reserves `len` bytes: at once, or in pieces if a signal interrupts it.
+///
+/// Linux before 6.10 undoes a reservation that any signal interrupts. One that takes longer than the
+/// time between two ticks of a profiler would begin anew for ever; a piece does not.
+///
+/// Returns how much was done if it fails.
+fn in_pieces(
+    len: u64,
+    mut reserve: impl FnMut(u64, u64) -> rustix::io::Result<()>,
+) -> Result<(), (u64, Errno)> {
+    let (mut done, mut piece) = (0, len);
+    while done < len {
+        let next = piece.min(len - done);
+        match reserve(done, next) {
+            Ok(()) => done += next,
+            Err(Errno::INTR) => {
+                piece = (next / 2).next_multiple_of(SMALLEST_PIECE);
+            }
+            Err(error) => return Err((done, error)),
         }
     }
+    Ok(())
 }
 
 /// Returns a range to the system; it reads as zeros from then on.
-pub(crate) fn release(file: &File, offset: u64, len: u64) {
+///
+/// # Errors
+///
+/// Where the system cannot do that. The range stays reserved then, as it is.
+pub(crate) fn release(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{FallocateFlags, fallocate};
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // If it fails the range stays reserved until the last rank closes the file.
-        let _ = fallocate(file, flags, offset, len);
+        rustix::io::retry_on_intr(|| fallocate(file, flags, offset, len))
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = (file, offset, len);
+    {
+        let _ = (file, offset, len);
+        Err(Errno::NOSYS)
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -67,10 +157,17 @@ fn extend(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, len)
 }
 
-/// Elsewhere the file is made longer and its pages come when they are touched.
+/// Elsewhere the file is made longer and its pages come when they are touched. It is never made
+/// shorter: what cannot be released is not handed out again.
 #[cfg(not(target_os = "linux"))]
 fn extend(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     rustix::fs::ftruncate(file, offset + len)
+}
+
+/// Returns the length beyond which a file of this process must not grow: a signal would end it.
+fn longest_file() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 /// Returns the least of what the file system, the control groups and the machine have left.
@@ -92,7 +189,81 @@ mod tests {
     #[test]
     fn more_than_the_machine_has_is_refused() {
         let file = File::open("/dev/shm").expect("a directory of this machine");
-        let short = reserve(&file, 0, u64::MAX / 2).expect_err("no machine has that");
-        assert!(short.available < short.needed, "{short:?}");
+        let refused = reserve(&file, 0, u64::MAX / 2).expect_err("no machine has that");
+        assert!(
+            matches!(refused, NoRoom::Short { needed, available } if available < needed),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_room_is_said_as_it_is() {
+        let file = File::open("/dev/shm").expect("a directory of this machine");
+        let refused = reserve(&file, 0, 4096).expect_err("no folder is reserved");
+        let message = refused.message();
+        assert!(matches!(refused, NoRoom::Refused { .. }), "{refused:?}");
+        assert!(!message.contains("available"), "{message}");
+        for (error, words) in [
+            (Errno::OPNOTSUPP, "mount a tmpfs"),
+            (Errno::DQUOT, "quota"),
+            (Errno::IO, "rank 0"),
+        ] {
+            let error = error.raw_os_error();
+            let message = NoRoom::Refused { error }.message();
+            let system = io::Error::from_raw_os_error(error).to_string();
+            assert!(
+                message.contains(words) && message.contains(&system),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_reason_survives_its_words() {
+        for reason in [
+            NoRoom::Short {
+                needed: u64::MAX,
+                available: 7,
+            },
+            NoRoom::FileTooLong {
+                length: 8,
+                limit: u64::MAX,
+            },
+            NoRoom::Refused { error: 28 },
+        ] {
+            assert_eq!(NoRoom::from_words(reason.words()), reason);
+        }
+    }
+
+    /// A kernel that reserves a megabyte between two signals, and undoes what it did when one comes.
+    #[test]
+    fn signals_delay_a_reservation_and_do_not_prevent_it() {
+        const TOTAL: u64 = 1 << 30;
+        let mut done = 0;
+        let mut calls = 0;
+        let mut until_signal = 1 << 20;
+        let reserved = in_pieces(TOTAL, |at, len| {
+            assert_eq!(at, done, "in order, nothing twice");
+            calls += 1;
+            assert!(calls < 10_000, "begins anew for ever");
+            if len > until_signal {
+                until_signal = 1 << 20;
+                return Err(Errno::INTR);
+            }
+            until_signal -= len;
+            done += len;
+            Ok(())
+        });
+        assert_eq!((reserved, done), (Ok(()), TOTAL));
+    }
+
+    #[test]
+    fn what_was_done_before_an_error_is_known() {
+        let failed = in_pieces(1 << 20, |at, len| match (at, len) {
+            (0, len) if len > SMALLEST_PIECE => Err(Errno::INTR),
+            (at, _) if at < 3 * SMALLEST_PIECE => Ok(()),
+            _ => Err(Errno::NOSPC),
+        });
+        assert_eq!(failed, Err((3 * SMALLEST_PIECE, Errno::NOSPC)));
     }
 }

@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::layout::{self, Header, PAGE};
+use crate::layout::{self, Control, Header, PAGE, RANGE_ALIGN, RELEASED};
 use crate::liveness::{Alive, Peers};
 use crate::mapping::Mapping;
-use crate::room::{self, Short};
+use crate::processors;
+use crate::ranges::{Range, Ranges};
+use crate::room::{self, NoRoom};
 use crate::startup::{self, Started};
+use crate::sync::Ordering;
 
 /// The segment of a job, as one rank has it.
 #[derive(Debug)]
@@ -21,17 +24,10 @@ pub(crate) struct Segment {
     size: usize,
     /// Where the ranges begin.
     end: u64,
-    /// Where the next range begins; only the leader hands out ranges.
-    tail: Mutex<u64>,
+    /// Only the leader hands out ranges.
+    ranges: Mutex<Ranges>,
     peers: Peers,
     _alive: Alive,
-}
-
-/// A range of the file, reserved until the last rank gives it up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Range {
-    pub(crate) offset: u64,
-    pub(crate) bytes: u64,
 }
 
 impl Segment {
@@ -51,7 +47,7 @@ impl Segment {
             map: Arc::new(map),
             size: config.size,
             end: bytes as u64,
-            tail: Mutex::new(bytes as u64),
+            ranges: Mutex::new(Ranges::new(bytes as u64)),
             peers,
             _alive: alive,
         })
@@ -60,6 +56,11 @@ impl Segment {
     #[inline]
     pub(crate) fn header(&self) -> &Header {
         self.map.at(0)
+    }
+
+    /// Returns how many processors the ranks have together.
+    pub(crate) fn processors(&self) -> usize {
+        processors::count(&self.header().processors)
     }
 
     pub(crate) fn map(&self) -> &Arc<Mapping> {
@@ -74,19 +75,47 @@ impl Segment {
         &self.peers
     }
 
-    /// Reserves a range of `bytes` behind all others.
-    pub(crate) fn extend(&self, bytes: u64) -> Result<Range, Short> {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let offset = *tail;
-        room::reserve(&self.file, offset, bytes)?;
-        *tail += bytes;
-        Ok(Range { offset, bytes })
+    /// Reserves a range of `bytes`, zeroed.
+    pub(crate) fn extend(&self, bytes: u64) -> Result<Range, NoRoom> {
+        let mut ranges = self.ranges();
+        for range in ranges.used().to_vec() {
+            if self.is_released(range) {
+                self.take_back(&mut ranges, range);
+            }
+        }
+        let range = ranges.find(bytes);
+        room::reserve(&self.file, range.offset, bytes)?;
+        ranges.take(range);
+        Ok(range)
+    }
+
+    /// Takes back a range that no rank has used.
+    pub(crate) fn withdraw(&self, range: Range) {
+        self.take_back(&mut self.ranges(), range);
+    }
+
+    fn take_back(&self, ranges: &mut Ranges, range: Range) {
+        // Where it cannot be emptied it is not used again.
+        if room::release(&self.file, range.offset, range.bytes).is_ok() {
+            ranges.give_back(range);
+        }
+    }
+
+    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks whether all ranks have given up a range and its memory is returned.
+    fn is_released(&self, range: Range) -> bool {
+        // Acquire: whoever returned the memory has done so.
+        Mapping::of(&self.file, range.offset, PAGE)
+            .is_ok_and(|map| map.at::<Control>(0).released.load(Ordering::Acquire) == RELEASED)
     }
 
     /// Checks a range that another rank offered: it is believed only if the file agrees.
     pub(crate) fn check(&self, range: Range) -> io::Result<()> {
         let Range { offset, bytes } = range;
-        let behind = offset >= self.end && offset % PAGE as u64 == 0;
+        let behind = offset >= self.end && offset.is_multiple_of(RANGE_ALIGN as u64);
         let length = self.file.metadata().map_or(0, |metadata| metadata.len());
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= length);
         if behind && inside {
@@ -98,9 +127,16 @@ impl Segment {
         }
     }
 
-    /// Returns the memory of a range to the system.
-    pub(crate) fn release(&self, range: Range) {
-        room::release(&self.file, range.offset, range.bytes);
+    /// Returns the memory of a range to the system, all but its first page; that keeps the mark by which the leader
+    /// finds out.
+    pub(crate) fn release(&self, range: Range, control: &Control) {
+        let head = PAGE as u64;
+        let rest = range.bytes.saturating_sub(head);
+        let released = rest == 0 || room::release(&self.file, range.offset + head, rest).is_ok();
+        if released {
+            // Release, and last: from here on the leader may give the range to somebody else.
+            control.released.store(RELEASED, Ordering::Release);
+        }
     }
 
     /// Ends the job for every rank.

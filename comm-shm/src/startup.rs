@@ -25,8 +25,10 @@ use crate::identity::Identity;
 use crate::layout::{Header, MEMBERS};
 use crate::liveness::{Alive, Peers, creator_ended, is_settled};
 use crate::mapping::Mapping;
-use crate::name::{self, Found};
+use crate::name::{self, Found, Nameless};
 use crate::process::Process;
+use crate::processors;
+use crate::remedy;
 use crate::room;
 use crate::sync::Ordering;
 
@@ -57,6 +59,7 @@ pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitErr
         own: Process::current(),
         pause: Duration::from_micros(20),
     };
+    name::check_folder(&start.path)?;
     let (file, map, alive) = if config.rank == 0 {
         start.create()?
     } else {
@@ -115,21 +118,23 @@ struct Start<'a> {
 impl Start<'_> {
     /// Creates the segment and links it under its name.
     fn create(&mut self) -> Result<(File, Mapping, Alive), InitError> {
-        let (bytes, name) = (self.bytes, &self.config.name);
-        let failed = |what: &str, error: &dyn std::fmt::Display| {
-            InitError::failed(&[], format!("cannot {what} segment {name:?}: {error}"))
-        };
-        let file = name::nameless(&self.path).map_err(|error| failed("create", &error))?;
-        room::reserve(file.as_file(), 0, bytes as u64)
-            .map_err(|short| failed("reserve", &short.error(bytes)))?;
-        let map = Mapping::of(file.as_file(), 0, bytes).map_err(|error| failed("map", &error))?;
+        let bytes = self.bytes;
+        let create = Nameless::create(&self.path);
+        let file = create.map_err(|error| self.cannot("create", &error))?;
+        room::reserve(file.as_file(), 0, bytes as u64).map_err(|reason| {
+            let name = &self.config.name;
+            let message = format!("cannot reserve segment {name:?}: {}", reason.message());
+            InitError::failed(&[], message)
+        })?;
+        let map =
+            Mapping::of(file.as_file(), 0, bytes).map_err(|error| self.cannot("map", &error))?;
         Identity::of(self.config, self.own).write(map.at(0));
-        name::lock(file.as_file()).map_err(|error| failed("lock", &error))?;
+        name::lock(file.as_file()).map_err(|error| self.cannot("lock", &error.into()))?;
         loop {
             match file.link(&self.path) {
                 Ok(()) => break,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.displace()?,
-                Err(error) => return Err(failed("link", &error)),
+                Err(error) => return Err(self.cannot("link", &error)),
             }
         }
         let file = file.into_file();
@@ -140,6 +145,16 @@ impl Start<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// Returns the error of a rank that the system refused something.
+    fn cannot(&self, what: &str, error: &io::Error) -> InitError {
+        let ShmConfig {
+            name, rank, size, ..
+        } = self.config;
+        let error = remedy::told(error);
+        let message = format!("rank {rank} of {size} cannot {what} segment {name:?}: {error}");
+        InitError::failed(&[], message)
     }
 
     /// Removes the segment of a job that is no more; that of a living one is an error.
@@ -197,9 +212,8 @@ impl Start<'_> {
                         ),
                     ));
                 }
-                let map = Mapping::of(&file, 0, bytes).map_err(|error| {
-                    InitError::failed(&[], format!("cannot map segment {name:?}: {error}"))
-                })?;
+                let map =
+                    Mapping::of(&file, 0, bytes).map_err(|error| self.cannot("map", &error))?;
                 let alive = self.claim(&map)?;
                 return Ok((file, map, alive));
             }
@@ -240,6 +254,7 @@ impl Start<'_> {
             ));
         }
         member.start.store(self.own.start, Ordering::Relaxed);
+        processors::add(&map.at::<Header>(0).processors);
         let alive = Alive::start(&self.path, *rank).map_err(|error| {
             InitError::failed(
                 &[],

@@ -38,9 +38,8 @@ pub(crate) struct WaitPolicy {
 }
 
 impl WaitPolicy {
-    /// Chooses by the processors this process may use: affinity and control groups count.
-    pub(crate) fn new(size: usize, timeout: Option<Duration>) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    /// Chooses by the processors that `size` ranks may use together: affinity and control groups count.
+    pub(crate) fn new(size: usize, processors: usize, timeout: Option<Duration>) -> Self {
         let roomy = size <= processors;
         Self {
             eager_looks: if roomy { BURST } else { 0 },

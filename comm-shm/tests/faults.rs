@@ -6,6 +6,7 @@
 mod common;
 
 use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,42 @@ fn a_forked_child() {
         }
         region.fence().unwrap();
         assert_eq!(region.as_slice(), [5; 8]);
+    });
+}
+
+/// A forked child reaches no element of a region: it would share the parent's part, and write it
+/// while the parent does.
+#[test]
+fn a_forked_child_reaches_no_element() {
+    fn refused(access: impl FnOnce()) -> bool {
+        let panic = catch_unwind(AssertUnwindSafe(access)).expect_err("the child is let in");
+        let message = panic.downcast_ref::<String>();
+        message.is_some_and(|message| message.contains("forked"))
+    }
+    job("a_forked_child_reaches_no_element", &[2], |comm| {
+        let mut part = comm.create_partitioned_region::<usize>(8).unwrap();
+        let mut table = comm.create_shared_region::<usize>(8).unwrap();
+        if comm.is_leader() {
+            table.as_mut_slice().fill(5);
+        }
+        table.fence().unwrap();
+        // SAFETY: the child uses what only this thread had in hand, and leaves by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let good = catch_unwind(AssertUnwindSafe(|| {
+                refused(|| part.as_mut_slice().fill(9))
+                    && refused(|| assert_eq!(table.as_slice(), [5; 8]))
+            }));
+            // SAFETY: ends the child without running what belongs to its parent.
+            unsafe { libc::_exit(i32::from(!good.unwrap_or(false))) }
+        }
+        let mut status = 0;
+        // SAFETY: our own child, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child was right");
+        part.fence().unwrap();
+        assert_eq!(part.as_slice(), [0; 16]);
+        assert_eq!(table.as_slice(), [5; 8]);
     });
 }
 

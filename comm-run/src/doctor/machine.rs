@@ -1,11 +1,11 @@
 //! The machine: processors, memory, MPI, clock.
 
 use std::fs;
-use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use comm_factory::api::memory::available;
+use comm_kit::processors::{allowed, quota};
 use comm_run::{Job, Line, Stream};
 
 use super::{Finding, bytes};
@@ -19,10 +19,10 @@ const EARLIEST: Duration = Duration::from_hours(24 * 19_723);
 
 pub(super) fn processors() -> Finding {
     let usable = allowed()
+        .map(|allowed| allowed.len())
         .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
         .unwrap_or(1);
-    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    judge_processors(usable, quota(Path::new("/sys/fs/cgroup"), &membership))
+    judge_processors(usable, quota())
 }
 
 fn judge_processors(usable: usize, quota: Option<f64>) -> Finding {
@@ -39,51 +39,6 @@ fn judge_processors(usable: usize, quota: Option<f64>) -> Finding {
         ),
         _ => Finding::fine(what, format!("{usable} usable, no tighter quota")),
     }
-}
-
-/// Counts the processors that this process may use, whatever its quota; `available_parallelism` stays below the quota.
-#[cfg(target_os = "linux")]
-fn allowed() -> Option<usize> {
-    let set = rustix::thread::sched_getaffinity(None).ok()?;
-    usize::try_from(set.count()).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn allowed() -> Option<usize> {
-    None
-}
-
-/// Returns how many processors the control group of this process, or one around it, allows.
-fn quota(mount: &Path, membership: &str) -> Option<f64> {
-    let groups = membership.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
-        let root = match controllers {
-            "" => mount.to_path_buf(),
-            names if names.split(',').any(|name| name == "cpu") => mount.join("cpu"),
-            _ => return None,
-        };
-        Some((root, path))
-    });
-    let quotas = groups.flat_map(|(root, path)| {
-        let group = root.join(path.trim_start_matches('/'));
-        let within = group.ancestors().filter(|group| group.starts_with(&root));
-        within.filter_map(quota_of).collect::<Vec<_>>()
-    });
-    quotas.reduce(f64::min)
-}
-
-/// Reads `cpu.max` of version 2, or the two files of version 1. No limit is `max` or -1.
-fn quota_of(group: &Path) -> Option<f64> {
-    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-    let text = read("cpu.max").or_else(|| {
-        let quota = read("cpu.cfs_quota_us")?;
-        Some(format!("{quota} {}", read("cpu.cfs_period_us")?))
-    })?;
-    let mut words = text.split_whitespace();
-    let quota: f64 = words.next()?.parse().ok()?;
-    let period: f64 = words.next()?.parse().ok()?;
-    (quota > 0.0 && period > 0.0).then(|| quota / period)
 }
 
 pub(super) fn memory() -> Finding {

@@ -19,8 +19,8 @@ use super::{Memory, ShmRegion};
 use crate::board::Board;
 use crate::layout::{Layout, PAGE, SPLIT_SLOT_BYTES};
 use crate::mapping::Mapping;
-use crate::room::Short;
-use crate::segment::Range;
+use crate::ranges::Range;
+use crate::room::NoRoom;
 use crate::step::{Sequence, Turn};
 use crate::sync::Ordering;
 
@@ -87,27 +87,26 @@ fn region<T: CommData>(
     let requested_bytes = count
         .and_then(|count| count.checked_mul(size_of::<T>()))
         .filter(fits);
+    // The elements lie behind the lines, so that one mapping holds both.
+    let elements = layout.payload_for(align_of::<T>());
     let bytes = requested_bytes
+        .and_then(|bytes| bytes.checked_add(elements))
         .and_then(|bytes| bytes.checked_next_multiple_of(PAGE))
-        .and_then(|bytes| bytes.checked_add(layout.bytes()))
         .filter(fits);
     // All ranks have the same parts, so all of them stop here or none.
     let (Some(count), Some(requested_bytes), Some(bytes)) = (count, requested_bytes, bytes) else {
         return Err(too_large(parts, size_of::<T>()));
     };
 
-    let (range, (head, elements)) = map_range(turn, bytes, requested_bytes, |file, offset| {
-        let head = Mapping::of(file, offset, layout.bytes())?;
-        let start = offset + layout.payload() as u64;
-        let elements = (requested_bytes > 0)
-            .then(|| Mapping::aligned(file, start, requested_bytes, align_of::<T>()));
-        Ok((head, elements.transpose()?))
+    let (range, map) = map_range(turn, bytes, requested_bytes, |file, offset| {
+        Mapping::aligned(file, offset, bytes, elements, align_of::<T>())
     })?;
     let first = parts[..rank].iter().sum();
     let segment = Arc::clone(sequence.board().segment());
-    let board = Board::new(segment, Arc::new(head), 0, layout);
+    let map = Arc::new(map);
+    let board = Board::new(segment, Arc::clone(&map), 0, layout);
     Ok(ShmRegion {
-        memory: Memory::new(elements, count, first..first + parts[rank]),
+        memory: Memory::new(map, elements, count, first..first + parts[rank]),
         sequence: Sequence::new(board, rank, sequence.policy()),
         range,
     })
@@ -128,24 +127,22 @@ fn map_range<M>(
     let bytes = bytes as u64;
     turn.advance();
     if turn.rank() == 0 {
-        let (offset, available) = match segment.extend(bytes) {
-            Ok(Range { offset, .. }) => (offset, 0),
-            // No range begins at 0, where the header is.
-            Err(Short { available, .. }) => (0, available),
+        let words = match segment.extend(bytes) {
+            Ok(Range { offset, .. }) => [0, offset, 0],
+            Err(reason) => reason.words(),
         };
         let offer = &turn.own_line().inline;
-        offer[0].store(offset, Ordering::Relaxed);
-        offer[1].store(available, Ordering::Relaxed);
+        for (word, value) in offer.iter().zip(words) {
+            word.store(value, Ordering::Relaxed);
+        }
     }
     turn.publish();
     turn.meet_before(true)?;
     let offer = &turn.line(0).inline;
-    let offset = offer[0].load(Ordering::Relaxed);
-    let available = offer[1].load(Ordering::Relaxed);
-    if offset == 0 {
-        let needed = bytes;
-        return Err(Short { needed, available }.error(requested_bytes));
-    }
+    let offer = [0, 1, 2].map(|word| offer[word].load(Ordering::Relaxed));
+    let [0, offset, _] = offer else {
+        return Err(NoRoom::from_words(offer).error(requested_bytes));
+    };
     let range = Range { offset, bytes };
 
     turn.advance();
@@ -158,7 +155,7 @@ fn map_range<M>(
         (Ok(map), None) => Ok((range, map)),
         (mapped, failed) => {
             if turn.rank() == 0 {
-                segment.release(range);
+                segment.withdraw(range);
             }
             let reason = mapped
                 .err()
@@ -227,7 +224,7 @@ mod tests {
             let segment = Segment::open(&ShmConfig::new(&name, rank, 2), 0).expect("attaches");
             let (map, layout) = (Arc::clone(segment.map()), Layout::new(2, 0));
             let board = Board::new(Arc::new(segment), map, place(2), layout);
-            Sequence::new(board, rank, WaitPolicy::new(2, None))
+            Sequence::new(board, rank, WaitPolicy::new(2, 2, None))
         };
         thread::scope(|scope| {
             let other = scope.spawn(|| second(&open(1)));

@@ -10,12 +10,13 @@
 //!   two ranks are disjoint: they are consecutive, from the same list on every rank.
 //! - **R3** In a read phase nobody writes.
 //! - **R4** `len * size_of::<T>()` bytes are mapped and reserved, aligned for `T`, and zeroed at
-//!   first; `T` is plain old data, so whatever they hold is a value.
+//!   first: a range that is used again was returned to the system in between; `T` is plain old data, so whatever they hold is a value.
 #![expect(unsafe_code, reason = "the bytes of a region are borrowed as elements")]
 
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use comm_api::CommData;
 use comm_kit::{Ended, Phases};
@@ -26,8 +27,9 @@ use crate::step::{Stage, Turn};
 /// The elements of a region, and the part this rank owns.
 #[derive(Debug)]
 pub(super) struct Memory<T> {
-    /// Nothing is mapped for elements that take no bytes.
-    map: Option<Mapping>,
+    map: Arc<Mapping>,
+    /// Where in the mapping the elements begin.
+    at: usize,
     len: usize,
     own: Range<usize>,
     phases: Phases,
@@ -35,15 +37,16 @@ pub(super) struct Memory<T> {
 }
 
 impl<T: CommData> Memory<T> {
-    /// Takes `len` elements, zeroed, in their write phase.
+    /// Takes the `len` elements that begin `at` bytes into a mapping, zeroed, in their write phase.
     ///
     /// # Panics
     ///
     /// If the part is not inside, or the memory is too short or not aligned (R4).
-    pub(super) fn new(map: Option<Mapping>, len: usize, own: Range<usize>) -> Self {
+    pub(super) fn new(map: Arc<Mapping>, at: usize, len: usize, own: Range<usize>) -> Self {
         assert!(own.start <= own.end && own.end <= len, "R2");
         let memory = Self {
             map,
+            at,
             len,
             own,
             phases: Phases::new(),
@@ -82,11 +85,6 @@ impl<T: CommData> Memory<T> {
     }
 
     fn start(&self) -> NonNull<T> {
-        let bytes = self.len * size_of::<T>();
-        match &self.map {
-            Some(map) => map.range(0, bytes).cast(),
-            None if bytes == 0 => NonNull::dangling(),
-            None => panic!("R4: {bytes} bytes are not mapped"),
-        }
+        self.map.range(self.at, self.len * size_of::<T>()).cast()
     }
 }

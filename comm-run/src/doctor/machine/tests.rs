@@ -1,36 +1,9 @@
 //! Every judgement, from made-up files and numbers.
 
-use std::fs;
 use std::time::Duration;
 
-use super::{
-    allowed, judge_clock, judge_memory, judge_processors, mpi_named, quota, quota_of, version,
-};
+use super::{judge_clock, judge_memory, judge_processors, mpi_named, version};
 use crate::doctor::Level;
-
-#[test]
-#[cfg(target_os = "linux")]
-fn the_allowed_processors_are_counted() {
-    let usable = std::thread::available_parallelism().unwrap().get();
-    assert!(allowed().unwrap() >= usable);
-}
-
-#[test]
-fn the_tightest_quota_around_counts() {
-    let root = std::env::temp_dir().join(format!("comm-run-quota-{}", std::process::id()));
-    let inner = root.join("outer/inner");
-    fs::create_dir_all(&inner).unwrap();
-    fs::write(inner.join("cpu.max"), "max 100000\n").unwrap();
-    fs::write(root.join("outer/cpu.max"), "150000 100000\n").unwrap();
-    fs::create_dir_all(root.join("cpu")).unwrap();
-    fs::write(root.join("cpu/cpu.cfs_quota_us"), "-1\n").unwrap();
-    fs::write(root.join("cpu/cpu.cfs_period_us"), "100000\n").unwrap();
-    let two = quota(&root, "0::/outer/inner\n");
-    let one = quota(&root, "4:cpu,cpuacct:/\n3:memory:/\n");
-    let unlimited = quota_of(&inner);
-    fs::remove_dir_all(&root).unwrap();
-    assert_eq!((two, one, unlimited), (Some(1.5), None, None));
-}
 
 #[test]
 fn a_quota_below_the_processors_is_a_warning() {

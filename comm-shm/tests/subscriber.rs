@@ -1,0 +1,104 @@
+//! A subscriber of events that panics harms its own rank only: the others are told at once, and
+//! nobody is left at another place of the sequence.
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, FailureKind};
+use comm_shm::ShmBackend;
+use common::{Outcome, launch, role, say};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Panics at every event while this is set.
+static ARMED: AtomicBool = AtomicBool::new(false);
+
+struct Panics;
+
+impl Subscriber for Panics {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        assert!(!ARMED.load(Ordering::Relaxed), "{:?}", event.metadata());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
+    match error {
+        CommError::CollectiveFailed { kind, rank, .. } => (*kind, *rank),
+        other => panic!("{other}"),
+    }
+}
+
+fn all_succeed(outcomes: Vec<Outcome>) {
+    for outcome in outcomes {
+        let done = outcome.status.success() && outcome.said == ["done"];
+        assert!(done, "{}: {}", outcome.status, outcome.output);
+    }
+}
+
+/// Rank 1 lives on, so that it is not its end that the others see.
+#[test]
+fn a_subscriber_that_panics_when_a_rank_attaches() {
+    let test = "a_subscriber_that_panics_when_a_rank_attaches";
+    if let Some(config) = role(test) {
+        if config.rank == 1 {
+            tracing::subscriber::set_global_default(Panics).unwrap();
+            ARMED.store(true, Ordering::Relaxed);
+            let attached = catch_unwind(|| ShmBackend::attach(config));
+            assert!(attached.is_err(), "{attached:?}");
+            std::thread::sleep(Duration::from_secs(3));
+            return say("done");
+        }
+        let comm = ShmBackend::attach(config).unwrap();
+        let since = Instant::now();
+        let error = comm.barrier().unwrap_err();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        assert!(since.elapsed() < Duration::from_secs(2), "{since:?}");
+        return say("done");
+    }
+    all_succeed(launch(test, 3, &[]));
+}
+
+/// The error that it could not report is returned by every later call.
+#[test]
+fn a_subscriber_that_panics_when_a_call_fails() {
+    let test = "a_subscriber_that_panics_when_a_call_fails";
+    if let Some(config) = role(test) {
+        let rank = config.rank;
+        if rank == 1 {
+            tracing::subscriber::set_global_default(Panics).unwrap();
+        }
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if rank == 0 {
+            return say("done");
+        }
+        ARMED.store(true, Ordering::Relaxed);
+        let failed = catch_unwind(AssertUnwindSafe(|| comm.barrier()));
+        assert_eq!(failed.is_err(), rank == 1, "{failed:?}");
+        let error = comm.barrier().unwrap_err();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(0)), "{error}");
+        ARMED.store(false, Ordering::Relaxed);
+        return say("done");
+    }
+    all_succeed(launch(test, 3, &[]));
+}
