@@ -15,7 +15,7 @@ use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{CommError, FailureKind};
 use comm_kit::Call;
 use comm_kit::words::{self, LONGEST_REASON, printable};
-use ferrompi::{Communicator, Error, PersistentRequest};
+use ferrompi::{Communicator, Error, Mpi, PersistentRequest};
 
 use crate::ranks::Trouble;
 
@@ -33,10 +33,11 @@ const REFUSED: u64 = 2;
 
 type Card = [u64; WORDS];
 
-/// Returns the bytes that buffered mode needs for `size` ranks: some places of cards, with what MPI
-/// adds.
-pub(crate) fn buffer(size: usize) -> usize {
-    size * 32 * (size_of::<Card>() + 512)
+/// Gives MPI the memory that buffered mode needs: some places of cards, with what MPI adds.
+pub(crate) fn prepare(mpi: &Mpi) -> Result<(), Error> {
+    let size = usize::try_from(mpi.world().size()).unwrap_or(1);
+    let bytes = size * 32 * (size_of::<Card>() + 512);
+    mpi.buffer_attach(vec![0; bytes].into_boxed_slice())
 }
 
 /// Names who takes part in a call.

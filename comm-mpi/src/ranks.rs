@@ -90,7 +90,7 @@ impl Members {
     fn give_up(&self, rank: usize) {
         if !self.alone {
             tracing::error!(rank, "panicked; ending the job through MPI_Abort");
-            self.comm.abort(1);
+            self.life.end().abort(1, &self.comm);
         }
     }
 }
@@ -231,7 +231,13 @@ impl Ranks {
         operation: &'static str,
         trouble: Trouble,
     ) -> CommError {
-        pass.fail(trouble.into_error(operation, self.rank))
+        // What the comparison finds is found by all; an error of MPI may be this rank's alone.
+        let is_mpi = matches!(trouble, Trouble::Mpi(_));
+        let error = trouble.into_error(operation, self.rank);
+        if is_mpi && error.is_fatal() {
+            self.life().end().fail();
+        }
+        pass.fail(error)
     }
 }
 
@@ -246,9 +252,11 @@ impl Drop for Ranks {
             members.give_up(rank);
         }
         // Takes nobody else.
-        if members.life.permits_this_thread() {
+        let end = members.life.end();
+        if end.permits_this_thread() {
             drop(work.entry.take().map(ManuallyDrop::into_inner));
         }
+        end.left();
     }
 }
 

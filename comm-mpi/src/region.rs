@@ -66,7 +66,13 @@ impl FerrompiBackend {
                 memory,
                 world: Arc::clone(world),
             }),
-            Err(error) => Err(pass.fail(error)),
+            Err(error) => {
+                // The ranks of other nodes do not hear of it, and may wait for this one.
+                if error.is_fatal() && world.len() < self.ranks.size {
+                    self.ranks.life().end().fail();
+                }
+                Err(pass.fail(error))
+            }
         }
     }
 }

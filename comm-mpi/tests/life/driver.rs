@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -12,6 +12,15 @@ use crate::mpiexec;
 
 /// Tells a process which case it is a rank of.
 pub(crate) const CASE: &str = "COMM_MPI_CASE";
+
+/// Begins the line in which a rank says when it left, in milliseconds of the system's clock.
+pub(crate) const LEFT_AT: &str = "left at ";
+
+/// What a rank says that returns an error from `main`.
+pub(crate) const REASON: &str = "no feasible solution";
+
+/// How long a job may go on when a rank has left. The backend promises 2 s; this machine may be busy.
+const PROMPT: Duration = Duration::from_secs(5);
 
 /// How long a job may take to end, whatever happens in it.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -32,12 +41,30 @@ pub(crate) fn main() -> ExitCode {
         "a_refusal_ends_the_split_of_the_others",
         "a_forked_child_leaves_the_comparison_alone",
         "adversarial_floats_have_the_bits_of_the_fold",
+        "an_exit_with_0_ends_in_peace",
     ];
     let bad = [
         ("a_panic_ends_the_job", "panicked on purpose"),
         ("a_killed_rank_ends_the_job", ""),
         ("an_exit_ends_the_job", ""),
         ("a_return_from_main_ends_the_job", ""),
+        ("an_exit_with_0_and_the_communicator_alive_ends_the_job", ""),
+        ("an_exit_with_0_after_an_error_ends_the_job", ""),
+        (
+            "an_exit_with_0_of_a_thread_that_cannot_finalize_ends_the_job",
+            "",
+        ),
+        ("a_communicator_dropped_after_an_error_ends_the_job", ""),
+    ];
+    let coded = [
+        ("an_error_from_main_ends_the_job_with_its_code", REASON),
+        ("an_exit_after_the_drop_ends_the_job_with_its_code", ""),
+        ("an_exit_of_another_thread_ends_the_job_with_its_code", ""),
+        ("an_exit_beside_a_call_ends_the_job_with_its_code", ""),
+        (
+            "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code",
+            "",
+        ),
     ];
     let mut trials: Vec<Trial> = Vec::new();
     for case in good {
@@ -45,6 +72,9 @@ pub(crate) fn main() -> ExitCode {
     }
     for (case, words) in bad {
         trials.push(Trial::test(case, move || ends_badly(case, words)));
+    }
+    for (case, words) in coded {
+        trials.push(Trial::test(case, move || ends_with_the_code(case, words)));
     }
     trials.push(Trial::test(
         "a_refusal_on_one_of_two_nodes_is_heard_on_both",
@@ -73,11 +103,22 @@ fn well(end: &End) -> Result<(), Failed> {
 
 /// The job ends in bounded time, not with 0, and nothing stays: nobody spins on.
 fn ends_badly(case: &str, words: &str) -> Result<(), Failed> {
-    let end = Job::launch(case)?;
+    badly(&Job::launch(case)?, words)
+}
+
+fn badly(end: &End, words: &str) -> Result<(), Failed> {
     end.expect(end.code != Some(0), "the job ended with 0")?;
     end.expect(end.code.is_some(), "the job did not end by itself")?;
     end.expect(end.output.contains(words), "nobody said why")?;
+    end.expect(end.lag.is_none_or(|lag| lag < PROMPT), "it took long")?;
     end.expect(end.left.is_empty(), "something stayed behind")
+}
+
+/// As [`ends_badly`], with the code of the rank that left.
+fn ends_with_the_code(case: &str, words: &str) -> Result<(), Failed> {
+    let end = Job::launch(case)?;
+    end.expect(end.code == Some(9), "the job did not end with 9")?;
+    badly(&end, words)
 }
 
 /// Starts the ranks with the launcher of the other MPI, where that is installed.
@@ -115,6 +156,8 @@ struct End {
     code: Option<i32>,
     output: String,
     left: Vec<String>,
+    /// How long the job went on after a rank said that it leaves.
+    lag: Option<Duration>,
 }
 
 impl Job {
@@ -158,6 +201,7 @@ impl Job {
                 .and_then(|status| status.code());
             thread::sleep(Duration::from_millis(10));
         }
+        let ended = SystemTime::now();
         let _ = self.child.kill();
         let _ = self.child.wait();
         // A launcher may be gone a moment before what it started.
@@ -167,10 +211,17 @@ impl Job {
             left = Self::left(&self.mark);
         }
         let join = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
+        let output = join(out) + &join(err);
+        let lag = output.split_once(LEFT_AT).and_then(|(_, after)| {
+            let digits = after.split(|c: char| !c.is_ascii_digit()).next()?;
+            let since = Duration::from_millis(digits.parse().ok()?);
+            ended.duration_since(SystemTime::UNIX_EPOCH + since).ok()
+        });
         End {
             code,
-            output: join(out) + &join(err),
+            output,
             left,
+            lag,
         }
     }
 
@@ -193,12 +244,17 @@ impl Job {
 
 impl End {
     fn expect(&self, fine: bool, what: &str) -> Result<(), Failed> {
-        let Self { code, output, left } = self;
+        let Self {
+            code,
+            output,
+            left,
+            lag,
+        } = self;
         if fine {
             return Ok(());
         }
         Err(Failed::from(format!(
-            "{what}; code {code:?}, left {left:?}, output:\n{output}"
+            "{what}; code {code:?} after {lag:?}, left {left:?}, output:\n{output}"
         )))
     }
 }

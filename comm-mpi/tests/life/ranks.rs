@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{
@@ -15,6 +15,8 @@ use comm_api::{
 };
 use comm_kit::fold_into;
 use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
+
+use crate::driver::{LEFT_AT, REASON};
 
 pub(crate) fn run(case: &str) -> ExitCode {
     match case {
@@ -39,10 +41,48 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_return_from_main_ends_the_job" => leave(|comm| {
             std::mem::forget(comm);
         }),
+        "an_error_from_main_ends_the_job_with_its_code" => {
+            leave(drop);
+            eprintln!("Error: {REASON}");
+        }
+        "an_exit_after_the_drop_ends_the_job_with_its_code" => leave(|comm| {
+            drop(comm);
+            std::process::exit(9);
+        }),
+        "an_exit_of_another_thread_ends_the_job_with_its_code" => leave(|comm| {
+            drop(comm);
+            let _ = thread::spawn(|| std::process::exit(9)).join();
+        }),
+        "an_exit_beside_a_call_ends_the_job_with_its_code" => leave_beside_a_call(),
+        "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code" => {
+            thread::spawn(|| leave(drop)).join().unwrap();
+        }
+        "an_exit_with_0_and_the_communicator_alive_ends_the_job" => {
+            leave(|_| std::process::exit(0));
+        }
+        "an_exit_with_0_after_an_error_ends_the_job" => leave_after_an_error(),
+        "a_communicator_dropped_after_an_error_ends_the_job" => {
+            leave_after_an_error();
+            thread::sleep(Duration::from_mins(1));
+        }
+        "an_exit_with_0_ends_in_peace" => {
+            let comm = open();
+            works(&comm);
+            drop(comm);
+            std::process::exit(0);
+        }
+        "an_exit_with_0_of_a_thread_that_cannot_finalize_ends_the_job" => {
+            let comm = open();
+            works(&comm);
+            drop(comm);
+            let _ = thread::spawn(|| std::process::exit(0)).join();
+        }
         _ => panic!("there is no case {case}"),
     }
     match case {
         "a_return_from_main_ends_the_job" => ExitCode::from(3),
+        "an_error_from_main_ends_the_job_with_its_code"
+        | "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code" => ExitCode::from(9),
         _ => ExitCode::SUCCESS,
     }
 }
@@ -198,11 +238,46 @@ fn leave(how: impl FnOnce(FerrompiBackend)) {
     let region = comm.create_shared_region::<u64>(1000).unwrap();
     works(&comm);
     if comm.rank() == 1 {
+        report_leaving();
         how(comm);
         return;
     }
     let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
     drop(region);
+    panic!("nobody ended the job: {waited:?}");
+}
+
+/// Prints when this rank leaves, for the driver.
+fn report_leaving() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    println!("{LEFT_AT}{}", now.unwrap().as_millis());
+}
+
+/// Rank 1 exits on its main thread while a thread of it waits for rank 0, which is late.
+fn leave_beside_a_call() {
+    let comm = open();
+    works(&comm);
+    if comm.rank() == 0 {
+        thread::sleep(Duration::from_mins(1));
+    }
+    thread::spawn(move || comm.barrier());
+    report_leaving();
+    std::process::exit(9);
+}
+
+/// Rank 1 gets an error of MPI that rank 0 does not get, and leaves while rank 0 waits for it.
+fn leave_after_an_error() {
+    let comm = open();
+    works(&comm);
+    let mut buffer = vec![1_u64; if comm.rank() == 0 { 200 } else { 100 }];
+    let sent = comm.broadcast(&mut buffer, 0);
+    if comm.rank() == 1 {
+        let error = sent.unwrap_err();
+        assert!(error.is_fatal(), "{error}");
+        report_leaving();
+        return;
+    }
+    let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
     panic!("nobody ended the job: {waited:?}");
 }
 
