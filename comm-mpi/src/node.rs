@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use comm_api::{CommError, Communicator};
-use comm_kit::Call;
 use comm_shm::ShmConfig;
 use comm_shm::node::NodeRegions;
 use ferrompi::ReduceOp;
@@ -62,7 +61,7 @@ impl Node {
     /// Creates a communicator of the node; collective over it.
     pub(crate) fn split(&self) -> Result<Box<dyn Communicator>, CommError> {
         let splits = &mut self.made().splits;
-        self.ranks.perform("split_local", Call::split_local, |_| {
+        self.ranks.perform_compared("split_local", |_| {
             self.free(splits)?;
             let comm = Held::new(self.ranks.comm().duplicate()?);
             splits.push(Arc::clone(&comm));
@@ -101,22 +100,17 @@ impl Node {
     pub(crate) fn region<R>(
         &self,
         operation: &'static str,
-        call: Call,
         create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
         let regions = &mut self.made().regions;
         // The memory of the node is found under a name that the leader makes up and MPI carries.
         let mut name = [RandomState::new().hash_one(std::process::id())];
-        self.ranks.perform(
-            operation,
-            || call,
-            |_| {
-                if regions.is_none() {
-                    self.ranks.comm().broadcast(&mut name, 0)?;
-                }
-                Ok(())
-            },
-        )?;
+        self.ranks.perform_compared(operation, |_| {
+            if regions.is_none() {
+                self.ranks.comm().broadcast(&mut name, 0)?;
+            }
+            Ok(())
+        })?;
         let regions = match regions {
             Some(regions) => regions,
             None => regions.insert(self.attach(name[0])?),

@@ -190,13 +190,35 @@ impl Ranks {
         call: impl FnOnce() -> Call,
         body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
     ) -> Result<R, CommError> {
+        let compare = |entry: &mut Entry, comm: &Communicator| {
+            entry.enter(comm, operation, call(), Scope::All)
+        };
+        self.inside(operation, compare, body)
+    }
+
+    /// As [`perform`](Self::perform), for a call that was compared among other ranks before.
+    pub(crate) fn perform_compared<R>(
+        &self,
+        operation: &'static str,
+        body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
+    ) -> Result<R, CommError> {
+        self.inside(operation, |_, _| Ok(()), body)
+    }
+
+    #[inline]
+    fn inside<R>(
+        &self,
+        operation: &'static str,
+        compare: impl FnOnce(&mut Entry, &Communicator) -> Result<(), Trouble>,
+        body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
+    ) -> Result<R, CommError> {
         let mut pass = self.gate.enter(operation)?;
         let Members { comm, life, .. } = pass.transport();
         let _inside = life.pass(operation, self.rank)?;
         let work: &mut Work = &mut pass;
         let entered = match &mut work.entry {
             None => Ok(()),
-            Some(entry) => entry.enter(comm, operation, call(), Scope::All),
+            Some(entry) => compare(entry, comm),
         };
         match entered.and_then(|()| body(work)) {
             Ok(result) => Ok(result),

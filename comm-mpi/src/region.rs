@@ -61,7 +61,7 @@ impl FerrompiBackend {
             let memory = create(regions);
             memory.map_err(|error| in_the_world(error, world))
         };
-        match self.node.region(operation, call, create) {
+        match self.node.region(operation, create) {
             Ok(memory) => Ok(FerrompiRegion {
                 memory,
                 world: Arc::clone(world),

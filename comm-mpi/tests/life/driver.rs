@@ -76,10 +76,18 @@ pub(crate) fn main() -> ExitCode {
     for (case, words) in coded {
         trials.push(Trial::test(case, move || ends_with_the_code(case, words)));
     }
-    trials.push(Trial::test(
-        "a_refusal_on_one_of_two_nodes_is_heard_on_both",
-        two_nodes,
-    ));
+    for (name, case) in [
+        (
+            "a_refusal_on_one_of_two_nodes_is_heard_on_both",
+            "a_refusal_ends_the_split_of_the_others",
+        ),
+        (
+            "a_mismatch_on_one_of_two_nodes_is_an_error_on_both",
+            "a_region_of_one_rank_is_a_mismatch_for_all",
+        ),
+    ] {
+        trials.push(Trial::test(name, move || two_nodes(case)));
+    }
     trials.push(Trial::test("another_mpis_launcher_is_found_out", strangers));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -90,10 +98,10 @@ fn ends_well(case: &str) -> Result<(), Failed> {
 }
 
 /// As on one node, on two of two ranks each: MPICH can be told to see them, Open MPI sees one node.
-fn two_nodes() -> Result<(), Failed> {
+fn two_nodes(case: &str) -> Result<(), Failed> {
     let mut command = mpiexec::launcher(4)?.command();
     command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
-    well(&Job::start("a_refusal_ends_the_split_of_the_others", command)?.end())
+    well(&Job::start(case, command)?.end())
 }
 
 fn well(end: &End) -> Result<(), Failed> {

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{
-    CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, SharedMemoryProvider,
-    SharedRegion,
+    CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, ScalarKind,
+    SharedMemoryProvider, SharedRegion,
 };
 use comm_kit::fold_into;
 use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
@@ -28,6 +28,7 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_region_outlives_mpi" => a_region_outlives_mpi(),
         "a_forked_child_is_refused" => a_forked_child_is_refused(),
         "a_region_against_a_barrier_is_a_mismatch" => a_region_against_a_barrier(),
+        "a_region_of_one_rank_is_a_mismatch_for_all" => a_region_of_one_rank(),
         "a_refusal_ends_the_split_of_the_others" => a_refusal_against_a_split(),
         "a_forked_child_leaves_the_comparison_alone" => a_forked_child_of_compared_ranks(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
@@ -300,6 +301,30 @@ fn a_region_against_a_barrier() {
         assert!(error.to_string().contains(words), "{error}");
     }
     assert_eq!(comm.split_local().err(), Some(error.again("split_local")));
+}
+
+/// As [`a_region_against_a_barrier`], with ranks of other nodes in the barrier: all find the same.
+fn a_region_of_one_rank() {
+    let comm = open_checked();
+    works(&comm);
+    let error = match comm.rank() {
+        1 => comm.create_shared_region::<u64>(4).map(drop),
+        _ => comm.barrier(),
+    };
+    let CommError::CollectiveFailed {
+        kind,
+        rank,
+        message,
+        ..
+    } = error.unwrap_err()
+    else {
+        panic!("another error");
+    };
+    assert_eq!((kind, rank), (FailureKind::Mismatch, Some(1)), "{message}");
+    assert!(
+        message.contains("rank 1 called create_shared_region(4 elements"),
+        "{message}"
+    );
 }
 
 /// A refusal takes a place that calls of the node have too.
