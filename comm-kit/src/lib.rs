@@ -16,6 +16,7 @@
 //! | an end of the process that hears its exit code | [`exit`] |
 //! | which launcher started this process | [`launcher`] |
 //! | room for an allocation | [`memory`] |
+//! | where segments of shared memory are found | [`segments`] |
 //!
 //! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
 //! code is the page of [`Owner`] and the hook of [`exit`].
@@ -34,6 +35,7 @@ pub mod config;
 pub mod exit;
 pub mod interrupt;
 pub mod launcher;
+pub mod segments;
 pub mod words;
 
 pub use comm_api::memory;

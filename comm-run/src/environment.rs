@@ -170,7 +170,7 @@ pub(crate) fn own(seat: Seat<'_>) -> Variables {
     match seat.link {
         Link::Shm { name } => {
             put("COBRE_COMM_BACKEND", &"shm");
-            put("COBRE_SHM_NAME", &format!("cobre-{name}"));
+            put("COBRE_SHM_NAME", &segment_name(name));
             put("COBRE_SHM_RANK", &rank);
             put("COBRE_SHM_SIZE", &size);
         }
@@ -214,6 +214,11 @@ pub(crate) fn is_foreign(name: &OsStr) -> bool {
 
 /// Belongs to the allocation as much as to a step; without the id of a step nobody takes it for one.
 const SLURM_ALLOCATION: &str = "SLURM_NTASKS";
+
+/// Returns the name of the segment of the job `id`.
+pub(crate) fn segment_name(id: &str) -> String {
+    format!("cobre-{id}")
+}
 
 /// Returns 80 random bits in hexadecimal: short enough for the 31 characters macOS allows a
 /// segment's name.

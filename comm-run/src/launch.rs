@@ -95,7 +95,9 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
         });
     }
     let prepared = Prepared::new(job)?;
-    let warden = Warden::start().map_err(StartError::setup("start /bin/sh as a warden"))?;
+    let segment = prepared.segment();
+    let warden =
+        Warden::start(segment.path()).map_err(StartError::setup("start /bin/sh as a warden"))?;
     let mut leaders = Vec::with_capacity(job.size);
     let mut pipes = Vec::with_capacity(job.size);
     for rank in 0..job.size {
@@ -113,7 +115,7 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
                 leaders.push(leader);
             }
             Err(source) => {
-                let started = Ranks::new(leaders, warden);
+                let started = Ranks::new(leaders, warden, segment);
                 started.kill_and_reap_all();
                 return Err(StartError::Program {
                     program: job.program.clone(),
@@ -123,7 +125,7 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
             }
         }
     }
-    Ok((Ranks::new(leaders, warden), pipes))
+    Ok((Ranks::new(leaders, warden, segment), pipes))
 }
 
 fn command(job: &Job, rank: usize, variables: Variables) -> Command {

@@ -16,6 +16,9 @@
 //!   killed, after a normal end too. The same holds when the starter dies, by `SIGKILL` too: the
 //!   parent-death signal ends the ranks at once (Linux), and a warden, a small shell that notices
 //!   the starter's end, kills the groups (everywhere).
+//! - **No segment stays.** Once its ranks are gone the job's name is removed from `/dev/shm`, however
+//!   it ended; when the starter is killed the warden removes it. A `COBRE_SHM_NAME` that the job was
+//!   given with [`Job::env`] is left to whoever chose it: another job may have it.
 //! - **No other process is hit.** A rank is reaped after the last signal to its group, so its number
 //!   cannot belong to another process by then.
 //!
@@ -39,6 +42,7 @@ mod prepare;
 mod processors;
 mod ranks;
 mod running;
+mod segment;
 mod signal;
 mod sink;
 mod spawn;

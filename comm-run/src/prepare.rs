@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use crate::environment::{
     Link, Seat, Secret, Variables, environment, fresh_job_id, fresh_secret, is_foreign, own,
+    segment_name,
 };
 use crate::error::StartError;
 use crate::job::Job;
 use crate::node::Backend;
 use crate::processors;
+use crate::segment::Segment;
 
 /// How many connections may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
@@ -94,6 +96,11 @@ impl Prepared {
         let mut variables = environment(&self.inherited, self.seat(job, local));
         variables.extend(given(job, local));
         variables
+    }
+
+    /// Returns the name that the ranks may leave in shared memory.
+    pub(crate) fn segment(&self) -> Segment {
+        Segment::new(&segment_name(&self.id))
     }
 
     /// Returns the listener if this rank is the one that inherits it.

@@ -16,6 +16,7 @@ use rustix::process::{
 };
 
 use crate::outcome::Exit;
+use crate::segment::Segment;
 use crate::signal::Signal;
 use crate::warden::Warden;
 
@@ -23,6 +24,7 @@ use crate::warden::Warden;
 pub(crate) struct Ranks {
     pids: Vec<Pid>,
     state: Mutex<State>,
+    segment: Segment,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,7 @@ struct Process {
 }
 
 impl Ranks {
-    pub(crate) fn new(leaders: Vec<Child>, warden: Option<Warden>) -> Self {
+    pub(crate) fn new(leaders: Vec<Child>, warden: Option<Warden>, segment: Segment) -> Self {
         let pids = leaders.iter().map(Pid::from_child).collect();
         let processes = leaders.into_iter().map(|leader| Process {
             leader,
@@ -52,6 +54,7 @@ impl Ranks {
                 processes: processes.collect(),
                 warden,
             }),
+            segment,
         }
     }
 
@@ -128,11 +131,14 @@ impl Ranks {
         for rank in 0..self.pids.len() {
             self.reap(rank);
         }
-        self.dismiss_warden();
+        self.clean_up();
     }
 
-    /// Ends the warden. Only ranks that outlived `SIGKILL` can be left then.
-    pub(crate) fn dismiss_warden(&self) {
+    /// Removes what the ranks left in shared memory, then ends the warden. Only ranks that outlived
+    /// `SIGKILL` can be left then.
+    pub(crate) fn clean_up(&self) {
+        // In this order: a starter that is killed in between has a warden.
+        self.segment.remove();
         if let Some(warden) = self.state().warden.take() {
             warden.dismiss();
         }

@@ -123,7 +123,7 @@ impl Supervisor {
                 self.ranks.end_all(signal);
             }
         }
-        self.ranks.dismiss_warden();
+        self.ranks.clean_up();
         self.outcome(watched, first_failure, output_error)
     }
 

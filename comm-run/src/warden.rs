@@ -1,10 +1,12 @@
-//! The warden: a small shell that kills the ranks' process groups when the starter dies without cleaning up.
+//! The warden: a small shell that kills the ranks' process groups, and removes the name of their segment, when the
+//! starter dies without cleaning up.
 //!
 //! A starter killed by `SIGKILL` cannot clean up. On Linux the parent-death signal ends its ranks,
 //! but not what the ranks started, and other systems have no such signal. So the warden waits at the
 //! other end of a pipe. The ranks write their group into it before they become the program (see
 //! `spawn`); the starter takes a group off the list once it has ended it. End of file means the
-//! starter is gone: whatever is still on the list is killed.
+//! starter is gone: whatever is still on the list is killed. What was killed may still be inside a
+//! system call that creates the name, so that is removed once all of it is gone.
 //!
 //! The list holds only groups whose leader the starter had not reaped, so a number on it can be a
 //! stranger's only if the system hands it out anew in the milliseconds after the starter's death.
@@ -14,13 +16,15 @@
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use rustix::process::Pid;
 
 /// Ignores every signal that a terminal or a supervisor sends to a whole job, because it must outlive
-/// the starter by a moment.
+/// the starter by a moment. Waits about a second at most for what it killed; zombies have ended, and may stay
+/// for long where nobody reaps orphans. One whose other threads still run has not.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
 groups=' '
@@ -34,6 +38,23 @@ while read -r verb group; do
   esac
 done
 for group in $groups; do kill -s KILL -- "-$group"; done
+PATH=$PATH:/usr/bin:/bin
+alive() {
+  for stat in /proc/[0-9]*/stat; do
+    read -r line <"$stat" || continue
+    set -- ${line##*) }
+    case $groups in
+      *" $3 "*) [ "$1" = Z ] && [ "${18}" -le 1 ] || return 0 ;;
+    esac
+  done
+  return 1
+}
+tries=0
+while [ $tries -lt 100 ] && alive; do
+  sleep 0.01
+  tries=$((tries + 1))
+done
+rm -f -- "$1" "$1".*
 "#;
 
 #[derive(Debug)]
@@ -43,12 +64,12 @@ pub(crate) struct Warden {
 }
 
 impl Warden {
-    /// Starts a warden, or none where there is no shell: a bare container still has the
-    /// parent-death signal.
-    pub(crate) fn start() -> io::Result<Option<Self>> {
+    /// Starts a warden that removes `segment` and the names beside it, or none where there is no
+    /// shell: a bare container still has the parent-death signal.
+    pub(crate) fn start(segment: &Path) -> io::Result<Option<Self>> {
         let (read, write) = io::pipe()?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "comm-run-warden"]);
+        command.args(["-c", SCRIPT, "comm-run-warden"]).arg(segment);
         // Out of the starter's group, so that a signal to the group leaves it; its output closed,
         // so that it holds nobody's pipe.
         command

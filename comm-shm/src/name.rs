@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use comm_kit::segments;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::error::InitError;
@@ -12,12 +13,7 @@ use crate::identity::Identity;
 
 /// Returns where the segment of a job is found.
 pub(crate) fn path(name: &str) -> PathBuf {
-    let folder = if cfg!(target_os = "linux") {
-        PathBuf::from("/dev/shm")
-    } else {
-        std::env::temp_dir()
-    };
-    folder.join(name)
+    segments::folder().join(name)
 }
 
 /// A segment under its name.

@@ -1,8 +1,9 @@
 //! Room for ranks: shared memory, descriptors, processes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use comm_kit::segments::folder;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Level, bytes};
@@ -14,15 +15,6 @@ const FEW_FILES: u64 = 1024;
 const FEW_PROCESSES: u64 = 256;
 /// The descriptors that the launcher needs for itself while it starts a rank.
 const OWN_FILES: u64 = 18;
-
-/// Returns the folder in which segments of shared memory appear.
-fn folder() -> PathBuf {
-    if cfg!(target_os = "linux") {
-        PathBuf::from("/dev/shm")
-    } else {
-        std::env::temp_dir()
-    }
-}
 
 /// Returns whether segments can be created at all.
 pub(super) fn usable() -> bool {

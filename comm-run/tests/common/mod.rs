@@ -153,7 +153,12 @@ impl Starter {
 
     /// Waits for the starter's end.
     pub fn wait(&mut self) -> ExitStatus {
-        let until = Instant::now() + PATIENCE;
+        self.wait_within(PATIENCE)
+    }
+
+    /// Waits for the starter's end, for so long.
+    pub fn wait_within(&mut self, patience: Duration) -> ExitStatus {
+        let until = Instant::now() + patience;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
