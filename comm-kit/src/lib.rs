@@ -16,7 +16,7 @@
 //! | an end of the process that hears its exit code | [`exit`] |
 //! | which launcher started this process | [`launcher`] |
 //! | room for an allocation | [`memory`] |
-//! | where segments of shared memory are found | [`segments`] |
+//! | where segments of shared memory are found, and which are stale | [`segments`] |
 //!
 //! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
 //! code is the page of [`Owner`] and the hook of [`exit`].

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -13,8 +14,14 @@ use crate::mpiexec;
 /// Tells a process which case it is a rank of.
 pub(crate) const CASE: &str = "COMM_MPI_CASE";
 
+/// Names the file in which the ranks of a job write their process ids, a line each.
+pub(crate) const PIDS: &str = "COMM_MPI_PIDS";
+
 /// Begins the line in which a rank says when it left, in milliseconds of the system's clock.
 pub(crate) const LEFT_AT: &str = "left at ";
+
+/// What a rank says that is killed while the segment of its region has a name.
+pub(crate) const NAMED: &str = "the segment has a name";
 
 /// What a rank says that returns an error from `main`.
 pub(crate) const REASON: &str = "no feasible solution";
@@ -88,6 +95,10 @@ pub(crate) fn main() -> ExitCode {
     ] {
         trials.push(Trial::test(name, move || two_nodes(case)));
     }
+    trials.push(Trial::test(
+        "what_a_job_killed_while_it_made_a_region_left_is_removed_by_the_next",
+        stale_segments,
+    ));
     trials.push(Trial::test("another_mpis_launcher_is_found_out", strangers));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -120,6 +131,21 @@ fn badly(end: &End, words: &str) -> Result<(), Failed> {
     end.expect(end.output.contains(words), "nobody said why")?;
     end.expect(end.lag.is_none_or(|lag| lag < PROMPT), "it took long")?;
     end.expect(end.left.is_empty(), "something stayed behind")
+}
+
+/// All ranks of a job are killed while its leader waits for the others at the first region. No rank is
+/// left to remove the name of its segment; the next job does.
+fn stale_segments() -> Result<(), Failed> {
+    let end = Job::launch("all_are_killed_at_the_first_region")?;
+    end.expect(end.code.is_some_and(|code| code != 0), "nobody was killed")?;
+    // Looked at by the job itself: another one on this machine may have removed it by now.
+    end.expect(end.output.contains(NAMED), "the region had no name yet")?;
+    well(&Job::launch("a_region_outlives_mpi")?)?;
+    let end = End {
+        left: segments(&end.pids),
+        ..end
+    };
+    end.expect(end.left.is_empty(), "the next job left it")
 }
 
 /// As [`ends_badly`], with the code of the rank that left.
@@ -156,6 +182,7 @@ fn strangers() -> Result<(), Failed> {
 struct Job {
     child: std::process::Child,
     mark: String,
+    pids: PathBuf,
 }
 
 /// How a job ended.
@@ -164,6 +191,8 @@ struct End {
     code: Option<i32>,
     output: String,
     left: Vec<String>,
+    /// The processes of the ranks.
+    pids: Vec<String>,
     /// How long the job went on after a rank said that it leaves.
     lag: Option<Duration>,
 }
@@ -175,15 +204,18 @@ impl Job {
 
     fn start(case: &str, mut command: Command) -> std::io::Result<Self> {
         let mark = format!("comm-mpi-life-{}-{case}", std::process::id());
+        let pids = std::env::temp_dir().join(&mark);
+        fs::write(&pids, "")?;
         let child = command
             .arg(std::env::current_exe()?)
             .env(CASE, case)
             .env("COMM_MPI_MARK", &mark)
+            .env(PIDS, &pids)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        Ok(Self { child, mark })
+        Ok(Self { child, mark, pids })
     }
 
     fn end(mut self) -> End {
@@ -212,12 +244,16 @@ impl Job {
         let ended = SystemTime::now();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let pids = fs::read_to_string(&self.pids).unwrap_or_default();
+        let pids: Vec<String> = pids.lines().map(str::to_owned).collect();
+        let _ = fs::remove_file(&self.pids);
         // A launcher may be gone a moment before what it started.
-        let mut left = Self::left(&self.mark);
+        let mut left = processes(&self.mark);
         while !left.is_empty() && start.elapsed() < LIMIT {
             thread::sleep(Duration::from_millis(50));
-            left = Self::left(&self.mark);
+            left = processes(&self.mark);
         }
+        left.extend(segments(&pids));
         let join = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
         let output = join(out) + &join(err);
         let lag = output.split_once(LEFT_AT).and_then(|(_, after)| {
@@ -229,25 +265,41 @@ impl Job {
             code,
             output,
             left,
+            pids,
             lag,
         }
     }
+}
 
-    /// Finds the processes of the job, by a mark that children inherit, and segments of regions.
-    fn left(mark: &str) -> Vec<String> {
-        let list = |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten();
-        let processes = list("/proc").filter(|entry| {
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            let mut parts = environment.windows(mark.len());
-            parts.any(|part| part == mark.as_bytes())
-        });
-        let segments = list("/dev/shm")
-            .filter(|entry| entry.file_name().to_string_lossy().contains("cobre-mpi-"));
-        processes
-            .chain(segments)
-            .map(|entry| entry.path().display().to_string())
-            .collect()
-    }
+fn list(folder: &str) -> impl Iterator<Item = fs::DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+fn shown(entry: &fs::DirEntry) -> String {
+    entry.path().display().to_string()
+}
+
+/// Finds the processes of a job, by a mark that children inherit.
+fn processes(mark: &str) -> Vec<String> {
+    let is_marked = |entry: &fs::DirEntry| {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let mut parts = environment.windows(mark.len());
+        parts.any(|part| part == mark.as_bytes())
+    };
+    let found = list("/proc").filter(is_marked);
+    found.map(|entry| shown(&entry)).collect()
+}
+
+/// Finds the segments that processes of a job created; those of others are not its business.
+pub(crate) fn segments(pids: &[String]) -> Vec<String> {
+    let is_ours = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let mut names = pids.iter().map(|pid| format!("cobre-mpi-{pid}-"));
+        names.any(|start| name.starts_with(&start))
+    };
+    let found = list("/dev/shm").filter(is_ours);
+    found.map(|entry| shown(&entry)).collect()
 }
 
 impl End {
@@ -257,6 +309,7 @@ impl End {
             output,
             left,
             lag,
+            pids: _,
         } = self;
         if fine {
             return Ok(());

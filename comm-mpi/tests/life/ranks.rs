@@ -4,6 +4,8 @@
     reason = "without a harness clippy does not see that this is a test"
 )]
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -16,9 +18,10 @@ use comm_api::{
 use comm_kit::fold_into;
 use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
 
-use crate::driver::{LEFT_AT, REASON};
+use crate::driver::{LEFT_AT, NAMED, PIDS, REASON, segments};
 
 pub(crate) fn run(case: &str) -> ExitCode {
+    report_process().unwrap();
     match case {
         "a_second_init_is_refused" => a_second_init_is_refused(),
         "different_configurations_are_refused" => different_configurations_are_refused(),
@@ -33,6 +36,7 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_forked_child_leaves_the_comparison_alone" => a_forked_child_of_compared_ranks(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
         "a_stranger_starts_it" => a_stranger_starts_it(),
+        "all_are_killed_at_the_first_region" => all_are_killed(),
         "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
         "a_killed_rank_ends_the_job" => leave(|_| {
             let pid = rustix::process::getpid();
@@ -246,6 +250,36 @@ fn leave(how: impl FnOnce(FerrompiBackend)) {
     let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
     drop(region);
     panic!("nobody ended the job: {waited:?}");
+}
+
+/// Writes the process id of this rank, for the driver.
+fn report_process() -> std::io::Result<()> {
+    let path = std::env::var_os(PIDS).unwrap_or_default();
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())
+}
+
+/// Rank 0 creates a region, to which rank 1 does not come. While rank 0 waits, it kills both.
+fn all_are_killed() {
+    let comm = open();
+    let pids = comm.allgather_vec(&[std::process::id()]).unwrap().0;
+    if comm.rank() == 1 {
+        thread::sleep(Duration::from_mins(1));
+    }
+    comm_kit::interrupt::set_hook(move || {
+        if !segments(&[std::process::id().to_string()]).is_empty() {
+            println!("{NAMED}");
+        }
+        for &pid in pids.iter().rev() {
+            let pid = i32::try_from(pid)
+                .ok()
+                .and_then(rustix::process::Pid::from_raw);
+            let _ = rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL);
+        }
+        false
+    });
+    let region = comm.create_shared_region::<u64>(10);
+    panic!("a region without rank 1: {region:?}");
 }
 
 /// Prints when this rank leaves, for the driver.
