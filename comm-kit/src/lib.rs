@@ -13,13 +13,14 @@
 //! | reductions with the same bits everywhere | [`fold_into`] |
 //! | the phases of a shared region | [`Phases`] |
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
+//! | an end of the process that hears its exit code | [`exit`] |
 //! | which launcher started this process | [`launcher`] |
 //! | room for an allocation | [`memory`] |
 //! | which processors there are to use | [`processors`] |
-//! | where segments of shared memory are found | [`segments`] |
+//! | where segments of shared memory are found, and which are stale | [`segments`] |
 //!
 //! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
-//! code is the page of [`Owner`].
+//! code is the page of [`Owner`] and the hook of [`exit`].
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -32,6 +33,7 @@ mod phase;
 
 pub mod clock;
 pub mod config;
+pub mod exit;
 pub mod interrupt;
 pub mod launcher;
 pub mod processors;

@@ -1,6 +1,17 @@
-//! Where segments of shared memory have their names.
+//! Where segments of shared memory have their names, and which of these nobody needs any more.
+//!
+//! The creator of a segment locks it before it gives it a name, and removes the name once all ranks
+//! have come. So a segment that has a name and no lock was left by a job that was killed while it
+//! started. Only the holder of the lock removes the name.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+
+/// The bytes with which every segment begins.
+pub const MAGIC: [u8; 8] = *b"cobreshm";
 
 /// Returns the folder in which segments are created.
 #[must_use]
@@ -10,4 +21,67 @@ pub fn folder() -> PathBuf {
     } else {
         std::env::temp_dir()
     }
+}
+
+/// Removes what jobs of this user left in `folder`, under names that begin with `prefix`, when they
+/// were killed while they started; returns the names.
+///
+/// What is not a segment stays, and so does what a job that is starting holds.
+#[must_use]
+pub fn remove_stale(folder: &Path, prefix: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
+    let (locks, segments): (Vec<_>, Vec<_>) = names
+        .into_iter()
+        .partition(|name| segment_of(name).is_some());
+    let mut removed = Vec::new();
+    for name in segments {
+        let path = folder.join(&name);
+        if remove_if_free(&path, |file| {
+            let mut start = MAGIC.map(|_| 0);
+            file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC
+        }) {
+            removed.push(name);
+        }
+    }
+    for name in locks {
+        // A rank creates its lock only while the segment has its name.
+        let is_over = segment_of(&name).is_some_and(|segment| !folder.join(segment).exists());
+        let is_empty = |file: &File| file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        if is_over && remove_if_free(&folder.join(&name), is_empty) {
+            removed.push(name);
+        }
+    }
+    removed.sort();
+    removed
+}
+
+/// Returns the name of the segment to which the lock of a rank, `name.RANK`, belongs.
+fn segment_of(name: &str) -> Option<&str> {
+    let (segment, rank) = name.rsplit_once('.')?;
+    let is_rank = !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit());
+    is_rank.then_some(segment)
+}
+
+/// Removes the name of a file of this user that nobody has locked, if it is `wanted`.
+fn remove_if_free(path: &Path, wanted: impl FnOnce(&File) -> bool) -> bool {
+    // Without NONBLOCK the name of a pipe would make this process wait for its other end.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else {
+        return false;
+    };
+    let file = File::from(file);
+    let user = rustix::process::geteuid().as_raw();
+    let is_ours = |file: &File| {
+        let metadata = file.metadata();
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.uid() == user)
+    };
+    // With the lock in hand nobody else removes the name, nor puts another file under it.
+    let is_linked = || file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
+    is_ours(&file)
+        && wanted(&file)
+        && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        && is_linked()
+        && fs::remove_file(path).is_ok()
 }

@@ -18,16 +18,17 @@ use crate::ranks::{Held, Ranks};
 /// Communicates through MPI.
 ///
 /// Made once per process by [`init`](Self::init); rank and size come from the launcher of MPI.
-/// Dropped, it finalizes MPI, once all that came from [`split_local`] is dropped too; regions do
-/// not need MPI and live on.
+/// Once it and all that came from [`split_local`] are dropped, MPI is finalized as the process exits;
+/// regions do not need MPI and live on.
 ///
 /// # Contract
 ///
 /// - **Threads.** Any thread may call, one at a time. Where the MPI library permits fewer, a call
 ///   from a thread that it does not permit is an error.
-/// - **Ends.** A rank that unwinds with this communicator alive ends the job through `MPI_Abort`.
-///   Drop it before the process ends: a rank that leaves without finalizing counts as failed, and
-///   the launcher ends the job.
+/// - **Ends.** A rank that unwinds with this communicator alive ends the job through `MPI_Abort`. So
+///   does one that exits with a code other than 0, with that code, or with 0 and this communicator
+///   alive, with 1: drop it before the process ends. One that drops it after an error of MPI ends the
+///   job, too, when it exits or after a second.
 ///
 /// [`split_local`]: comm_api::SharedMemoryProvider::split_local
 ///
@@ -64,14 +65,9 @@ impl FerrompiBackend {
         reason = "every backend takes its configuration"
     )]
     pub fn init(config: MpiConfig) -> Result<Self, InitError> {
-        let Start {
-            mpi,
-            owner,
-            world,
-            node,
-        } = init::start(&config)?;
+        let Start { end, world, node } = init::start(&config)?;
         let MpiConfig { reduce, check, .. } = config;
-        let life = Life::begin(mpi, owner);
+        let life = Life::begin(end);
         let members: Arc<[usize]> = init::members(&node, &world)?;
         let ranks = Ranks::new(&life, Held::new(world), reduce, check, Some(&members));
         // Its calls are compared among those of all ranks.
@@ -111,7 +107,7 @@ impl Communicator for Ranks {
         let code = exit_code(code);
         // A forked child has no MPI, and ends alone.
         if self.gate().owner().is_here() {
-            self.comm().abort(code)
+            self.life().end().abort(code, self.comm())
         }
         std::process::exit(code)
     }

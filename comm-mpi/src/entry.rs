@@ -7,15 +7,20 @@
 //! A call of one node is compared by the ranks of that node only, with cards of the same kind: where
 //! one rank of a node creates a region and another enters a barrier, both find that they differ.
 //!
-//! A rank that refuses sends its cards and does not read: it returns at once. The cards it left
-//! unread are of a place before that of its next call, and are skipped there. Cards are sent in
-//! buffered mode, so that no send waits for its receiver.
+//! A rank that refuses sends its cards and returns at once. The cards it left unread are of a place
+//! before that of its next call, and are skipped there. Cards are sent in buffered mode, so that no
+//! send waits for its receiver; the buffer is finite, so a rank that refuses call after call waits
+//! for the card of everybody else from [`AHEAD`] places before. That wait ends: whoever is behind
+//! needs no card but those of its own places, which have all been sent.
+//!
+//! Where a call of one node fails in the comparison, its ranks send their cards to all other nodes, too, and
+//! read theirs: those are in a call of all ranks, or come to their next, and find the same.
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{CommError, FailureKind};
 use comm_kit::Call;
 use comm_kit::words::{self, LONGEST_REASON, printable};
-use ferrompi::{Communicator, Error, PersistentRequest};
+use ferrompi::{Communicator, Error, Mpi, PersistentRequest};
 
 use crate::ranks::Trouble;
 
@@ -33,10 +38,22 @@ const REFUSED: u64 = 2;
 
 type Card = [u64; WORDS];
 
-/// Returns the bytes that buffered mode needs for `size` ranks: some places of cards, with what MPI
-/// adds.
-pub(crate) fn buffer(size: usize) -> usize {
-    size * 32 * (size_of::<Card>() + 512)
+/// How many places a rank that refuses may be ahead of any other.
+const AHEAD: u64 = 16;
+
+/// How many communicators, of which each may be that far ahead at once, have room in the buffer.
+const COMMUNICATORS: usize = 16;
+
+/// What MPI adds to a card in the buffer, at most.
+const OVERHEAD: usize = 512;
+
+/// Gives MPI the memory that buffered mode needs; the system provides what of it is used.
+pub(crate) fn prepare(mpi: &Mpi) -> Result<(), Error> {
+    let size = usize::try_from(mpi.world().size()).unwrap_or(1);
+    // The card of the call that follows, and the one that a node sends late.
+    let places = usize::try_from(AHEAD).unwrap_or(0) + 2;
+    let bytes = size * places * COMMUNICATORS * (size_of::<Card>() + OVERHEAD);
+    mpi.buffer_attach(vec![0; bytes.min(1 << 30)].into_boxed_slice())
 }
 
 /// Names who takes part in a call.
@@ -57,6 +74,8 @@ pub(crate) struct Entry {
     near: u64,
     /// The place among the calls of all ranks, in which those of other nodes are met.
     far: u64,
+    /// Of each rank, the place of the last card that was read.
+    seen: Vec<u64>,
     /// Of each rank but this one; made when the first card is sent.
     outgoing: Vec<Option<PersistentRequest<u64>>>,
 }
@@ -70,6 +89,7 @@ impl Entry {
             is_near: (0..size).map(is_near).collect(),
             near: 0,
             far: 0,
+            seen: vec![0; size],
             outgoing: Vec::new(),
         }
     }
@@ -88,29 +108,33 @@ impl Entry {
     ) -> Result<(), Trouble> {
         let card = card(READY, call.words(), "");
         self.send(comm, &card, scope)?;
-        let mut cards = Vec::with_capacity(self.is_near.len());
-        for (rank, &is_near) in self.is_near.iter().enumerate() {
-            if scope == Scope::Node && !is_near {
-                continue;
-            }
-            let card = if rank == self.rank {
-                card
-            } else {
-                self.receive(comm, rank)?
-            };
-            cards.push((rank, card));
-        }
-        let refused = cards.iter().any(|(_, card)| card[STATUS] == REFUSED);
-        if scope == Scope::Node && refused {
-            // What was refused was a call of all ranks: those of other nodes wait for this card, too.
+        let mut cards = self.read(comm, &card, |is_near| is_near || scope == Scope::All)?;
+        let decision = decide(operation, &cards);
+        let Err(error) = &decision else {
+            return Ok(());
+        };
+        if scope == Scope::Node {
+            // Those of other nodes wait for this card, too, or will.
             self.far += 1;
             self.hand_out(&card, |is_near| !is_near)?;
+            if error.is_fatal() {
+                cards.extend(self.read(comm, &card, |is_near| !is_near)?);
+                cards.sort_by_key(|&(rank, _)| rank);
+                return Ok(decide(operation, &cards)?);
+            }
         }
-        Ok(decide(operation, &cards)?)
+        Ok(decision?)
     }
 
     /// Announces to the others that this rank refused its arguments.
     pub(crate) fn refuse(&mut self, comm: &Communicator, reason: &str) -> Result<(), Error> {
+        let own = self.rank;
+        for rank in (0..self.seen.len()).filter(|&rank| rank != own) {
+            let place = self.place(rank) + 1;
+            while self.seen[rank] + AHEAD < place {
+                self.receive(comm, rank)?;
+            }
+        }
         self.send(comm, &card(REFUSED, [0; 2], reason), Scope::All)
     }
 
@@ -158,16 +182,35 @@ impl Entry {
         Ok(())
     }
 
-    /// Reads the card of `rank` for this place, past those of refused calls.
-    fn receive(&self, comm: &Communicator, rank: usize) -> Result<Card, Error> {
+    /// Reads the cards for this place of the ranks that `takes_part` chooses, past those of refused
+    /// calls; `own` is that of this rank.
+    fn read(
+        &mut self,
+        comm: &Communicator,
+        own: &Card,
+        takes_part: impl Fn(bool) -> bool,
+    ) -> Result<Vec<(usize, Card)>, Error> {
+        let mut cards = Vec::with_capacity(self.is_near.len());
+        for rank in 0..self.is_near.len() {
+            if !takes_part(self.is_near[rank]) {
+                continue;
+            }
+            let mut card = *own;
+            while rank != self.rank && self.seen[rank] < self.place(rank) {
+                card = self.receive(comm, rank)?;
+            }
+            cards.push((rank, card));
+        }
+        Ok(cards)
+    }
+
+    /// Reads the next card of `rank`.
+    fn receive(&mut self, comm: &Communicator, rank: usize) -> Result<Card, Error> {
         let from = i32::try_from(rank).unwrap_or(i32::MAX);
         let mut card = [0; WORDS];
-        loop {
-            comm.recv(&mut card, from, CARD)?;
-            if card[SEQUENCE] >= self.place(rank) {
-                return Ok(card);
-            }
-        }
+        comm.recv(&mut card, from, CARD)?;
+        self.seen[rank] = card[SEQUENCE];
+        Ok(card)
     }
 }
 

@@ -20,6 +20,13 @@ pub(crate) fn start(step: &str, error: &Error) -> InitError {
     InitError::failed(&[], message)
 }
 
+/// MPI was initialised by a thread of our own, and lets no other call it.
+#[cold]
+pub(crate) fn main_thread_only() -> InitError {
+    let message = "this MPI library lets only one thread call it: call init on the main thread";
+    InitError::failed(&[], message)
+}
+
 /// Puts an error of MPI into the words of the contract.
 #[cold]
 pub(crate) fn mpi(operation: &'static str, rank: usize, error: &Error) -> CommError {

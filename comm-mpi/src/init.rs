@@ -3,18 +3,17 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use comm_kit::Owner;
-use ferrompi::{Communicator, Mpi, ThreadLevel};
+use ferrompi::Communicator;
 
 use crate::config::{MpiConfig, MpiReduce};
+use crate::end::{self, End};
 use crate::entry;
 use crate::error::{self, InitError};
 use crate::launcher;
 
 /// What the ranks have in common once they started.
 pub(crate) struct Start {
-    pub(crate) mpi: Mpi,
-    pub(crate) owner: Owner,
+    pub(crate) end: &'static End,
     /// A communicator of our own, so that nobody else's calls meet ours.
     pub(crate) world: Communicator,
     /// The ranks of this machine, in the order of the world.
@@ -23,22 +22,21 @@ pub(crate) struct Start {
 
 /// Initialises MPI and makes sure that the ranks can work together.
 pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
-    let mpi = Mpi::init_thread(ThreadLevel::Multiple)
-        .map_err(|error| error::start("MPI could not be initialised", &error))?;
-    let everybody = mpi.world();
+    let check = config.check;
+    let end = end::begin(move |mpi| if check { entry::prepare(mpi) } else { Ok(()) });
+    let end = end.map_err(|error| error::start("MPI could not be initialised", &error))?;
+    if !end.permits_this_thread() {
+        return Err(error::main_thread_only());
+    }
+    let everybody = end.world();
     let size = usize::try_from(everybody.size()).unwrap_or(1);
     launcher::check(size, &launcher::environment()?)?;
-    agree(&everybody, config)?;
+    agree(everybody, config)?;
 
     let failed = |error| error::start("the ranks could not form a communicator", &error);
     let world = everybody.duplicate().map_err(failed)?;
     let node = everybody.split_shared().map_err(failed)?;
-    if config.check {
-        let buffer = vec![0; entry::buffer(size)].into_boxed_slice();
-        let attached = mpi.buffer_attach(buffer);
-        attached.map_err(|error| error::start("no buffer for the checks", &error))?;
-    }
-    let level = mpi.thread_level();
+    let level = end.level();
     tracing::debug!(
         size,
         rank = world.rank(),
@@ -46,12 +44,7 @@ pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
         ?level,
         "joined"
     );
-    Ok(Start {
-        mpi,
-        owner: Owner::mark(),
-        world,
-        node,
-    })
+    Ok(Start { end, world, node })
 }
 
 /// Collects which rank of the world each rank of the node is.

@@ -24,7 +24,8 @@
 //!
 //! | what happens | what follows |
 //! |---|---|
-//! | a rank dies, exits or panics | the launcher ends the job |
+//! | a rank exits with a code other than 0, or panics | `MPI_Abort` ends the job, with that code |
+//! | a rank is killed | the launcher ends the job |
 //! | it calls something else, or refuses its arguments | with [`check`](MpiConfig::check) an error on all ranks; without it, what MPI does |
 //! | MPI reports an error | that error, and the same on every later call |
 //!
@@ -38,6 +39,7 @@ mod collective;
 mod communicator;
 mod config;
 mod element;
+mod end;
 mod entry;
 mod error;
 mod init;

@@ -4,12 +4,15 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use comm_api::{CommError, Communicator};
-use comm_kit::Call;
+use comm_kit::segments;
 use comm_shm::ShmConfig;
 use comm_shm::node::NodeRegions;
 use ferrompi::ReduceOp;
 
 use crate::ranks::{Held, Ranks, Trouble};
+
+/// Begins the name of the memory of a node, as long as it has one.
+const PREFIX: &str = "cobre-mpi-";
 
 /// The ranks of this machine, and what they made together.
 pub(crate) struct Node {
@@ -62,7 +65,7 @@ impl Node {
     /// Creates a communicator of the node; collective over it.
     pub(crate) fn split(&self) -> Result<Box<dyn Communicator>, CommError> {
         let splits = &mut self.made().splits;
-        self.ranks.perform("split_local", Call::split_local, |_| {
+        self.ranks.perform_compared("split_local", |_| {
             self.free(splits)?;
             let comm = Held::new(self.ranks.comm().duplicate()?);
             splits.push(Arc::clone(&comm));
@@ -101,31 +104,33 @@ impl Node {
     pub(crate) fn region<R>(
         &self,
         operation: &'static str,
-        call: Call,
         create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
         let regions = &mut self.made().regions;
-        // The memory of the node is found under a name that the leader makes up and MPI carries.
-        let mut name = [RandomState::new().hash_one(std::process::id())];
-        self.ranks.perform(
-            operation,
-            || call,
-            |_| {
-                if regions.is_none() {
-                    self.ranks.comm().broadcast(&mut name, 0)?;
-                }
-                Ok(())
-            },
-        )?;
+        // The memory of the node is found under a name that the leader makes up and MPI carries: its
+        // process, and what nobody can guess.
+        let process = std::process::id();
+        let mut name = [process.into(), RandomState::new().hash_one(process)];
+        self.ranks.perform_compared(operation, |_| {
+            if regions.is_none() {
+                self.ranks.comm().broadcast(&mut name, 0)?;
+            }
+            Ok(())
+        })?;
         let regions = match regions {
             Some(regions) => regions,
-            None => regions.insert(self.attach(name[0])?),
+            None => regions.insert(self.attach(name)?),
         };
         create(regions)
     }
 
-    fn attach(&self, name: u64) -> Result<NodeRegions, CommError> {
-        let name = format!("cobre-mpi-{name:016x}");
+    fn attach(&self, [process, random]: [u64; 2]) -> Result<NodeRegions, CommError> {
+        let name = format!("{PREFIX}{process}-{random:016x}");
+        if self.is_leader() {
+            for name in segments::remove_stale(&segments::folder(), PREFIX) {
+                tracing::info!(name, "removed what a job left that was killed");
+            }
+        }
         let mut config = ShmConfig::new(name, self.ranks.rank, self.ranks.size);
         // MPI waits for ever; a rank that ends is an error of the fence all the same.
         config.timeout = None;

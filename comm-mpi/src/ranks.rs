@@ -90,7 +90,7 @@ impl Members {
     fn give_up(&self, rank: usize) {
         if !self.alone {
             tracing::error!(rank, "panicked; ending the job through MPI_Abort");
-            self.comm.abort(1);
+            self.life.end().abort(1, &self.comm);
         }
     }
 }
@@ -190,13 +190,35 @@ impl Ranks {
         call: impl FnOnce() -> Call,
         body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
     ) -> Result<R, CommError> {
+        let compare = |entry: &mut Entry, comm: &Communicator| {
+            entry.enter(comm, operation, call(), Scope::All)
+        };
+        self.inside(operation, compare, body)
+    }
+
+    /// As [`perform`](Self::perform), for a call that was compared among other ranks before.
+    pub(crate) fn perform_compared<R>(
+        &self,
+        operation: &'static str,
+        body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
+    ) -> Result<R, CommError> {
+        self.inside(operation, |_, _| Ok(()), body)
+    }
+
+    #[inline]
+    fn inside<R>(
+        &self,
+        operation: &'static str,
+        compare: impl FnOnce(&mut Entry, &Communicator) -> Result<(), Trouble>,
+        body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
+    ) -> Result<R, CommError> {
         let mut pass = self.gate.enter(operation)?;
         let Members { comm, life, .. } = pass.transport();
         let _inside = life.pass(operation, self.rank)?;
         let work: &mut Work = &mut pass;
         let entered = match &mut work.entry {
             None => Ok(()),
-            Some(entry) => entry.enter(comm, operation, call(), Scope::All),
+            Some(entry) => compare(entry, comm),
         };
         match entered.and_then(|()| body(work)) {
             Ok(result) => Ok(result),
@@ -231,7 +253,13 @@ impl Ranks {
         operation: &'static str,
         trouble: Trouble,
     ) -> CommError {
-        pass.fail(trouble.into_error(operation, self.rank))
+        // What the comparison finds is found by all; an error of MPI may be this rank's alone.
+        let is_mpi = matches!(trouble, Trouble::Mpi(_));
+        let error = trouble.into_error(operation, self.rank);
+        if is_mpi && error.is_fatal() {
+            self.life().end().fail();
+        }
+        pass.fail(error)
     }
 }
 
@@ -246,9 +274,11 @@ impl Drop for Ranks {
             members.give_up(rank);
         }
         // Takes nobody else.
-        if members.life.permits_this_thread() {
+        let end = members.life.end();
+        if end.permits_this_thread() {
             drop(work.entry.take().map(ManuallyDrop::into_inner));
         }
+        end.left();
     }
 }
 

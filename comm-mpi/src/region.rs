@@ -61,12 +61,18 @@ impl FerrompiBackend {
             let memory = create(regions);
             memory.map_err(|error| in_the_world(error, world))
         };
-        match self.node.region(operation, call, create) {
+        match self.node.region(operation, create) {
             Ok(memory) => Ok(FerrompiRegion {
                 memory,
                 world: Arc::clone(world),
             }),
-            Err(error) => Err(pass.fail(error)),
+            Err(error) => {
+                // The ranks of other nodes do not hear of it, and may wait for this one.
+                if error.is_fatal() && world.len() < self.ranks.size {
+                    self.ranks.life().end().fail();
+                }
+                Err(pass.fail(error))
+            }
         }
     }
 }

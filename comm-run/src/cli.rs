@@ -112,7 +112,11 @@ enum Action {
     Explain,
     /// Check shared memory, limits, processors, MPI, ports and clock of this machine.
     #[command(after_help = "Exit code: 0, or 1 if no job can run here.")]
-    Doctor,
+    Doctor {
+        /// First remove the segments that killed jobs of this user left in shared memory.
+        #[arg(long)]
+        clean: bool,
+    },
     /// Print a script with which a shell completes the options.
     #[command(
         after_help = "For example: comm-run completions bash > ~/.local/share/bash-completion/completions/comm-run"
@@ -176,8 +180,8 @@ pub(crate) enum Request {
     Mpi(Handover),
     /// Show which backend a program would take.
     Explain,
-    /// Check the machine.
-    Doctor,
+    /// Check the machine, after removing what killed jobs left if that is asked for.
+    Doctor { clean: bool },
     /// Print completions.
     Completions(Shell),
 }
@@ -228,7 +232,7 @@ pub(crate) fn completions(shell: Shell) -> Vec<u8> {
 fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     match arguments.action {
         Some(Action::Explain) => return Ok(Request::Explain),
-        Some(Action::Doctor) => return Ok(Request::Doctor),
+        Some(Action::Doctor { clean }) => return Ok(Request::Doctor { clean }),
         Some(Action::Completions { shell }) => return Ok(Request::Completions(shell)),
         None => {}
     }

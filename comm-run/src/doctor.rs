@@ -77,6 +77,11 @@ pub(crate) fn examine() -> Vec<Finding> {
     findings
 }
 
+/// Removes what killed jobs left in shared memory.
+pub(crate) fn clean() -> Finding {
+    room::clean()
+}
+
 /// Formats a number of bytes with a unit, rounded down to a tenth.
 fn bytes(count: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];

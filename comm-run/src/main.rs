@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Request::Run(options) => run(options),
         Request::Mpi(handover) => mpi::hand_over(&handover),
         Request::Explain => explain(),
-        Request::Doctor => doctor(),
+        Request::Doctor { clean } => doctor(clean),
         Request::Completions(shell) => shown(std::io::stdout().write_all(&cli::completions(shell))),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))
@@ -101,8 +101,12 @@ fn explain() -> i32 {
 }
 
 /// Returns 1 if no job can run here, else 0.
-fn doctor() -> i32 {
-    let findings = doctor::examine();
+fn doctor(clean: bool) -> i32 {
+    let mut findings = Vec::new();
+    if clean {
+        findings.push(doctor::clean());
+    }
+    findings.extend(doctor::examine());
     let mut out = std::io::stdout().lock();
     let mut lines = findings.iter();
     match shown(lines.try_for_each(|finding| writeln!(out, "{finding}"))) {

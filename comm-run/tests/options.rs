@@ -270,6 +270,31 @@ fn the_doctor_lists_segments_left_under_our_names() {
 }
 
 #[test]
+fn the_doctor_removes_the_segments_of_killed_jobs_only() {
+    let mark = common::fresh_mark();
+    let folder = comm_kit::segments::folder();
+    let [killed, living, strange] = ["killed", "living", "strange"].map(|what| {
+        let path = folder.join(format!("cobre-doctor-{what}-{mark}"));
+        std::fs::write(&path, comm_kit::segments::MAGIC).unwrap();
+        path
+    });
+    std::fs::write(&strange, "no segment").unwrap();
+    let file = std::fs::File::open(&living).unwrap();
+    file.try_lock().unwrap();
+    let ended = Starter::new(&["doctor", "--clean"]).end();
+    let stayed = [&killed, &living, &strange].map(|path| path.exists());
+    for path in [&killed, &living, &strange] {
+        let _ = std::fs::remove_file(path);
+    }
+    assert_eq!(stayed, [false, true, true], "{ended:?}");
+    let name = killed.file_name().unwrap().to_string_lossy();
+    let said = |line: &String| line.starts_with("ok       clean: removed") && line.contains(&*name);
+    assert!(ended.stdout.iter().any(said), "{ended:?}");
+    let left = |line: &String| line.contains("segments: ") && line.contains("-strange-");
+    assert!(ended.stdout.iter().any(left), "{ended:?}");
+}
+
+#[test]
 fn the_doctor_fails_where_no_job_can_run() {
     let run = env!("CARGO_BIN_EXE_comm-run");
     let doctor = |program: &str, args: &[&str]| {

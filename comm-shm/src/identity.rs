@@ -9,7 +9,7 @@ use crate::layout::{Header, IDENTITY_WORDS};
 use crate::process::Process;
 use crate::sync::Ordering;
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"cobreshm");
+const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
 
 /// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
 const VERSION: u64 = 3;

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -12,6 +13,21 @@ use crate::mpiexec;
 
 /// Tells a process which case it is a rank of.
 pub(crate) const CASE: &str = "COMM_MPI_CASE";
+
+/// Names the file in which the ranks of a job write their process ids, a line each.
+pub(crate) const PIDS: &str = "COMM_MPI_PIDS";
+
+/// Begins the line in which a rank says when it left, in milliseconds of the system's clock.
+pub(crate) const LEFT_AT: &str = "left at ";
+
+/// What a rank says that is killed while the segment of its region has a name.
+pub(crate) const NAMED: &str = "the segment has a name";
+
+/// What a rank says that returns an error from `main`.
+pub(crate) const REASON: &str = "no feasible solution";
+
+/// How long a job may go on when a rank has left. The backend promises 2 s; this machine may be busy.
+const PROMPT: Duration = Duration::from_secs(5);
 
 /// How long a job may take to end, whatever happens in it.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -32,12 +48,30 @@ pub(crate) fn main() -> ExitCode {
         "a_refusal_ends_the_split_of_the_others",
         "a_forked_child_leaves_the_comparison_alone",
         "adversarial_floats_have_the_bits_of_the_fold",
+        "an_exit_with_0_ends_in_peace",
     ];
     let bad = [
         ("a_panic_ends_the_job", "panicked on purpose"),
         ("a_killed_rank_ends_the_job", ""),
         ("an_exit_ends_the_job", ""),
         ("a_return_from_main_ends_the_job", ""),
+        ("an_exit_with_0_and_the_communicator_alive_ends_the_job", ""),
+        ("an_exit_with_0_after_an_error_ends_the_job", ""),
+        (
+            "an_exit_with_0_of_a_thread_that_cannot_finalize_ends_the_job",
+            "",
+        ),
+        ("a_communicator_dropped_after_an_error_ends_the_job", ""),
+    ];
+    let coded = [
+        ("an_error_from_main_ends_the_job_with_its_code", REASON),
+        ("an_exit_after_the_drop_ends_the_job_with_its_code", ""),
+        ("an_exit_of_another_thread_ends_the_job_with_its_code", ""),
+        ("an_exit_beside_a_call_ends_the_job_with_its_code", ""),
+        (
+            "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code",
+            "",
+        ),
     ];
     let mut trials: Vec<Trial> = Vec::new();
     for case in good {
@@ -46,9 +80,24 @@ pub(crate) fn main() -> ExitCode {
     for (case, words) in bad {
         trials.push(Trial::test(case, move || ends_badly(case, words)));
     }
+    for (case, words) in coded {
+        trials.push(Trial::test(case, move || ends_with_the_code(case, words)));
+    }
+    for (name, case) in [
+        (
+            "a_refusal_on_one_of_two_nodes_is_heard_on_both",
+            "a_refusal_ends_the_split_of_the_others",
+        ),
+        (
+            "a_mismatch_on_one_of_two_nodes_is_an_error_on_both",
+            "a_region_of_one_rank_is_a_mismatch_for_all",
+        ),
+    ] {
+        trials.push(Trial::test(name, move || two_nodes(case)));
+    }
     trials.push(Trial::test(
-        "a_refusal_on_one_of_two_nodes_is_heard_on_both",
-        two_nodes,
+        "what_a_job_killed_while_it_made_a_region_left_is_removed_by_the_next",
+        stale_segments,
     ));
     trials.push(Trial::test("another_mpis_launcher_is_found_out", strangers));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -60,10 +109,10 @@ fn ends_well(case: &str) -> Result<(), Failed> {
 }
 
 /// As on one node, on two of two ranks each: MPICH can be told to see them, Open MPI sees one node.
-fn two_nodes() -> Result<(), Failed> {
+fn two_nodes(case: &str) -> Result<(), Failed> {
     let mut command = mpiexec::launcher(4)?.command();
     command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
-    well(&Job::start("a_refusal_ends_the_split_of_the_others", command)?.end())
+    well(&Job::start(case, command)?.end())
 }
 
 fn well(end: &End) -> Result<(), Failed> {
@@ -73,11 +122,37 @@ fn well(end: &End) -> Result<(), Failed> {
 
 /// The job ends in bounded time, not with 0, and nothing stays: nobody spins on.
 fn ends_badly(case: &str, words: &str) -> Result<(), Failed> {
-    let end = Job::launch(case)?;
+    badly(&Job::launch(case)?, words)
+}
+
+fn badly(end: &End, words: &str) -> Result<(), Failed> {
     end.expect(end.code != Some(0), "the job ended with 0")?;
     end.expect(end.code.is_some(), "the job did not end by itself")?;
     end.expect(end.output.contains(words), "nobody said why")?;
+    end.expect(end.lag.is_none_or(|lag| lag < PROMPT), "it took long")?;
     end.expect(end.left.is_empty(), "something stayed behind")
+}
+
+/// All ranks of a job are killed while its leader waits for the others at the first region. No rank is
+/// left to remove the name of its segment; the next job does.
+fn stale_segments() -> Result<(), Failed> {
+    let end = Job::launch("all_are_killed_at_the_first_region")?;
+    end.expect(end.code.is_some_and(|code| code != 0), "nobody was killed")?;
+    // Looked at by the job itself: another one on this machine may have removed it by now.
+    end.expect(end.output.contains(NAMED), "the region had no name yet")?;
+    well(&Job::launch("a_region_outlives_mpi")?)?;
+    let end = End {
+        left: segments(&end.pids),
+        ..end
+    };
+    end.expect(end.left.is_empty(), "the next job left it")
+}
+
+/// As [`ends_badly`], with the code of the rank that left.
+fn ends_with_the_code(case: &str, words: &str) -> Result<(), Failed> {
+    let end = Job::launch(case)?;
+    end.expect(end.code == Some(9), "the job did not end with 9")?;
+    badly(&end, words)
 }
 
 /// Starts the ranks with the launcher of the other MPI, where that is installed.
@@ -107,6 +182,7 @@ fn strangers() -> Result<(), Failed> {
 struct Job {
     child: std::process::Child,
     mark: String,
+    pids: PathBuf,
 }
 
 /// How a job ended.
@@ -115,6 +191,10 @@ struct End {
     code: Option<i32>,
     output: String,
     left: Vec<String>,
+    /// The processes of the ranks.
+    pids: Vec<String>,
+    /// How long the job went on after a rank said that it leaves.
+    lag: Option<Duration>,
 }
 
 impl Job {
@@ -124,15 +204,18 @@ impl Job {
 
     fn start(case: &str, mut command: Command) -> std::io::Result<Self> {
         let mark = format!("comm-mpi-life-{}-{case}", std::process::id());
+        let pids = std::env::temp_dir().join(&mark);
+        fs::write(&pids, "")?;
         let child = command
             .arg(std::env::current_exe()?)
             .env(CASE, case)
             .env("COMM_MPI_MARK", &mark)
+            .env(PIDS, &pids)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        Ok(Self { child, mark })
+        Ok(Self { child, mark, pids })
     }
 
     fn end(mut self) -> End {
@@ -158,47 +241,81 @@ impl Job {
                 .and_then(|status| status.code());
             thread::sleep(Duration::from_millis(10));
         }
+        let ended = SystemTime::now();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let pids = fs::read_to_string(&self.pids).unwrap_or_default();
+        let pids: Vec<String> = pids.lines().map(str::to_owned).collect();
+        let _ = fs::remove_file(&self.pids);
         // A launcher may be gone a moment before what it started.
-        let mut left = Self::left(&self.mark);
+        let mut left = processes(&self.mark);
         while !left.is_empty() && start.elapsed() < LIMIT {
             thread::sleep(Duration::from_millis(50));
-            left = Self::left(&self.mark);
+            left = processes(&self.mark);
         }
+        left.extend(segments(&pids));
         let join = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
+        let output = join(out) + &join(err);
+        let lag = output.split_once(LEFT_AT).and_then(|(_, after)| {
+            let digits = after.split(|c: char| !c.is_ascii_digit()).next()?;
+            let since = Duration::from_millis(digits.parse().ok()?);
+            ended.duration_since(SystemTime::UNIX_EPOCH + since).ok()
+        });
         End {
             code,
-            output: join(out) + &join(err),
+            output,
             left,
+            pids,
+            lag,
         }
     }
+}
 
-    /// Finds the processes of the job, by a mark that children inherit, and segments of regions.
-    fn left(mark: &str) -> Vec<String> {
-        let list = |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten();
-        let processes = list("/proc").filter(|entry| {
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            let mut parts = environment.windows(mark.len());
-            parts.any(|part| part == mark.as_bytes())
-        });
-        let segments = list("/dev/shm")
-            .filter(|entry| entry.file_name().to_string_lossy().contains("cobre-mpi-"));
-        processes
-            .chain(segments)
-            .map(|entry| entry.path().display().to_string())
-            .collect()
-    }
+fn list(folder: &str) -> impl Iterator<Item = fs::DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+fn shown(entry: &fs::DirEntry) -> String {
+    entry.path().display().to_string()
+}
+
+/// Finds the processes of a job, by a mark that children inherit.
+fn processes(mark: &str) -> Vec<String> {
+    let is_marked = |entry: &fs::DirEntry| {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let mut parts = environment.windows(mark.len());
+        parts.any(|part| part == mark.as_bytes())
+    };
+    let found = list("/proc").filter(is_marked);
+    found.map(|entry| shown(&entry)).collect()
+}
+
+/// Finds the segments that processes of a job created; those of others are not its business.
+pub(crate) fn segments(pids: &[String]) -> Vec<String> {
+    let is_ours = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let mut names = pids.iter().map(|pid| format!("cobre-mpi-{pid}-"));
+        names.any(|start| name.starts_with(&start))
+    };
+    let found = list("/dev/shm").filter(is_ours);
+    found.map(|entry| shown(&entry)).collect()
 }
 
 impl End {
     fn expect(&self, fine: bool, what: &str) -> Result<(), Failed> {
-        let Self { code, output, left } = self;
+        let Self {
+            code,
+            output,
+            left,
+            lag,
+            pids: _,
+        } = self;
         if fine {
             return Ok(());
         }
         Err(Failed::from(format!(
-            "{what}; code {code:?}, left {left:?}, output:\n{output}"
+            "{what}; code {code:?} after {lag:?}, left {left:?}, output:\n{output}"
         )))
     }
 }

@@ -4,19 +4,24 @@
     reason = "without a harness clippy does not see that this is a test"
 )]
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{
-    CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, SharedMemoryProvider,
-    SharedRegion,
+    CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, ScalarKind,
+    SharedMemoryProvider, SharedRegion,
 };
 use comm_kit::fold_into;
 use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
 
+use crate::driver::{LEFT_AT, NAMED, PIDS, REASON, segments};
+
 pub(crate) fn run(case: &str) -> ExitCode {
+    report_process().unwrap();
     match case {
         "a_second_init_is_refused" => a_second_init_is_refused(),
         "different_configurations_are_refused" => different_configurations_are_refused(),
@@ -26,10 +31,12 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_region_outlives_mpi" => a_region_outlives_mpi(),
         "a_forked_child_is_refused" => a_forked_child_is_refused(),
         "a_region_against_a_barrier_is_a_mismatch" => a_region_against_a_barrier(),
+        "a_region_of_one_rank_is_a_mismatch_for_all" => a_region_of_one_rank(),
         "a_refusal_ends_the_split_of_the_others" => a_refusal_against_a_split(),
         "a_forked_child_leaves_the_comparison_alone" => a_forked_child_of_compared_ranks(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
         "a_stranger_starts_it" => a_stranger_starts_it(),
+        "all_are_killed_at_the_first_region" => all_are_killed(),
         "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
         "a_killed_rank_ends_the_job" => leave(|_| {
             let pid = rustix::process::getpid();
@@ -39,10 +46,48 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_return_from_main_ends_the_job" => leave(|comm| {
             std::mem::forget(comm);
         }),
+        "an_error_from_main_ends_the_job_with_its_code" => {
+            leave(drop);
+            eprintln!("Error: {REASON}");
+        }
+        "an_exit_after_the_drop_ends_the_job_with_its_code" => leave(|comm| {
+            drop(comm);
+            std::process::exit(9);
+        }),
+        "an_exit_of_another_thread_ends_the_job_with_its_code" => leave(|comm| {
+            drop(comm);
+            let _ = thread::spawn(|| std::process::exit(9)).join();
+        }),
+        "an_exit_beside_a_call_ends_the_job_with_its_code" => leave_beside_a_call(),
+        "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code" => {
+            thread::spawn(|| leave(drop)).join().unwrap();
+        }
+        "an_exit_with_0_and_the_communicator_alive_ends_the_job" => {
+            leave(|_| std::process::exit(0));
+        }
+        "an_exit_with_0_after_an_error_ends_the_job" => leave_after_an_error(),
+        "a_communicator_dropped_after_an_error_ends_the_job" => {
+            leave_after_an_error();
+            thread::sleep(Duration::from_mins(1));
+        }
+        "an_exit_with_0_ends_in_peace" => {
+            let comm = open();
+            works(&comm);
+            drop(comm);
+            std::process::exit(0);
+        }
+        "an_exit_with_0_of_a_thread_that_cannot_finalize_ends_the_job" => {
+            let comm = open();
+            works(&comm);
+            drop(comm);
+            let _ = thread::spawn(|| std::process::exit(0)).join();
+        }
         _ => panic!("there is no case {case}"),
     }
     match case {
         "a_return_from_main_ends_the_job" => ExitCode::from(3),
+        "an_error_from_main_ends_the_job_with_its_code"
+        | "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code" => ExitCode::from(9),
         _ => ExitCode::SUCCESS,
     }
 }
@@ -198,11 +243,76 @@ fn leave(how: impl FnOnce(FerrompiBackend)) {
     let region = comm.create_shared_region::<u64>(1000).unwrap();
     works(&comm);
     if comm.rank() == 1 {
+        report_leaving();
         how(comm);
         return;
     }
     let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
     drop(region);
+    panic!("nobody ended the job: {waited:?}");
+}
+
+/// Writes the process id of this rank, for the driver.
+fn report_process() -> std::io::Result<()> {
+    let path = std::env::var_os(PIDS).unwrap_or_default();
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())
+}
+
+/// Rank 0 creates a region, to which rank 1 does not come. While rank 0 waits, it kills both.
+fn all_are_killed() {
+    let comm = open();
+    let pids = comm.allgather_vec(&[std::process::id()]).unwrap().0;
+    if comm.rank() == 1 {
+        thread::sleep(Duration::from_mins(1));
+    }
+    comm_kit::interrupt::set_hook(move || {
+        if !segments(&[std::process::id().to_string()]).is_empty() {
+            println!("{NAMED}");
+        }
+        for &pid in pids.iter().rev() {
+            let pid = i32::try_from(pid)
+                .ok()
+                .and_then(rustix::process::Pid::from_raw);
+            let _ = rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL);
+        }
+        false
+    });
+    let region = comm.create_shared_region::<u64>(10);
+    panic!("a region without rank 1: {region:?}");
+}
+
+/// Prints when this rank leaves, for the driver.
+fn report_leaving() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    println!("{LEFT_AT}{}", now.unwrap().as_millis());
+}
+
+/// Rank 1 exits on its main thread while a thread of it waits for rank 0, which is late.
+fn leave_beside_a_call() {
+    let comm = open();
+    works(&comm);
+    if comm.rank() == 0 {
+        thread::sleep(Duration::from_mins(1));
+    }
+    thread::spawn(move || comm.barrier());
+    report_leaving();
+    std::process::exit(9);
+}
+
+/// Rank 1 gets an error of MPI that rank 0 does not get, and leaves while rank 0 waits for it.
+fn leave_after_an_error() {
+    let comm = open();
+    works(&comm);
+    let mut buffer = vec![1_u64; if comm.rank() == 0 { 200 } else { 100 }];
+    let sent = comm.broadcast(&mut buffer, 0);
+    if comm.rank() == 1 {
+        let error = sent.unwrap_err();
+        assert!(error.is_fatal(), "{error}");
+        report_leaving();
+        return;
+    }
+    let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
     panic!("nobody ended the job: {waited:?}");
 }
 
@@ -225,6 +335,30 @@ fn a_region_against_a_barrier() {
         assert!(error.to_string().contains(words), "{error}");
     }
     assert_eq!(comm.split_local().err(), Some(error.again("split_local")));
+}
+
+/// As [`a_region_against_a_barrier`], with ranks of other nodes in the barrier: all find the same.
+fn a_region_of_one_rank() {
+    let comm = open_checked();
+    works(&comm);
+    let error = match comm.rank() {
+        1 => comm.create_shared_region::<u64>(4).map(drop),
+        _ => comm.barrier(),
+    };
+    let CommError::CollectiveFailed {
+        kind,
+        rank,
+        message,
+        ..
+    } = error.unwrap_err()
+    else {
+        panic!("another error");
+    };
+    assert_eq!((kind, rank), (FailureKind::Mismatch, Some(1)), "{message}");
+    assert!(
+        message.contains("rank 1 called create_shared_region(4 elements"),
+        "{message}"
+    );
 }
 
 /// A refusal takes a place that calls of the node have too.

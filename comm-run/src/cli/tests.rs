@@ -11,7 +11,9 @@ fn parse(line: &str) -> Option<Options> {
     let arguments = Arguments::try_parse_from(line.split(' ')).ok()?;
     match request(arguments).ok()? {
         Request::Run(options) => Some(options),
-        Request::Mpi(_) | Request::Explain | Request::Doctor | Request::Completions(_) => None,
+        Request::Mpi(_) | Request::Explain | Request::Doctor { .. } | Request::Completions(_) => {
+            None
+        }
     }
 }
 
@@ -43,7 +45,9 @@ fn mpi_is_handed_over_without_what_mpiexec_does_not_know() {
 #[test]
 fn subcommands_stand_alone_and_programs_may_have_their_names() {
     assert_eq!(ask("comm-run explain"), Some(Request::Explain));
-    assert_eq!(ask("comm-run doctor"), Some(Request::Doctor));
+    let doctor = |clean| Some(Request::Doctor { clean });
+    assert_eq!(ask("comm-run doctor"), doctor(false));
+    assert_eq!(ask("comm-run doctor --clean"), doctor(true));
     assert_eq!(ask("comm-run doctor now"), None);
     assert_eq!(ask("comm-run doctor -n 2"), None);
     assert_eq!(

@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use comm_kit::segments::folder;
+use comm_kit::segments::{folder, remove_stale};
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Level, bytes};
 
+/// Begins the names of segments, as far as this project makes them up.
+const PREFIX: &str = "cobre-";
 /// What a container gets unless somebody asks for more.
 const USUAL_IN_CONTAINERS: u64 = 64 << 20;
 /// Fewer make jobs of an ordinary size fail.
@@ -55,17 +57,28 @@ pub(super) fn ours() -> Option<Finding> {
     }
     names.sort();
     let advice = format!(
-        "they belong to jobs that are starting, or that were killed while they started; if no job is starting, remove them: cd {} && rm -- {}",
+        "they belong to jobs that are starting, or that were killed while they started; comm-run doctor --clean removes the latter; whatever else is there, if no job is starting: cd {} && rm -- {}",
         folder.display(),
         names.join(" ")
     );
     Some(Finding::warning("segments", names.join(", "), advice))
 }
 
+/// Removes the segments of killed jobs, told from those of living ones by their locks.
+pub(super) fn clean() -> Finding {
+    let removed = remove_stale(&folder(), PREFIX);
+    let text = if removed.is_empty() {
+        "no segment of a killed job was left".to_owned()
+    } else {
+        format!("removed {}", removed.join(", "))
+    };
+    Finding::fine("clean", text)
+}
+
 fn names_in(folder: &Path) -> Option<Vec<String>> {
     let entries = fs::read_dir(folder).ok()?.filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let is_ours = |name: &String| name.starts_with("cobre-") && !name.contains(char::is_whitespace);
+    let is_ours = |name: &String| name.starts_with(PREFIX) && !name.contains(char::is_whitespace);
     Some(names.filter(is_ours).collect())
 }
 

@@ -3,6 +3,8 @@
 mod arguments;
 mod bytes;
 
+use std::time::Duration;
+
 use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
 
 use super::{fails, kind_and_rank, still_works, words};
@@ -34,6 +36,14 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         .at_least(2),
         Case::new("refusals::several_in_a_row", &[C11], |run| {
             several_in_a_row(run, &run.open::<S>()?)
+        })
+        .at_least(2),
+        Case::new("refusals::far_ahead_of_the_others", &[C11], |run| {
+            far_ahead_of_the_others(run, &run.open::<S>()?)
+        })
+        .at_least(2),
+        Case::new("refusals::all_far_ahead_of_one", &[C11], |run| {
+            all_far_ahead_of_one(run, &run.open::<S>()?)
         })
         .at_least(2),
         Case::new("refusals::two_ranks_are_wrong", &[C11], |run| {
@@ -111,6 +121,62 @@ fn several_in_a_row<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     }
     for (round, wrong) in Wrong::ALL.into_iter().cycle().take(200).enumerate() {
         expect(run, comm, wrong, (round / 3) % run.size());
+    }
+    still_works(run, comm)
+}
+
+/// How many calls a rank refuses that runs ahead: more than any backend keeps for those who are late.
+const AHEAD: usize = 1000;
+
+/// How long the others are late; not a synchronisation, without it this is a case like the others.
+const LATE: Duration = Duration::from_millis(200);
+
+/// A rank refuses one call after the other while the others are late: it may wait for them, at some
+/// point, and they hear of every refusal; not always why, since a backend may keep the last reason only.
+fn far_ahead_of_the_others<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    let culprit = run.size() - 1;
+    if run.rank != culprit {
+        run.wait(culprit, "ahead")?;
+        std::thread::sleep(LATE);
+    }
+    for (round, wrong) in Wrong::ALL.into_iter().cycle().take(AHEAD).enumerate() {
+        let what = format!("{wrong:?} on rank {culprit}, refusal {round}");
+        run.at(format_args!("{what}"));
+        let result = wrong.call(comm, run.rank == culprit);
+        if run.rank == culprit {
+            assert_eq!(result, Err(wrong.error(run.size())), "{what}");
+        } else {
+            fails(&what, result, FailureKind::Refused, culprit);
+        }
+        if run.rank == culprit && round == 3 {
+            run.post("ahead", "")?;
+        }
+    }
+    still_works(run, comm)
+}
+
+/// All ranks but one refuse, and wait for that one: nobody waits for anybody who is as far.
+fn all_far_ahead_of_one<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+    let late = run.size() - 1;
+    if run.rank == late {
+        run.wait(0, "ahead")?;
+        std::thread::sleep(LATE);
+    }
+    for (round, wrong) in Wrong::ALL.into_iter().cycle().take(AHEAD).enumerate() {
+        run.at(format_args!("{wrong:?} on all but rank {late}, {round}"));
+        // The late one is right in every other round, so that all can be wrong, too.
+        let is_wrong = run.rank != late || round % 2 == 0;
+        let result = wrong.call(comm, is_wrong);
+        if is_wrong {
+            assert_eq!(result, Err(wrong.error(run.size())));
+        } else {
+            let (kind, rank, message) = kind_and_rank("all but one refuse", result);
+            assert_eq!(kind, FailureKind::Refused, "{message}");
+            assert!(rank.is_some_and(|rank| rank < late), "{message}");
+        }
+        if run.rank == 0 && round == 3 {
+            run.post("ahead", "")?;
+        }
     }
     still_works(run, comm)
 }

@@ -60,6 +60,8 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "mismatch::another_operation": "expected an error, got Ok";
     "hangs-on-refusals" is answers::HangsOnRefusals,
         seen by "refusals::one_rank_is_wrong": "Counts on rank 0";
+    "loses-refusals-far-ahead" is answers::LosesRefusalsFarAhead::default(),
+        seen by "refusals::far_ahead_of_the_others": "on rank 2, refusal 500: rank 0 called";
     "blames-the-wrong-rank" is answers::BlamesTheWrongRank,
         seen by "faults::last_panics_while_awaited": "left: (PeerLost, Some(0))";
     "forgets-the-cause" is answers::ForgetsTheCause,

@@ -64,6 +64,20 @@ impl Mutation<Reference> for HangsOnRefusals {
     fn refuse(&self, _: &Reference, _: &'static str, _: &CommError) {}
 }
 
+/// Has room for so many refusals, and no more.
+#[derive(Default)]
+pub(crate) struct LosesRefusalsFarAhead {
+    refused: AtomicUsize,
+}
+
+impl Mutation<Reference> for LosesRefusalsFarAhead {
+    fn refuse(&self, comm: &Reference, operation: &'static str, error: &CommError) {
+        if self.refused.fetch_add(1, Ordering::Relaxed) < 500 {
+            comm.refuse(operation, error);
+        }
+    }
+}
+
 /// Blames the next one.
 pub(crate) struct BlamesTheWrongRank;
 

@@ -1,0 +1,82 @@
+//! What killed jobs left is told apart from what living ones hold.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail loudly, like the tests"
+)]
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use comm_kit::segments::{MAGIC, remove_stale};
+use rustix::fs::{FlockOperation, flock};
+
+/// A folder of its own, removed with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("comm-kit-segments-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn with(self, name: &str, start: &[u8]) -> Self {
+        fs::write(self.0.join(name), start).unwrap();
+        self
+    }
+
+    /// Locks a file, as the creator of a segment does, until the file is dropped.
+    fn locked(&self, name: &str) -> File {
+        let file = File::open(self.0.join(name)).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        file
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn what_nobody_holds_is_removed() {
+    let folder = Folder::new("stale")
+        .with("cobre-a", &MAGIC)
+        .with("cobre-a.0", b"")
+        .with("cobre-b", &MAGIC)
+        .with("cobre-b.1", b"")
+        .with("other-c", &MAGIC);
+    let held = folder.locked("cobre-b");
+    let removed = remove_stale(&folder.0, "cobre-");
+    assert_eq!(removed, ["cobre-a", "cobre-a.0"]);
+    assert_eq!(folder.names(), ["cobre-b", "cobre-b.1", "other-c"]);
+    drop(held);
+    assert_eq!(remove_stale(&folder.0, "cobre-"), ["cobre-b", "cobre-b.1"]);
+    assert_eq!(folder.names(), ["other-c"]);
+}
+
+#[test]
+fn what_is_no_segment_stays() {
+    let folder = Folder::new("strange")
+        .with("cobre-notes", b"buy milk")
+        .with("cobre-short", b"cobre")
+        .with("cobre-notes.1", b"and bread")
+        .with("segment", &MAGIC);
+    fs::create_dir(folder.0.join("cobre-folder")).unwrap();
+    symlink("segment", folder.0.join("cobre-link")).unwrap();
+    let before = folder.names();
+    assert_eq!(remove_stale(&folder.0, "cobre-"), [""; 0]);
+    assert_eq!(folder.names(), before);
+    assert_eq!(remove_stale(&folder.0.join("none"), "cobre-"), [""; 0]);
+}

@@ -1,0 +1,262 @@
+//! From `MPI_Init` to the end of MPI, as the process ends: in peace, or for the whole job.
+//!
+//! Finalizing waits for the other ranks, so it is right only if none of them waits for this one. A rank
+//! that exits with 0 and has dropped its communicators finalizes. One that exits with another code,
+//! or with a communicator alive, or after an error that the others did not get, ends the job through
+//! `MPI_Abort`: with its code, or with 1.
+//!
+//! The code is known to a hook of the process, [`comm_kit::exit`]. Where the system has none, MPI is
+//! finalized as its thread ends, before the code is known.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use comm_kit::{Owner, exit};
+use ferrompi::{Communicator, Error, Mpi, ThreadLevel};
+
+/// How long a rank that ends the job lets everybody report what they have to say: launchers lose what
+/// they have not read when they end a job.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// After this time a rank that failed and lives on ends the job: what it reports has been read.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// MPI of this process: there is one in its life.
+static END: OnceLock<End> = OnceLock::new();
+
+thread_local! {
+    /// MPI, on the thread that initialised it. It has no destructor, so the hook finds it when all
+    /// others are through.
+    static MPI: Cell<Option<ManuallyDrop<Mpi>>> = const { Cell::new(None) };
+    /// Whether this thread ends the job: `MPI_Abort` exits, and so comes back to the hook.
+    static ENDS_THE_JOB: Cell<bool> = const { Cell::new(false) };
+    /// Finalizes MPI at the end of its thread, where there is no hook.
+    static THREAD_END: Cell<Option<ThreadEnd>> = const { Cell::new(None) };
+}
+
+struct ThreadEnd;
+
+impl Drop for ThreadEnd {
+    fn drop(&mut self) {
+        if let Some(end) = END.get().filter(|end| end.owner.is_here() && end.is_over()) {
+            end.finalize();
+        }
+    }
+}
+
+/// MPI of this process, and how it ends.
+pub(crate) struct End {
+    owner: Owner,
+    level: ThreadLevel,
+    world: Communicator,
+    /// A communicator of this process is alive.
+    in_use: AtomicBool,
+    /// This rank failed, and the others may be waiting for it.
+    is_broken: AtomicBool,
+    /// Somebody ends MPI, or the job.
+    is_ending: AtomicBool,
+    keeper: Mutex<Option<Keeper>>,
+}
+
+/// A thread of our own that initialised MPI, and finalizes it.
+struct Keeper {
+    finalize: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Initialises MPI, and does `more` with it.
+///
+/// The thread that initialises MPI is the one to finalize it. The main thread is there when the process
+/// ends; in the place of another one, which may end long before, a thread of our own does it.
+pub(crate) fn begin<F>(more: F) -> Result<&'static End, Error>
+where
+    F: FnOnce(&Mpi) -> Result<(), Error> + Send + 'static,
+{
+    let on_main_thread = exit::on_main_thread() != Some(false);
+    let (end, more) = if on_main_thread || !exit::IS_SUPPORTED {
+        let mpi = Mpi::init_thread(ThreadLevel::Multiple)?;
+        let end = End::of(mpi.thread_level(), mpi.world(), None);
+        let more = more(&mpi);
+        MPI.set(Some(ManuallyDrop::new(mpi)));
+        (end, more)
+    } else {
+        keep(more)?
+    };
+    let end = END.get_or_init(|| end);
+    if !exit::on_exit(exited) {
+        THREAD_END.set(Some(ThreadEnd));
+    }
+    more.map(|()| end)
+}
+
+/// Initialises MPI on a thread of our own.
+fn keep<F>(more: F) -> Result<(End, Result<(), Error>), Error>
+where
+    F: FnOnce(&Mpi) -> Result<(), Error> + Send + 'static,
+{
+    let (finalize, told) = mpsc::channel();
+    let (started, start) = mpsc::channel();
+    let thread = thread::Builder::new().name("mpi".to_owned());
+    let thread = thread.spawn(move || {
+        let mpi = match Mpi::init_thread(ThreadLevel::Multiple) {
+            Ok(mpi) => ManuallyDrop::new(mpi),
+            Err(error) => {
+                let _ = started.send(Err(error));
+                return;
+            }
+        };
+        let more = more(&mpi);
+        let _ = started.send(Ok((mpi.thread_level(), mpi.world(), more)));
+        if told.recv().is_ok() {
+            drop(ManuallyDrop::into_inner(mpi));
+        }
+    });
+    let thread = thread.map_err(|error| Error::Internal(error.to_string()))?;
+    let lost = |_| Error::Internal("the thread that initialises MPI panicked".to_owned());
+    let (level, world, more) = start.recv().map_err(lost)??;
+    let keeper = Keeper { finalize, thread };
+    Ok((End::of(level, world, Some(keeper)), more))
+}
+
+/// Ends MPI as the process exits.
+fn exited(code: u8) {
+    // A forked child has no MPI.
+    if let Some(end) = END.get().filter(|end| end.owner.is_here()) {
+        end.exit(code);
+    }
+}
+
+impl End {
+    fn of(level: ThreadLevel, world: Communicator, keeper: Option<Keeper>) -> Self {
+        Self {
+            owner: Owner::mark(),
+            level,
+            world,
+            in_use: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            keeper: Mutex::new(keeper),
+        }
+    }
+
+    pub(crate) fn level(&self) -> ThreadLevel {
+        self.level
+    }
+
+    pub(crate) fn world(&self) -> &Communicator {
+        &self.world
+    }
+
+    /// Returns whether MPI lets this thread call it at all.
+    pub(crate) fn permits_this_thread(&self) -> bool {
+        self.level >= ThreadLevel::Serialized || is_mpi_here()
+    }
+
+    /// Records whether a communicator of this process is alive.
+    pub(crate) fn set_in_use(&self, in_use: bool) {
+        // Release: what the thread of the last communicator did with MPI happens before the end.
+        self.in_use.store(in_use, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        // Acquire: pairs with the release of the last communicator.
+        !self.in_use.load(Ordering::Acquire)
+    }
+
+    /// Records that this rank failed in a way that the others do not know of.
+    #[cold]
+    pub(crate) fn fail(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the job soon if this rank failed: it takes part in nothing any more. Not at once, so that it
+    /// can say why, and exit with a code of its own.
+    pub(crate) fn left(&'static self) {
+        if !self.is_broken.load(Ordering::Relaxed) || self.is_alone() {
+            return;
+        }
+        let linger = move || {
+            thread::sleep(LINGER);
+            self.end_job(1);
+        };
+        // Only one thread may call MPI, or no thread is left to wait: now, then.
+        if self.level < ThreadLevel::Serialized || thread::Builder::new().spawn(linger).is_err() {
+            self.end_job(1);
+        }
+    }
+
+    /// Ends the job through `MPI_Abort`; returns if somebody else does, or this thread may not.
+    pub(crate) fn end_job(&self, code: i32) {
+        if self.permits_this_thread() && !self.is_ending.swap(true, Ordering::Relaxed) {
+            self.abort(code, &self.world);
+        }
+    }
+
+    /// Ends the job through `MPI_Abort` on `comm`.
+    pub(crate) fn abort(&self, code: i32, comm: &Communicator) -> ! {
+        self.is_ending.store(true, Ordering::Relaxed);
+        ENDS_THE_JOB.set(true);
+        comm.abort(code)
+    }
+
+    fn exit(&self, code: u8) {
+        if ENDS_THE_JOB.get() {
+            return;
+        }
+        if self.is_ending.swap(true, Ordering::Relaxed) {
+            // Another thread ends the job; an exit would cut it short.
+            thread::sleep(2 * GRACE);
+            return;
+        }
+        let over = self.is_over();
+        let can_finalize = is_mpi_here() || self.keeper().is_some();
+        let in_peace = code == 0 && !self.is_broken.load(Ordering::Relaxed);
+        if over && can_finalize && (in_peace || self.is_alone()) {
+            self.finalize();
+        } else if !self.is_alone() && self.permits_this_thread() {
+            let why = match code {
+                0 if !over => "with 0 while a communicator is alive; drop it before",
+                0 if in_peace => {
+                    "with 0 on a thread that cannot finalize MPI; exit on the main thread"
+                }
+                0 => "with 0 after an error of MPI",
+                _ => "with a code that is not 0",
+            };
+            let rank = self.world.rank();
+            tracing::error!(rank, code, "exits {why}; ending the job through MPI_Abort");
+            thread::sleep(GRACE);
+            self.abort(i32::from(code.max(1)), &self.world);
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.world.size() == 1
+    }
+
+    fn keeper(&self) -> std::sync::MutexGuard<'_, Option<Keeper>> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finalizes MPI, on the thread that initialised it; waits for the other ranks.
+    fn finalize(&self) {
+        if let Some(Keeper { finalize, thread }) = self.keeper().take() {
+            let _ = finalize.send(());
+            let _ = thread.join();
+        } else if let Some(mpi) = MPI.take() {
+            drop(ManuallyDrop::into_inner(mpi));
+        }
+    }
+}
+
+/// Returns whether this thread initialised MPI, and nobody has finalized it.
+fn is_mpi_here() -> bool {
+    let mpi = MPI.take();
+    let is_here = mpi.is_some();
+    MPI.set(mpi);
+    is_here
+}
