@@ -80,6 +80,16 @@ pub(crate) fn lock(file: &File) -> rustix::io::Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
+/// Checks whether nobody has locked a file.
+pub(crate) fn is_free(file: &File) -> bool {
+    // Shared: others may look at the same time.
+    let free = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok();
+    if free {
+        let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+    }
+    free
+}
+
 /// Checks whether a file has a name.
 pub(crate) fn is_linked(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
@@ -126,7 +136,20 @@ impl Nameless {
         use rustix::fs::{AtFlags, CWD, linkat};
         use std::os::fd::AsRawFd;
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Ok(linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+        match linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+            // Without `/proc`; the kernel allows it to everybody since 6.10, and before to a privileged user.
+            Err(rustix::io::Errno::NOENT) => {
+                let by_descriptor = linkat(&self.file, "", CWD, path, AtFlags::EMPTY_PATH);
+                by_descriptor.map_err(|error| match error {
+                    rustix::io::Errno::NOENT => io::Error::other(
+                        "no /proc is mounted, without which this system does not link a file; mount \
+                         it (mount -t proc proc /proc), or use the tcp backend",
+                    ),
+                    other => other.into(),
+                })
+            }
+            linked => Ok(linked?),
+        }
     }
 }
 
