@@ -182,7 +182,7 @@ fn a_core_dump_is_a_death() {
         if comm.rank() == 1 {
             std::env::set_current_dir(&folder).unwrap();
             limit(libc::RLIMIT_CORE, u64::MAX);
-            let ballast = vec![7_u8; 768 << 20];
+            let ballast = vec![7_u8; 384 << 20];
             // From a thread that is not the first one, as it may happen.
             let dump = move || {
                 fs::write(folder.join("dumping"), "").unwrap();
@@ -231,7 +231,8 @@ fn two_hundred_and_fifty_six_ranks_start_soon() {
     });
     let spent: Duration = spent.sum();
     // Two processors give 4 s in 2 s, and have the processes to start as well.
-    let most = Duration::from_secs(2);
+    // Where locks show who lives, each rank opens a file of every other: 65 000 in all.
+    let most = Duration::from_secs(if cfg!(comm_portable_wait) { 6 } else { 2 });
     say(format!("{spent:?} of processor time"));
     assert!(spent < most, "{spent:?} of processor time to attach");
 }
