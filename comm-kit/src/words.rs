@@ -180,10 +180,20 @@ pub fn busy(operation: &'static str, rank: usize) -> CommError {
     )
 }
 
-/// Lists ranks: `rank 2`, `ranks 1, 3`.
+/// Lists ranks, in ascending order: `rank 2`, `ranks 1, 3`; many of them as runs: `ranks 1, 32-63`.
 #[must_use]
 pub fn ranks(list: &[usize]) -> String {
-    ranks_at(list, |_| None)
+    if list.len() <= LISTED {
+        return ranks_at(list, |_| None);
+    }
+    let runs: Vec<&[usize]> = list.chunk_by(|a, b| a + 1 == *b).collect();
+    let shown = runs.iter().take(LISTED).map(|run| match run {
+        [first, .., end] => format!("{first}-{end}"),
+        run => run.iter().map(usize::to_string).collect(),
+    });
+    let shown: Vec<String> = shown.collect();
+    let more = if runs.len() > LISTED { ", .." } else { "" };
+    format!("ranks {}{more}", shown.join(", "))
 }
 
 /// Lists ranks with the places where they run: `rank 2 (10.0.0.3)`.

@@ -91,6 +91,12 @@ impl Board {
         }
     }
 
+    /// Returns how many ranks wait, this one included.
+    pub(crate) fn watchers(&self) -> usize {
+        let sleepers = self.control().sleepers.load(Ordering::Relaxed);
+        (sleepers as usize + 1).min(self.size())
+    }
+
     /// Checks whether the process of `rank` has ended; may open files, so for slow paths only.
     pub(crate) fn is_dead(&self, rank: usize) -> bool {
         self.segment.peers().dead(rank)

@@ -26,7 +26,7 @@ pub(crate) struct Cause {
 pub(crate) enum Failure {
     /// It was lost.
     Lost(Lost),
-    /// It did not come; a bit for each of the first 32 ranks that did not.
+    /// It did not come; the rank that waited in vain has written down who else did not.
     Absent(u32),
     /// It called something else; at start-up, with that many ranks.
     Differs(u32),
@@ -34,6 +34,8 @@ pub(crate) enum Failure {
     Aborted(i32),
     /// It was interrupted while it waited.
     Interrupted,
+    /// It could not attach, at start-up.
+    Unattached,
     /// Nobody knows: no rank writes such a word.
     Unknown,
 }
@@ -53,11 +55,12 @@ impl Cause {
     fn word(self) -> u64 {
         let (failure, detail): (u64, u32) = match self.failure {
             Failure::Lost(lost) => (1, lost.code().into()),
-            Failure::Absent(missing) => (2, missing),
+            Failure::Absent(witness) => (2, witness),
             Failure::Differs(size) => (3, size),
             Failure::Aborted(code) => (4, code.cast_unsigned()),
             Failure::Interrupted => (5, 0),
             Failure::Unknown => (6, 0),
+            Failure::Unattached => (7, 0),
         };
         failure << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(detail)
     }
@@ -77,6 +80,7 @@ impl Cause {
             3 => Failure::Differs(detail),
             4 => Failure::Aborted(detail.cast_signed()),
             5 => Failure::Interrupted,
+            7 => Failure::Unattached,
             _ => Failure::Unknown,
         };
         let rank = usize::try_from(word >> 32 & 0xff_ffff).unwrap_or(0);
@@ -101,20 +105,22 @@ impl Cause {
         }
     }
 
-    /// Returns the error of this cause; `calls` is what the ranks called in the step that failed.
+    /// Returns the error of this cause; `missed` is whom a rank has written down as missing, `calls` what
+    /// the ranks called in the step that failed.
     pub(crate) fn error(
         self,
         operation: &'static str,
         timeout: Option<Duration>,
+        missed: impl FnOnce(usize) -> Vec<usize>,
         calls: impl Iterator<Item = (usize, Call)>,
     ) -> CommError {
         let Self { rank, failure } = self;
         let (kind, message) = match failure {
             Failure::Lost(lost) => (FailureKind::PeerLost, words::lost(lost, None)),
-            Failure::Absent(set) => {
-                let mut missing: Vec<usize> = (0..32).filter(|rank| set >> rank & 1 == 1).collect();
-                if missing.is_empty() {
-                    missing.push(rank);
+            Failure::Absent(witness) => {
+                let mut missing = missed(usize::try_from(witness).unwrap_or(0));
+                if !missing.contains(&rank) {
+                    missing = vec![rank];
                 }
                 let message = words::absent(&words::ranks(&missing), timeout, TIMEOUT);
                 (FailureKind::TimedOut, message)
@@ -128,7 +134,7 @@ impl Cause {
             }
             Failure::Aborted(code) => (FailureKind::Aborted, words::aborted(code)),
             Failure::Interrupted => (FailureKind::Aborted, words::interrupted()),
-            Failure::Unknown => {
+            Failure::Unattached | Failure::Unknown => {
                 let message = "the shared segment holds what no rank writes; restart the job";
                 (FailureKind::Io, message.to_owned())
             }
@@ -160,6 +166,7 @@ mod tests {
             Failure::Differs(7),
             Failure::Aborted(-1),
             Failure::Interrupted,
+            Failure::Unattached,
             Failure::Unknown,
         ] {
             let cause = Cause {

@@ -8,7 +8,7 @@ use comm_kit::config::{self, Faults, Reader, environment};
 use crate::error::InitError;
 
 /// The most ranks one segment takes.
-const MOST_RANKS: usize = 1024;
+pub(crate) const MOST_RANKS: usize = 1024;
 
 /// The longest name of a file on the supported systems.
 const LONGEST_NAME: usize = 255;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use crate::config::{LONGEST_JOB_ID, ShmConfig};
 use crate::error::InitError;
 use crate::layout::{Header, IDENTITY_WORDS};
-use crate::process::Process;
+use crate::process::{Origin, Process};
 use crate::sync::Ordering;
 
 const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
@@ -23,14 +23,14 @@ const PLATFORM: u64 = 0x0102_0304_0506_0700 | size_of::<usize>() as u64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) size: u64,
-    pub(crate) creator: Process,
+    pub(crate) creator: Origin,
     job_id: Vec<u8>,
     version: u64,
     platform: u64,
 }
 
 impl Identity {
-    pub(crate) fn of(config: &ShmConfig, creator: Process) -> Self {
+    pub(crate) fn of(config: &ShmConfig, creator: Origin) -> Self {
         Self {
             size: config.size as u64,
             creator,
@@ -46,10 +46,11 @@ impl Identity {
         words[1] = self.version;
         words[2] = self.platform;
         words[3] = self.size;
-        words[4] = self.creator.pid.into();
-        words[5] = self.creator.start;
-        words[6] = self.creator.namespace;
+        words[4] = self.creator.process.pid.into();
+        words[5] = self.creator.process.start;
+        words[6] = self.creator.pids;
         words[7] = self.job_id.len() as u64;
+        words[8] = self.creator.times;
         let mut bytes = [0; LONGEST_JOB_ID];
         bytes[..self.job_id.len()].copy_from_slice(&self.job_id);
         for (word, &chunk) in words[JOB..].iter_mut().zip(bytes.as_chunks().0) {
@@ -76,17 +77,20 @@ impl Identity {
             version: word(1),
             platform: word(2),
             size: word(3),
-            creator: Process {
-                pid: u32::try_from(word(4)).ok()?,
-                start: word(5),
-                namespace: word(6),
+            creator: Origin {
+                process: Process {
+                    pid: u32::try_from(word(4)).ok()?,
+                    start: word(5),
+                },
+                pids: word(6),
+                times: word(8),
             },
             job_id: bytes[8 * JOB..][..length].to_vec(),
         })
     }
 
     /// Checks that this rank may join the segment; the size is checked apart.
-    pub(crate) fn check(&self, config: &ShmConfig, own: Process) -> Result<(), InitError> {
+    pub(crate) fn check(&self, config: &ShmConfig, own: &Origin) -> Result<(), InitError> {
         let Self { creator, .. } = self;
         if self.version != VERSION || self.platform != PLATFORM {
             return Err(InitError::failed(
@@ -98,12 +102,11 @@ impl Identity {
                 ),
             ));
         }
-        if creator.namespace != own.namespace {
+        if let Some(what) = stranger(creator, own) {
             return Err(InitError::failed(
                 &[],
                 format!(
-                    "segment {:?} was made in another pid namespace (a container?); run all ranks of \
-                 a job in one, or use the tcp backend",
+                    "segment {:?} was made {what}; run all ranks of a job in one, or use the tcp backend",
                     config.name
                 ),
             ));
@@ -116,13 +119,25 @@ impl Identity {
                     "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which made segment \
                      {:?}; give two jobs two names",
                     String::from_utf8_lossy(&self.job_id),
-                    creator.pid,
+                    creator.process.pid,
                     config.name
                 ),
             ));
         }
         Ok(())
     }
+}
+
+/// Returns where the creator of a segment runs, if this process cannot tell whether it lives.
+fn stranger(creator: &Origin, own: &Origin) -> Option<&'static str> {
+    if creator.pids != own.pids {
+        return Some(match (creator.pids, own.pids) {
+            (0, _) => "without a /proc, which this rank has",
+            (_, 0) => "with a /proc, which this rank has not",
+            _ => "in another pid namespace (a container?)",
+        });
+    }
+    (creator.times != own.times).then_some("in another time namespace (a container?)")
 }
 
 #[cfg(all(test, not(loom)))]
@@ -151,7 +166,7 @@ mod tests {
         let pinned = [
             [0x0000_0008_0002_0903, 3],
             [0x0000_0008_0000_0002, 0x9749_7408_8ef7_e28c],
-            [0x0500_0007_0000_0000, 13_056],
+            [0x0500_0007_0000_0000, 13_440],
         ];
         assert_eq!((VERSION, protocol), (3, pinned));
     }

@@ -15,6 +15,7 @@
 
 use comm_kit::words::LONGEST_REASON;
 
+use crate::config::MOST_RANKS;
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
 
 /// The unit in which the parts of a segment are laid out; it is mapped as one.
@@ -42,6 +43,8 @@ pub(crate) struct Header {
     pub(crate) abort: AtomicU64,
     /// A bit for each processor that a rank may use.
     pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
+    /// Counts what ranks that wait for the start want to hear: all have come, the verdict stands.
+    pub(crate) news: Futex,
 }
 
 /// The words of the set of processors: as many as the system interface counts.
@@ -57,10 +60,8 @@ pub(crate) const IDENTITY_WORDS: usize = 48;
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// 0, or the process of this rank; taken by compare-exchange.
-    pub(crate) pid: AtomicU64,
-    /// When that process started, in ticks since the machine did.
-    pub(crate) start: AtomicU64,
+    /// 0, or the [process](crate::process::Process::seat) of this rank; taken by compare-exchange.
+    pub(crate) seat: AtomicU64,
     /// How far the rank is on its way in.
     pub(crate) ready: AtomicU32,
 }
@@ -155,7 +156,37 @@ pub(crate) struct Standing {
     pub(crate) refused: AtomicU64,
     /// Why this rank left, see [`Lost`](comm_kit::words::Lost); 0 as long as it has not.
     pub(crate) left: AtomicU64,
+    /// Whom this rank missed when its patience ended, a bit for each; written before the cause that
+    /// names this rank as its witness.
+    pub(crate) missed: [AtomicU64; MISSED_WORDS],
 }
+
+impl Standing {
+    /// Writes down who is missing.
+    pub(crate) fn miss(&self, ranks: &[usize]) {
+        for (index, word) in self.missed.iter().enumerate() {
+            let bits = ranks.iter().filter(|&&rank| rank / 64 == index);
+            let bits = bits.fold(0, |bits, rank| bits | 1 << (rank % 64));
+            word.store(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads who was missing, of `size` ranks.
+    pub(crate) fn missed(&self, size: usize) -> Vec<usize> {
+        let bit = |rank: usize| {
+            let word = self.missed.get(rank / 64);
+            word.is_some_and(|word| word.load(Ordering::Relaxed) >> (rank % 64) & 1 == 1)
+        };
+        (0..size).filter(|&rank| bit(rank)).collect()
+    }
+}
+
+/// A bit for each rank there can be.
+const MISSED_WORDS: usize = if cfg!(loom) {
+    1
+} else {
+    MOST_RANKS.div_ceil(64)
+};
 
 /// Why a rank refused a step, in words.
 #[repr(C, align(64))]

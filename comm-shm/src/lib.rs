@@ -17,9 +17,9 @@
 //!
 //! | what happens | what the other ranks get |
 //! |---|---|
-//! | a rank dies, by whatever | `PeerLost` with its rank, within 100 ms of their next wait |
+//! | a rank dies or dumps core, by whatever | `PeerLost` with its rank, within 100 ms of their next wait |
 //! | it drops its communicator, or panics inside a call or outside | the same, at once |
-//! | it stays away | `TimedOut` with its rank, after [`timeout`](ShmConfig::timeout) |
+//! | it stays away | `TimedOut` with all who do, after [`timeout`](ShmConfig::timeout) |
 //! | it calls something else | `Mismatch`, with what each called |
 //! | it is interrupted while it waits | `Aborted` with its rank, at once |
 //! | its arguments are refused | `Refused` with its rank and reason; the communicator goes on |
@@ -47,6 +47,7 @@ mod layout;
 #[doc(hidden)]
 pub mod node;
 mod note;
+mod round;
 mod step;
 #[cfg_attr(loom, path = "step/models/sync.rs")]
 mod sync;

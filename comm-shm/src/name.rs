@@ -108,6 +108,16 @@ pub(crate) fn lock(file: &File) -> rustix::io::Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
+/// Checks whether nobody has locked a file.
+pub(crate) fn is_free(file: &File) -> bool {
+    // Shared: others may look at the same time.
+    let free = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok();
+    if free {
+        let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+    }
+    free
+}
+
 /// Checks whether a file has a name.
 pub(crate) fn is_linked(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)

@@ -23,20 +23,24 @@ use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::identity::Identity;
 use crate::layout::{Header, MEMBERS};
-use crate::liveness::{Alive, Peers, creator_ended, is_settled};
+use crate::liveness::{Alive, Peers, creator_ended, creator_lives};
 use crate::mapping::Mapping;
 use crate::name::{self, Found, Nameless};
-use crate::process::Process;
+use crate::process::{Origin, Process};
 use crate::processors;
 use crate::remedy;
 use crate::room;
 use crate::sync::Ordering;
+use crate::wait::LOOK;
 
-use gather::{CAME, member};
+use gather::{CAME, announce, member, reach};
 
 /// For how long a rank that failed to start tries to remove the names that are left: that long may
 /// the kernel take to free the memory of rank 0, and with it the lock.
 const SWEEP: Duration = Duration::from_millis(500);
+
+/// How much longer a rank waits between two looks for each rank that may do the same.
+const EACH: Duration = Duration::from_micros(50);
 
 /// What a rank has once the job has started.
 #[derive(Debug)]
@@ -56,8 +60,9 @@ pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitErr
         path: name::path(&config.name),
         deadline: clock.last().checked_add(config.connect_timeout),
         clock,
-        own: Process::current(),
+        own: Origin::current(),
         pause: Duration::from_micros(20),
+        next_look: None,
     };
     name::check_folder(&start.path)?;
     let (file, map, alive) = if config.rank == 0 {
@@ -76,10 +81,13 @@ pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitErr
                 peers,
             });
         }
-        Ok(Err(error)) => Ok(error),
+        // Whatever it was, the others do not wait for this rank; unless it came from them.
+        Ok(Err(error)) => {
+            start.give_up(map.at(0), Failure::Unattached);
+            Ok(error)
+        }
         Err(panic) => {
-            let verdict = &map.at::<Header>(0).verdict;
-            Cause::lost(config.rank, Lost::PanickedInside).record(verdict, config.size);
+            start.give_up(map.at(0), Failure::Lost(Lost::PanickedInside));
             Err(panic)
         }
     };
@@ -110,9 +118,11 @@ struct Start<'a> {
     clock: Clock,
     /// `None` is for ever.
     deadline: Option<Instant>,
-    own: Process,
+    own: Origin,
     /// How long the next [`rest`](Self::rest) takes.
     pause: Duration,
+    /// When to look next whether the others live.
+    next_look: Option<Instant>,
 }
 
 impl Start<'_> {
@@ -141,6 +151,7 @@ impl Start<'_> {
         match self.claim(&map) {
             Ok(alive) => Ok((file, map, alive)),
             Err(error) => {
+                self.give_up(map.at(0), Failure::Unattached);
                 self.hide(&file);
                 Err(error)
             }
@@ -166,9 +177,9 @@ impl Start<'_> {
             name::remove_if_linked(&self.path, &file);
             return Ok(());
         }
-        let Process { pid, .. } = identity.creator;
+        let Process { pid, .. } = identity.creator.process;
         // A creator that is being taken down still holds its lock, until its memory is freed.
-        let stop = if creator_ended(identity.creator, &file) {
+        let stop = if creator_ended(&self.own, &identity.creator, &file) {
             self.rest().err()
         } else {
             Some(Stop::TimeIsUp)
@@ -194,28 +205,10 @@ impl Start<'_> {
         } = self.config;
         loop {
             if let Some(Found { file, identity }) = name::find(&self.path)?
-                && !creator_ended(identity.creator, &file)
-                && is_settled(&file)
+                && creator_lives(&self.own, &identity.creator, &file)
             {
-                identity.check(self.config, self.own)?;
-                if identity.size != *size as u64 {
-                    return Err(self.wrong_size(&file, &identity));
-                }
-                let bytes = self.bytes;
-                let length = file.metadata().map_or(0, |metadata| metadata.len());
-                if length < bytes as u64 {
-                    return Err(InitError::failed(
-                        &[],
-                        format!(
-                            "segment {name:?} is cut short: {length} of {bytes} bytes; remove {}",
-                            self.path.display()
-                        ),
-                    ));
-                }
-                let map =
-                    Mapping::of(&file, 0, bytes).map_err(|error| self.cannot("map", &error))?;
-                let alive = self.claim(&map)?;
-                return Ok((file, map, alive));
+                identity.check(self.config, &self.own)?;
+                return self.enter(file, &identity);
             }
             if let Err(stop) = self.rest() {
                 if let Some(Found { file, .. }) = name::find(&self.path)? {
@@ -236,33 +229,88 @@ impl Start<'_> {
         }
     }
 
+    /// Maps the segment of a job that this rank belongs to, and claims its seat. The others are told if
+    /// it cannot.
+    fn enter(&self, file: File, identity: &Identity) -> Result<(File, Mapping, Alive), InitError> {
+        let (bytes, ShmConfig { name, size, .. }) = (self.bytes, self.config);
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        // The whole may be what cannot be mapped, and a file that is too short would be fatal.
+        let give_up = |failure: Failure| {
+            if length >= MEMBERS as u64
+                && let Ok(map) = Mapping::of(&file, 0, MEMBERS)
+            {
+                self.give_up(map.at(0), failure);
+            }
+        };
+        if identity.size != *size as u64 {
+            give_up(Failure::Differs(u32::try_from(*size).unwrap_or(0)));
+            return Err(self.wrong_size(identity));
+        }
+        let map = if length < bytes as u64 {
+            Err(format!(
+                "segment {name:?} is cut short: {length} of {bytes} bytes; remove {}",
+                self.path.display()
+            ))
+        } else {
+            Mapping::of(&file, 0, bytes).map_err(|error| {
+                format!(
+                    "cannot map the {bytes} bytes of segment {name:?}: {error}; look at the limits of this rank \
+                     (ulimit -v, vm.max_map_count)"
+                )
+            })
+        };
+        let map = map.map_err(|message| {
+            give_up(Failure::Unattached);
+            InitError::failed(&[], message)
+        })?;
+        let alive = self.claim(&map)?;
+        Ok((file, map, alive))
+    }
+
     /// Takes this rank's seat, unless another process has it.
     fn claim(&self, map: &Mapping) -> Result<Alive, InitError> {
         let ShmConfig { name, rank, .. } = self.config;
-        let member = member(map, *rank);
-        let pid = u64::from(self.own.pid);
-        let taken = member
-            .pid
-            .compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire);
-        if let Err(other) = taken {
-            return Err(InitError::invalid(
+        let seat = &member(map, *rank).seat;
+        let taken = |other: u64| {
+            let (other, own) = (Process::of_seat(other).pid, self.own.process.pid);
+            InitError::invalid(
                 &["COBRE_SHM_RANK"],
                 format!(
                     "rank {rank} of segment {name:?} is taken by process {other}, this is process \
-                     {pid}; give each process a rank of its own"
+                     {own}; give each process a rank of its own"
                 ),
-            ));
-        }
-        member.start.store(self.own.start, Ordering::Relaxed);
-        processors::add(&map.at::<Header>(0).processors);
-        let alive = Alive::start(&self.path, *rank).map_err(|error| {
-            InitError::failed(
-                &[],
-                format!("rank {rank} of segment {name:?} cannot show that it lives: {error}"),
             )
-        })?;
-        member.ready.store(CAME, Ordering::Release);
-        Ok(alive)
+        };
+        // Before the seat: who finds it taken may look at once whether its owner lives.
+        let alive = match Alive::start(&self.path, *rank) {
+            Ok(alive) => alive,
+            Err(_) if seat.load(Ordering::Acquire) != 0 => {
+                return Err(taken(seat.load(Ordering::Acquire)));
+            }
+            Err(error) => {
+                self.give_up(map.at(0), Failure::Unattached);
+                return Err(InitError::failed(
+                    &[],
+                    format!("rank {rank} of segment {name:?} cannot show that it lives: {error}"),
+                ));
+            }
+        };
+        let own = self.own.process.seat();
+        match seat.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                processors::add(&map.at::<Header>(0).processors);
+                reach(map, *rank, self.config.size, CAME);
+                Ok(alive)
+            }
+            Err(other) => Err(taken(other)),
+        }
+    }
+
+    /// Ends the start of all because of this rank, unless it has been decided.
+    fn give_up(&self, header: &Header, failure: Failure) {
+        let rank = self.config.rank;
+        Cause { rank, failure }.record(&header.verdict, usize::MAX);
+        announce(header);
     }
 
     /// Removes all names of this start; the caller holds the lock of `file`.
@@ -276,7 +324,8 @@ impl Start<'_> {
         let mut clock = Clock::start();
         let until = clock.now() + SWEEP;
         while name::is_linked(file) && clock.now() < until {
-            let ended = Identity::read(file).is_some_and(|it| creator_ended(it.creator, file));
+            let ended = Identity::read(file)
+                .is_some_and(|identity| creator_ended(&self.own, &identity.creator, file));
             // With the lock in hand nobody else removes the name, nor puts another file under it.
             if ended && name::lock(file).is_ok() && name::is_linked(file) {
                 self.hide(file);
@@ -286,22 +335,21 @@ impl Start<'_> {
         }
     }
 
-    /// Stops rank 0, which would wait for a rank that cannot come, and returns the error of this rank.
-    fn wrong_size(&self, file: &File, identity: &Identity) -> InitError {
+    /// Returns the error of a rank that was told another size than rank 0.
+    fn wrong_size(&self, identity: &Identity) -> InitError {
         let ShmConfig { rank, size, .. } = *self.config;
-        if let Ok(map) = Mapping::of(file, 0, MEMBERS) {
-            let failure = Failure::Differs(u32::try_from(size).unwrap_or(0));
-            let verdict = &map.at::<Header>(0).verdict;
-            Cause { rank, failure }.record(verdict, usize::MAX);
-        }
         InitError::invalid(
             &["COBRE_SHM_SIZE"],
             format!(
                 "COBRE_SHM_SIZE is {size} on rank {rank} and {} on rank 0 (process {}); give all \
                  ranks the same",
-                identity.size, identity.creator.pid
+                identity.size, identity.creator.process.pid
             ),
         )
+    }
+
+    fn ranks(&self) -> u32 {
+        u32::try_from(self.config.size).unwrap_or(u32::MAX)
     }
 
     /// Returns the error of a start that `rank` did not finish.
@@ -316,20 +364,31 @@ impl Start<'_> {
         )
     }
 
-    /// Sleeps a little, longer each time.
+    /// Sleeps a little, longer each time; the more ranks do so, the longer.
     ///
     /// # Errors
     ///
     /// Once the time is up, or the hook asks this rank to stop.
     fn rest(&mut self) -> Result<(), Stop> {
+        let pause = self.pause;
+        let longest = (EACH * self.ranks()).max(Duration::from_millis(1));
+        self.pause = (pause * 2).min(longest.min(LOOK));
+        self.rest_by(pause, std::thread::sleep)
+    }
+
+    /// Sleeps for at most `time`, in the way given.
+    ///
+    /// # Errors
+    ///
+    /// As [`rest`](Self::rest).
+    fn rest_by(&mut self, time: Duration, sleep: impl FnOnce(Duration)) -> Result<(), Stop> {
         let now = self.clock.now();
         let left = self.deadline.map_or(Duration::MAX, |deadline| {
             deadline.saturating_duration_since(now)
         });
-        let time = self.pause.min(left);
-        std::thread::sleep(time);
+        let time = time.min(left);
+        sleep(time);
         self.clock.waited(time);
-        self.pause = (self.pause * 2).min(Duration::from_millis(1));
         if interrupt::requested() {
             Err(Stop::Interrupted)
         } else if left.is_zero() {

@@ -70,6 +70,12 @@ impl Futex {
         // It cannot fail for a mapped word; if it did, the sleeper's time would end anyway.
         let _ = wake(&self.0, Flags::empty(), 1);
     }
+
+    /// Wakes all who sleep on this word.
+    pub(crate) fn wake_all(&self) {
+        use rustix::thread::futex::{Flags, wake};
+        let _ = wake(&self.0, Flags::empty(), i32::MAX.cast_unsigned());
+    }
 }
 
 #[cfg(any(not(target_os = "linux"), comm_portable_wait))]
@@ -82,4 +88,7 @@ impl Futex {
 
     /// Wakes nobody: sleepers look for themselves.
     pub(crate) fn wake(&self) {}
+
+    /// Wakes nobody: sleepers look for themselves.
+    pub(crate) fn wake_all(&self) {}
 }

@@ -14,8 +14,8 @@ use comm_kit::words::SLOW;
 use crate::board::Board;
 use crate::sync::{Ordering, POLLING, publisher_fence, second_look, sleeper_fence};
 
-/// How long a rank sleeps before it looks whether the others live.
-const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+/// How often a waiting rank looks whether the others live.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// How long a rank spins when that has paid so far: somewhat longer than a wake-up takes.
 const LONGEST_SPIN: Duration = Duration::from_micros(60);
@@ -90,6 +90,7 @@ pub(crate) struct Backoff {
     since: Instant,
     elapsed: Duration,
     reported: Duration,
+    looked: Duration,
 }
 
 impl Backoff {
@@ -102,6 +103,7 @@ impl Backoff {
             clock,
             elapsed: Duration::ZERO,
             reported: Duration::ZERO,
+            looked: Duration::ZERO,
         }
     }
 
@@ -128,6 +130,16 @@ impl Backoff {
             .is_some_and(|timeout| self.elapsed >= timeout)
     }
 
+    /// Checks whether it is time to look whether the others live. A rank that is woken often does not
+    /// look more often.
+    pub(crate) fn look_due(&mut self) -> bool {
+        let due = self.elapsed >= self.looked + LOOK;
+        if due {
+            self.looked = self.elapsed;
+        }
+        due
+    }
+
     /// Returns how long this wait has taken, whenever that is to be reported.
     pub(crate) fn report_due(&mut self) -> Option<Duration> {
         let due = self.elapsed >= self.reported + SLOW;
@@ -144,7 +156,8 @@ impl Backoff {
             // Nobody wakes this sleeper: short at first, for ranks that are nearly there.
             (self.elapsed / 16).clamp(shortest, Duration::from_millis(2))
         } else {
-            LONGEST_SLEEP
+            let next = (self.looked + LOOK).saturating_sub(self.elapsed);
+            next.clamp(shortest, LOOK)
         };
         let time = clock::sleep_limit(Some(time));
         self.policy.timeout.map_or(time, |timeout| {

@@ -300,7 +300,7 @@ fn a_rank_that_dies_on_the_way() {
         let deadline = Instant::now() + Duration::from_secs(20);
         let inside = |rank: usize| {
             let content = fs::read(path(&name)).unwrap_or_default();
-            let at = 4096 + 64 * rank + 16;
+            let at = 4096 + 64 * rank + 8;
             content.get(at).is_some_and(|&ready| ready != 0)
         };
         while !(inside(0) && inside(1)) {

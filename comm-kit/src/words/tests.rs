@@ -77,8 +77,12 @@ fn ranks_are_listed_as_far_as_a_line_goes() {
         ranks_at(&[1, 3], |rank| (rank == 3).then_some("here")),
         "ranks 1, 3 (here)"
     );
-    let many: Vec<usize> = (0..20).collect();
-    assert!(ranks(&many).ends_with("14, 15, .."), "{}", ranks(&many));
+    let many: Vec<usize> = (0..20).chain([22, 40]).collect();
+    assert_eq!(ranks(&many), "ranks 0-19, 22, 40");
+    let gaps: Vec<usize> = (0..40).step_by(2).collect();
+    assert!(ranks(&gaps).ends_with(" 28, 30, .."), "{}", ranks(&gaps));
+    let listed = ranks_at(&many, |_| None);
+    assert!(listed.ends_with(" 14, 15, .."), "{listed}");
 }
 
 #[test]

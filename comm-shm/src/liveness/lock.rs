@@ -7,13 +7,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 
-use crate::name::{lock, open_private};
+use crate::name::{is_free, is_linked, lock, open_private};
 use crate::process::Process;
 
 /// The files that the ranks of one segment have locked.
@@ -25,15 +23,15 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// Finds the ranks of a segment, all of which have come.
-    pub(crate) fn find(segment: &Path, ranks: &[Process]) -> io::Result<Self> {
+    pub(crate) fn find(segment: &Path, ranks: Vec<Process>) -> io::Result<Self> {
         let own = std::process::id();
-        let open = |(rank, process): (usize, &Process)| {
+        let open = |(rank, process): (usize, Process)| {
             let here = process.pid == own || process.pid == 0;
             let file = (!here).then(|| open_private(&path(segment, rank), OFlags::empty()));
             file.transpose()
         };
         let ranks = ranks
-            .iter()
+            .into_iter()
             .enumerate()
             .map(open)
             .collect::<Result<_, _>>()?;
@@ -59,7 +57,7 @@ impl Alive {
             let file = open_private(&path, OFlags::CREATE)?;
             lock(&file)?;
             // It may have lost its name before it was locked.
-            if file.metadata()?.nlink() > 0 {
+            if is_linked(&file) {
                 return Ok(Self { _file: file });
             }
         }
@@ -73,28 +71,16 @@ impl Alive {
     }
 }
 
-/// Checks whether the process that created a segment has ended: it holds the lock of its file.
-pub(crate) fn creator_ended(creator: Process, file: &File) -> bool {
-    !creator.is_current() && is_free(file)
+/// Checks whether the process that took the seat of a rank has ended, while the job starts: it locked its
+/// file before.
+pub(crate) fn has_left(segment: &Path, rank: usize, process: Process) -> bool {
+    let other = process.pid != 0 && process.pid != std::process::id();
+    other && open_private(&path(segment, rank), OFlags::empty()).is_ok_and(|file| is_free(&file))
 }
 
-/// Checks that a segment whose lock is held keeps its name: rank 0 also holds the lock of a stale one,
-/// for the moment in which it removes it.
-pub(crate) fn is_settled(file: &File) -> bool {
-    std::thread::sleep(REMOVAL);
-    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
-}
-
-/// How long rank 0 may take between the lock of a stale segment and its removal.
-const REMOVAL: Duration = Duration::from_millis(10);
-
-fn is_free(file: &File) -> bool {
-    // Shared: others may look at the same time.
-    let free = flock(file, FlockOperation::NonBlockingLockShared).is_ok();
-    if free {
-        let _ = flock(file, FlockOperation::Unlock);
-    }
-    free
+/// Returns nothing: a pid does not tell.
+pub(crate) fn has_ended(_: Process) -> Option<bool> {
+    None
 }
 
 fn path(segment: &Path, rank: usize) -> PathBuf {

@@ -2,50 +2,56 @@
 //!
 //! The kernel takes the memory away from a dying process long before it closes its files: its size
 //! in `/proc` is 0 within a millisecond, while a pidfd, a lock or a socket shows the death only once
-//! gigabytes were freed. So the size is looked at, through a file that was opened while the
-//! process lived: a later process of the same pid has another file.
+//! gigabytes were freed. So the size is looked at, through a file that belongs to this process: a later one of
+//! the same pid has another file, and another start. A process that dumps core keeps its memory until the dump
+//! is written, but does not come back: `/proc` shows that too.
+//!
+//! A pidfd serves where there is no `/proc`, or only that of another pid namespace.
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 
-use crate::process::{Process, start_of};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::process::{Process, Stat, has_own_proc};
+
+/// How many processes are watched at a time, by all communicators of this one.
+const MOST_WATCHES: usize = 16;
+
+/// The kernel's flags of a process that is on its way out: `PF_EXITING`, `PF_POSTCOREDUMP`, `PF_DUMPCORE`,
+/// `PF_SIGNALED`. A hint only, which says when it is worth while to look for a dump.
+const LEAVING: u64 = 0x4 | 0x8 | 0x200 | 0x400;
 
 /// The processes of the ranks of one segment.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    ranks: Vec<Peer>,
-}
-
-#[derive(Debug)]
-struct Peer {
-    process: Process,
-    watch: OnceLock<Arc<Watch>>,
+    ranks: Vec<Process>,
 }
 
 impl Peers {
-    /// Finds the ranks of a segment, each as far as it has come.
+    /// Finds the ranks of a segment, all of which have come.
     #[expect(clippy::unnecessary_wraps, reason = "liveness by locks can fail here")]
-    pub(crate) fn find(_: &Path, ranks: &[Process]) -> io::Result<Self> {
-        let ranks = ranks.iter().map(|&process| Peer {
-            process,
-            watch: OnceLock::new(),
-        });
-        Ok(Self {
-            ranks: ranks.collect(),
-        })
+    pub(crate) fn find(_: &Path, ranks: Vec<Process>) -> io::Result<Self> {
+        Ok(Self { ranks })
     }
 
-    /// Checks whether the process of `rank` came and has ended. A rank that is a thread of this process has
+    /// Checks whether the process of `rank` has ended. A rank that is a thread of this process has
     /// not: it leaves by dropping its communicator.
     pub(crate) fn dead(&self, rank: usize) -> bool {
-        let Peer { process, watch } = &self.ranks[rank];
-        let other = process.pid != 0 && process.pid != std::process::id();
-        other && watch.get_or_init(|| Watch::on(*process)).ended()
+        let process = self.ranks[rank];
+        is_other(process) && watches(|watches| watches.look(process)) == Some(true)
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        // Whoever else waits for one of them opens it again.
+        watches(|watches| watches.close(&self.ranks));
     }
 }
 
@@ -63,75 +69,151 @@ impl Alive {
     pub(crate) fn hide(_: &Path, _: usize) {}
 }
 
-/// Who holds the lock of a segment does not matter here: its creator is looked up.
-pub(crate) fn is_settled(_: &File) -> bool {
-    true
+/// Checks whether the process that took the seat of a rank has ended, while the job starts.
+pub(crate) fn has_left(_: &Path, _: usize, process: Process) -> bool {
+    is_other(process) && has_ended(process) == Some(true)
 }
 
-/// Checks whether the process that created a segment has ended.
-pub(crate) fn creator_ended(creator: Process, _: &File) -> bool {
-    !creator.is_current() && Watch::on(creator).ended()
-}
-
-/// A way to see whether one process has ended; shared by all communicators of this one, so descriptors do not add up.
-#[derive(Debug)]
-enum Watch {
-    /// Its size in memory.
-    Size(File),
-    /// A descriptor that becomes readable when it ends, where there is no `/proc`.
-    Handle(OwnedFd),
-    /// It had ended before anybody looked.
-    Ended,
-}
-
-static WATCHES: Mutex<BTreeMap<(u32, u64), Weak<Watch>>> = Mutex::new(BTreeMap::new());
-
-impl Watch {
-    fn on(process: Process) -> Arc<Self> {
-        let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (process.pid, process.start);
-        if let Some(watch) = watches.get(&key).and_then(Weak::upgrade) {
-            return watch;
-        }
-        watches.retain(|_, watch| watch.strong_count() > 0);
-        let watch = Arc::new(Self::open(process));
-        watches.insert(key, Arc::downgrade(&watch));
-        watch
+/// Returns whether a process has ended, by a single look; `None` if that cannot be found out now.
+pub(crate) fn has_ended(process: Process) -> Option<bool> {
+    match Watch::open(process) {
+        Ok(watch) => watch.ended(),
+        Err(error) => gone(error),
     }
+}
 
-    /// Opens first and compares the start after: what was opened cannot change hands any more.
-    fn open(process: Process) -> Self {
-        let Process { pid, start, .. } = process;
-        let watch = match File::open(format!("/proc/{pid}/statm")) {
-            Ok(statm) => Self::Size(statm),
-            Err(_) => match handle(pid) {
-                Ok(handle) => Self::Handle(handle),
-                Err(_) => return Self::Ended,
+fn is_other(process: Process) -> bool {
+    process.pid != 0 && process.pid != std::process::id()
+}
+
+/// Returns what an error says about the process that was asked for.
+fn gone(error: Errno) -> Option<bool> {
+    (error == Errno::SRCH).then_some(true)
+}
+
+/// The watches that are open, the one that was not looked at for the longest time first.
+#[derive(Debug)]
+struct Watches(Vec<Watch>);
+
+fn watches<T>(work: impl FnOnce(&mut Watches) -> T) -> T {
+    static WATCHES: Mutex<Watches> = Mutex::new(Watches(Vec::new()));
+    work(&mut WATCHES.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Watches {
+    /// Returns whether a process has ended; `None` if that cannot be found out now.
+    fn look(&mut self, process: Process) -> Option<bool> {
+        let known = self.0.iter().position(|watch| watch.process == process);
+        let watch = match known {
+            Some(index) => self.0.remove(index),
+            None => match self.open(process) {
+                Ok(watch) => watch,
+                Err(error) => return gone(error),
             },
         };
-        match start_of(pid) {
-            Some(found) if start != 0 && found != start => Self::Ended,
-            _ => watch,
+        let ended = watch.ended();
+        if ended == Some(false) {
+            self.0.push(watch);
+        }
+        ended
+    }
+
+    /// Opens one more watch, and closes others for it if it must.
+    fn open(&mut self, process: Process) -> rustix::io::Result<Watch> {
+        if self.0.len() >= MOST_WATCHES {
+            self.0.remove(0);
+        }
+        loop {
+            match Watch::open(process) {
+                Err(Errno::MFILE | Errno::NFILE) if !self.0.is_empty() => {
+                    self.0.remove(0);
+                }
+                opened => return opened,
+            }
         }
     }
 
-    fn ended(&self) -> bool {
-        match self {
-            Self::Size(statm) => {
-                let mut first = [0; 2];
-                // No process: an error, or nothing to read. A process without memory: size 0.
-                !matches!(statm.read_at(&mut first, 0), Ok(2)) || first == *b"0 "
-            }
-            Self::Handle(handle) => is_readable(handle),
-            Self::Ended => true,
+    fn close(&mut self, processes: &[Process]) {
+        self.0.retain(|watch| !processes.contains(&watch.process));
+        if self.0.is_empty() {
+            self.0 = Vec::new();
         }
     }
+}
+
+/// A way to see whether one process has ended.
+#[derive(Debug)]
+struct Watch {
+    process: Process,
+    by: By,
+}
+
+#[derive(Debug)]
+enum By {
+    /// What the kernel shows of it.
+    Stat(File),
+    /// A descriptor that becomes readable when it ends.
+    Handle(OwnedFd),
+}
+
+impl Watch {
+    /// Opens a watch.
+    ///
+    /// # Errors
+    ///
+    /// `SRCH` if there is no such process; whatever else keeps this rank from looking.
+    fn open(process: Process) -> rustix::io::Result<Self> {
+        let shown = has_own_proc();
+        let stat = shown.then(|| open_shown(process, "stat"));
+        let by = match stat {
+            Some(Ok(stat)) => By::Stat(stat),
+            // That `/proc` does not show it is no proof: it may hide what this process may not trace.
+            _ => By::Handle(handle(process.pid)?),
+        };
+        Ok(Self { process, by })
+    }
+
+    fn ended(&self) -> Option<bool> {
+        match &self.by {
+            By::Stat(file) => {
+                let mut bytes = [0; 1024];
+                let length = match file.read_at(&mut bytes, 0) {
+                    Ok(length) => length,
+                    Err(error) => return gone(Errno::from_io_error(&error)?),
+                };
+                let stat = Stat::parse(&bytes[..length])?;
+                let Process { start, .. } = self.process;
+                let another = start != 0 && stat.start != start;
+                let leaving = stat.flags & LEAVING != 0 && self.dumps_core();
+                Some(another || stat.bytes == 0 || leaving)
+            }
+            By::Handle(handle) => Some(is_readable(handle)),
+        }
+    }
+
+    /// Checks whether the process dumps core.
+    fn dumps_core(&self) -> bool {
+        let mut status = Vec::new();
+        let read = open_shown(self.process, "status")
+            .is_ok_and(|mut file| file.read_to_end(&mut status).is_ok());
+        let mut lines = status.split(|&byte| byte == b'\n');
+        read && lines.any(|line| {
+            let value = line.strip_prefix(b"CoreDumping:");
+            value.is_some_and(|value| value.trim_ascii() == b"1")
+        })
+    }
+}
+
+fn open_shown(process: Process, what: &str) -> rustix::io::Result<File> {
+    let path = format!("/proc/{}/{what}", process.pid);
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(file.into())
 }
 
 fn handle(pid: u32) -> rustix::io::Result<OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pidfd_open(pid.ok_or(rustix::io::Errno::SRCH)?, PidfdFlags::empty())
+    pidfd_open(pid.ok_or(Errno::SRCH)?, PidfdFlags::empty())
 }
 
 fn is_readable(handle: &OwnedFd) -> bool {

@@ -1,18 +1,24 @@
 //! The second half of start-up: all ranks have come, and agree that they have.
+//!
+//! A rank that waits sleeps until all have come to the next stage or the verdict stands, and looks now and then
+//! whether the others live: with hundreds of ranks on a few processors, looking is what a start would cost.
 
 use std::fs::File;
 
+use comm_kit::clock;
 use comm_kit::words::{self, Lost};
 
-use super::{Start, Stop};
+use super::{EACH, Start, Stop};
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::layout::{GO, Header, MEMBERS, Member};
-use crate::liveness::Peers;
+use crate::liveness::{Peers, has_left};
 use crate::mapping::Mapping;
 use crate::process::Process;
-use crate::sync::Ordering;
+use crate::round::Round;
+use crate::sync::{Ordering, POLLING, fence};
+use crate::wait::LOOK;
 
 /// A rank has mapped the segment.
 pub(super) const CAME: u32 = 1;
@@ -24,22 +30,23 @@ impl Start<'_> {
     /// Waits until all ranks have come and know each other, and agrees with them that they have.
     pub(super) fn gather(&mut self, file: &File, map: &Mapping) -> Result<Peers, InitError> {
         let ShmConfig { rank, size, .. } = *self.config;
-        let verdict = &map.at::<Header>(0).verdict;
+        let header = map.at::<Header>(0);
+        let verdict = &header.verdict;
+        let mut round = Round::of(rank);
         let mut known = None;
         loop {
-            let behind = |stage: u32| -> Vec<usize> {
-                let ready = |rank: usize| member(map, rank).ready.load(Ordering::Acquire);
-                (0..size).filter(|&rank| ready(rank) < stage).collect()
-            };
-            let missing = behind(CAME);
+            // Before the looks at what it counts: whatever comes later ends the sleep below.
+            let news = header.news.load(Ordering::Acquire);
+            let missing = behind(map, size, CAME);
             if known.is_none() && missing.is_empty() {
                 known = Some(self.find_peers(map)?);
-                member(map, rank).ready.store(KNOWS_ALL, Ordering::Release);
+                reach(map, rank, size, KNOWS_ALL);
             }
-            if rank == 0 && behind(KNOWS_ALL).is_empty() {
+            if rank == 0 && known.is_some() && behind(map, size, KNOWS_ALL).is_empty() {
                 // Before GO: once a rank may go, no name is left, even if all are killed at once.
                 self.hide(file);
                 let _ = verdict.compare_exchange(0, GO, Ordering::AcqRel, Ordering::Acquire);
+                announce(header);
             }
             // Loaded once: a word that was not GO yet must not be read as a cause after it became GO.
             let word = verdict.load(Ordering::Acquire);
@@ -50,14 +57,21 @@ impl Start<'_> {
             if let Some(cause) = Cause::from_word(word, size) {
                 return Err(self.stopped(cause, &missing));
             }
-            let cause = if let Some(dead) = self.dead(map, known.as_ref()) {
+            let cause = if let Some(dead) = self.dead(map, known.as_ref(), &mut round) {
                 Cause::lost(dead, Lost::Ended)
             } else {
-                let (rank, failure) = match self.rest() {
+                let rested = if POLLING {
+                    self.rest()
+                } else {
+                    let time = clock::sleep_limit(Some(self.look_interval()));
+                    self.rest_by(time, |time| header.news.sleep(news, time))
+                };
+                let (rank, failure) = match rested {
                     Ok(()) => continue,
                     Err(Stop::Interrupted) => (rank, Failure::Interrupted),
                     Err(Stop::TimeIsUp) => {
-                        let late = missing.first().or(behind(KNOWS_ALL).first()).copied();
+                        let late = missing.first().copied();
+                        let late = late.or(behind(map, size, KNOWS_ALL).first().copied());
                         (late.unwrap_or(0), Failure::Absent(0))
                     }
                 };
@@ -65,15 +79,14 @@ impl Start<'_> {
             };
             // Unless the others decided meanwhile, which the next round reads.
             cause.record(verdict, size);
+            announce(header);
         }
     }
 
-    /// Finds the processes of all ranks that have come.
+    /// Finds the processes of all ranks, which have come.
     fn find_peers(&self, map: &Mapping) -> Result<Peers, InitError> {
-        let ranks: Vec<Process> = (0..self.config.size)
-            .map(|rank| process_of(member(map, rank)))
-            .collect();
-        Peers::find(&self.path, &ranks).map_err(|error| {
+        let ranks = (0..self.config.size).map(|rank| process_of(member(map, rank)));
+        Peers::find(&self.path, ranks.collect()).map_err(|error| {
             InitError::failed(
                 &[],
                 format!(
@@ -84,17 +97,26 @@ impl Start<'_> {
         })
     }
 
-    /// Returns a rank that came and died.
-    fn dead(&self, map: &Mapping, known: Option<&Peers>) -> Option<usize> {
-        let size = self.config.size;
-        let found;
-        let peers = if let Some(peers) = known {
-            peers
-        } else {
-            found = self.find_peers(map).ok()?;
-            &found
-        };
-        (0..size).find(|&rank| peers.dead(rank))
+    /// Returns a rank that took its seat and died, if it is time to look and this rank's share shows one.
+    fn dead(&mut self, map: &Mapping, known: Option<&Peers>, round: &mut Round) -> Option<usize> {
+        let ShmConfig { rank, size, .. } = *self.config;
+        let now = self.clock.now();
+        if self.next_look.is_some_and(|next| now < next) {
+            return None;
+        }
+        self.next_look = Some(now + self.look_interval());
+        let seated = |&other: &usize| other != rank && process_of(member(map, other)).pid != 0;
+        let seated: Vec<usize> = (0..size).filter(seated).collect();
+        let came = size - behind(map, size, CAME).len();
+        round.share(&seated, came).find(|&other| match known {
+            Some(peers) => peers.dead(other),
+            None => has_left(&self.path, other, process_of(member(map, other))),
+        })
+    }
+
+    /// Returns how often to look whether the others live: the more there are, the more look.
+    fn look_interval(&self) -> std::time::Duration {
+        LOOK.max(2 * EACH * self.ranks())
     }
 
     /// Returns the error of a start that was stopped by `cause`.
@@ -126,6 +148,12 @@ impl Start<'_> {
                     ),
                 )
             }
+            Failure::Unattached => InitError::failed(
+                &[],
+                format!(
+                    "rank {rank} of {size} could not attach to segment {name:?}; see what it printed"
+                ),
+            ),
             Failure::Interrupted => self.ended_early(rank, "was interrupted"),
             Failure::Lost(Lost::PanickedInside) => self.ended_early(rank, "panicked"),
             _ => self.ended_early(rank, "ended"),
@@ -137,17 +165,29 @@ pub(super) fn member(map: &Mapping, rank: usize) -> &Member {
     map.at(MEMBERS + rank * size_of::<Member>())
 }
 
-/// Returns the process of a rank that has come; nobody's until then.
+/// Returns the process that took a seat; one without a pid until then.
 fn process_of(member: &Member) -> Process {
-    let came = member.ready.load(Ordering::Acquire) >= CAME;
-    let pid = if came {
-        member.pid.load(Ordering::Relaxed)
-    } else {
-        0
-    };
-    Process {
-        pid: u32::try_from(pid).unwrap_or(0),
-        start: member.start.load(Ordering::Relaxed),
-        namespace: 0,
+    Process::of_seat(member.seat.load(Ordering::Acquire))
+}
+
+/// Returns the ranks that have not come to a stage.
+fn behind(map: &Mapping, size: usize, stage: u32) -> Vec<usize> {
+    let ready = |rank: usize| member(map, rank).ready.load(Ordering::Acquire);
+    (0..size).filter(|&rank| ready(rank) < stage).collect()
+}
+
+/// Brings this rank to a stage; the last one tells the others.
+pub(super) fn reach(map: &Mapping, rank: usize, size: usize, stage: u32) {
+    member(map, rank).ready.store(stage, Ordering::Release);
+    // Of two that come at the same time at least one sees the other.
+    fence(Ordering::SeqCst);
+    if behind(map, size, stage).is_empty() {
+        announce(map.at(0));
     }
+}
+
+/// Wakes all ranks that wait for the start, which then look what is new.
+pub(super) fn announce(header: &Header) {
+    header.news.fetch_add(1, Ordering::Release);
+    header.news.wake_all();
 }

@@ -9,6 +9,7 @@ use comm_kit::{Pass, interrupt};
 
 use super::{ShmTransport, Turn};
 use crate::cause::{Cause, Failure};
+use crate::round::Round;
 use crate::sync::Ordering;
 use crate::wait::{self, Backoff, Pause, SpinTime};
 
@@ -114,6 +115,7 @@ impl ShmTransport {
         let mut backoff = Backoff::new(self.policy, spin_time);
         let mut last = Pause::Spin;
         let mut events = None;
+        let mut round = Round::of(self.rank);
         loop {
             while self.has_arrived(rank, wait) {
                 rank += 1;
@@ -139,7 +141,9 @@ impl ShmTransport {
                     wait::sleep(&self.board, self.rank, rank, time, stay);
                     backoff.slept(time);
                     self.look(wait)?;
-                    self.look_for_the_dead(wait)?;
+                    if backoff.look_due() {
+                        self.look_for_the_dead(wait, &mut round)?;
+                    }
                     if interrupt::requested() {
                         self.interrupt(wait)?;
                     }
@@ -185,10 +189,12 @@ impl ShmTransport {
 
     /// Looks whether the processes of the missing ranks have ended; midway, of all of them: nobody
     /// is past a step that is not complete, so whoever died in it cannot have contributed the rest.
-    fn look_for_the_dead(&self, wait: Wait) -> Result<(), Halt> {
+    fn look_for_the_dead(&self, wait: Wait, round: &mut Round) -> Result<(), Halt> {
+        let others = (0..self.board.size()).filter(|&rank| rank != self.rank);
         let needed = |&rank: &usize| wait.more || !self.has_arrived(rank, wait);
-        let mut ranks = (0..self.board.size()).filter(needed);
-        let Some(rank) = ranks.find(|&rank| self.board.is_dead(rank)) else {
+        let awaited: Vec<usize> = others.filter(needed).collect();
+        let mut share = round.share(&awaited, self.board.watchers());
+        let Some(rank) = share.find(|&rank| self.board.is_dead(rank)) else {
             return Ok(());
         };
         // It may have contributed, left or aborted before it died.
@@ -205,11 +211,8 @@ impl ShmTransport {
         let Some(&rank) = missing.first() else {
             return Ok(());
         };
-        let set = missing
-            .iter()
-            .filter(|&&rank| rank < 32)
-            .fold(0, |set, &rank| set | 1 << rank);
-        let failure = Failure::Absent(set);
+        self.board.standing(self.rank).miss(&missing);
+        let failure = Failure::Absent(u32::try_from(self.rank).unwrap_or(0));
         let visible = wait.first.then(|| self.disagreement(wait.step)).flatten();
         let cause = visible.map_or(Cause { rank, failure }, Cause::mismatch);
         self.unless_complete(wait, self.fail(cause))

@@ -88,7 +88,13 @@ impl ShmTransport {
     /// Returns the error of a sequence that failed, in a call that is at `step`.
     #[cold]
     pub(super) fn error(&self, cause: Cause, operation: &'static str, step: u64) -> CommError {
-        cause.error(operation, self.policy.timeout, self.calls(step))
+        let size = self.board.size();
+        let missed = |witness: usize| {
+            // What another process wrote names a rank of this job, or the lowest.
+            let witness = if witness < size { witness } else { 0 };
+            self.board.standing(witness).missed(size)
+        };
+        cause.error(operation, self.policy.timeout, missed, self.calls(step))
     }
 
     /// Returns what the ranks that came to `step` called.

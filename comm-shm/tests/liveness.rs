@@ -1,0 +1,464 @@
+//! How a rank knows that another lives: without descriptors, while a core is dumped, with many ranks, and where
+//! `/proc` is not what it should be.
+#![allow(unsafe_code, reason = "limits and signals have no safe interface")]
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
+use comm_shm::{ShmBackend, ShmConfig};
+use common::{Outcome, exists, finish, fresh_name, launch, role, say, start};
+
+/// The longest a step of a test may take before it fails; far more than any of them needs.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
+    match error {
+        CommError::CollectiveFailed { kind, rank, .. } => (*kind, *rank),
+        other => panic!("{other}"),
+    }
+}
+
+/// Sets the soft limit of a resource, and returns the one before.
+fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a place for the answer.
+    assert_eq!(unsafe { libc::getrlimit(resource, &raw mut limit) }, 0);
+    let before = limit.rlim_cur;
+    limit.rlim_cur = soft.min(limit.rlim_max);
+    // SAFETY: a place that is only read.
+    assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
+    before
+}
+
+fn kill_self() -> ! {
+    // SAFETY: ends this process and touches no memory.
+    unsafe { libc::raise(libc::SIGKILL) };
+    unreachable!("nobody survives that")
+}
+
+/// Waits for a file of the temporary folder, by which processes of a test tell each other how far they are.
+fn wait_for(marker: &Path) {
+    let began = Instant::now();
+    while !marker.exists() {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{} did not come",
+            marker.display()
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Where a test puts its markers; removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    const VARIABLE: &str = "COMM_SHM_TEST_FOLDER";
+
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(fresh_name());
+        fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    /// The folder that the driver of this rank made.
+    fn of_driver() -> PathBuf {
+        std::env::var_os(Self::VARIABLE).unwrap().into()
+    }
+
+    fn variable(&self) -> (&str, &str) {
+        (Self::VARIABLE, self.0.to_str().unwrap())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A rank that has no descriptor left takes nobody for dead who lives, and hears of a death.
+#[test]
+fn a_late_peer_lives_although_no_descriptor_is_left() {
+    let test = "a_late_peer_lives_although_no_descriptor_is_left";
+    if let Some(config) = role(test) {
+        let folder = Folder::of_driver();
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if comm.rank() == 1 {
+            // Long enough for rank 0 to look at this process, more than once.
+            wait_for(&folder.join("waiting"));
+            thread::sleep(Duration::from_millis(300));
+            comm.barrier().unwrap();
+            wait_for(&folder.join("again"));
+            thread::sleep(Duration::from_millis(300));
+            kill_self();
+        }
+        let before = limit(libc::RLIMIT_NOFILE, 3);
+        assert!(fs::File::open("/dev/null").is_err(), "none is left");
+        // An empty folder needs no descriptor.
+        fs::create_dir(folder.join("waiting")).unwrap();
+        comm.barrier().unwrap();
+        if std::env::var_os("RAISED").is_some() {
+            limit(libc::RLIMIT_NOFILE, before);
+        }
+        fs::create_dir(folder.join("again")).unwrap();
+        let error = comm.barrier().unwrap_err();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        say("done");
+        return;
+    }
+    for more in [None, Some(("RAISED", "1"))] {
+        let folder = Folder::new();
+        let mut variables = vec![folder.variable()];
+        variables.extend(more);
+        let outcomes = launch(test, 2, &variables);
+        assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
+    }
+}
+
+/// A rank that waits for many keeps few files open for that.
+#[cfg(not(comm_portable_wait))]
+#[test]
+fn few_descriptors_whoever_is_waited_for() {
+    const RANKS: usize = 40;
+    let test = "few_descriptors_whoever_is_waited_for";
+    if let Some(config) = role(test) {
+        let go = Folder::of_driver().join("go");
+        let comm = ShmBackend::attach(config).unwrap();
+        if comm.rank() > 0 {
+            wait_for(&go);
+            return comm.barrier().unwrap();
+        }
+        let watcher = thread::spawn(move || {
+            let watches = || {
+                let open = fs::read_dir("/proc/self/fd").unwrap();
+                let open = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+                open.filter(|file| file.starts_with("/proc") && !file.ends_with("fd"))
+                    .count()
+            };
+            let began = Instant::now();
+            let mut most = 0;
+            // Time for every rank to be looked at, under any load.
+            while began.elapsed() < Duration::from_secs(2) {
+                most = watches().max(most);
+                thread::sleep(Duration::from_millis(5));
+            }
+            fs::write(go, "").unwrap();
+            most
+        });
+        comm.barrier().unwrap();
+        say(watcher.join().unwrap());
+        return;
+    }
+    let folder = Folder::new();
+    let outcomes = launch(test, RANKS, &[folder.variable()]);
+    let most: usize = outcomes[0]
+        .said
+        .first()
+        .map_or(0, |said| said.parse().unwrap());
+    assert!((1..=16).contains(&most), "{most}: {}", outcomes[0].output);
+}
+
+/// A rank that dumps core is lost from the moment on in which it begins, not once gigabytes are written.
+#[cfg(not(comm_portable_wait))]
+#[test]
+fn a_core_dump_is_a_death() {
+    let test = "a_core_dump_is_a_death";
+    if let Some(config) = role(test) {
+        let folder = Folder::of_driver();
+        let comm = ShmBackend::attach(config).unwrap();
+        let pids = comm.allgather_vec(&[std::process::id()]).unwrap().0;
+        if comm.rank() == 1 {
+            std::env::set_current_dir(&folder).unwrap();
+            limit(libc::RLIMIT_CORE, u64::MAX);
+            let ballast = vec![7_u8; 384 << 20];
+            // From a thread that is not the first one, as it may happen.
+            let dump = move || {
+                fs::write(folder.join("dumping"), "").unwrap();
+                std::hint::black_box(&ballast);
+                std::process::abort()
+            };
+            return thread::spawn(dump).join().unwrap();
+        }
+        wait_for(&folder.join("dumping"));
+        let error = comm.barrier().unwrap_err();
+        let status = fs::read_to_string(format!("/proc/{}/status", pids[1]));
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        let dumping = status.unwrap_or_default().contains("CoreDumping:\t1");
+        say(format!("dumping {dumping}"));
+        // The driver removes what the dump has written, once it has ended.
+        return;
+    }
+    let folder = Folder::new();
+    let outcomes = launch(test, 2, &[folder.variable()]);
+    let dumped = fs::read_dir(&folder.0).unwrap().count() > 1;
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    if !dumped && pattern.trim() != "core" {
+        return say(format!("not tested: cores go elsewhere here: {pattern}"));
+    }
+    assert_eq!(outcomes[0].said, ["dumping true"], "{}", outcomes[0].output);
+}
+
+/// The start of many ranks on few processors: what they cost each other while they wait.
+#[test]
+fn two_hundred_and_fifty_six_ranks_start_soon() {
+    const RANKS: usize = 256;
+    let test = "two_hundred_and_fifty_six_ranks_start_soon";
+    if let Some(config) = role(test) {
+        let before = processor_time();
+        let comm = ShmBackend::attach(config).unwrap();
+        say(processor_time().saturating_sub(before).as_micros());
+        let sum = comm.allreduce_scalar(1, ReduceOp::Sum).unwrap();
+        assert_eq!(sum, RANKS);
+        return;
+    }
+    let outcomes = launch(test, RANKS, &[("COBRE_SHM_CONNECT_TIMEOUT_MS", "90000")]);
+    let spent = outcomes.iter().map(|outcome| {
+        let said = outcome.said.first();
+        let micros = said.unwrap_or_else(|| panic!("{}", outcome.output)).parse();
+        Duration::from_micros(micros.unwrap())
+    });
+    let spent: Duration = spent.sum();
+    // Two processors give 4 s in 2 s, and have the processes to start as well.
+    // Where locks show who lives, each rank opens a file of every other: 65 000 in all.
+    let most = Duration::from_secs(if cfg!(comm_portable_wait) { 6 } else { 2 });
+    say(format!("{spent:?} of processor time"));
+    assert!(spent < most, "{spent:?} of processor time to attach");
+}
+
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a place for the answer.
+    let done = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    assert_eq!(done, 0);
+    Duration::new(
+        time.tv_sec.try_into().unwrap(),
+        time.tv_nsec.try_into().unwrap(),
+    )
+}
+
+/// Runs a shell script that starts the ranks of `test` as `"$0" "$@"`, each with its `COBRE_SHM_RANK`.
+fn script(test: &str, size: usize, script: &str, variables: &[(&str, &str)]) -> Outcome {
+    let child = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env("COMM_SHM_TEST_ROLE", test)
+        .env("COBRE_SHM_NAME", fresh_name())
+        .env("COBRE_SHM_SIZE", size.to_string())
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("there is a shell");
+    finish(0, child)
+}
+
+/// Whether this user may not make such a namespace; says so.
+fn forbidden(outcome: &Outcome) -> bool {
+    let words = [
+        "Operation not permitted",
+        "unshare: not found",
+        "Invalid argument",
+    ];
+    let forbidden =
+        !outcome.status.success() && words.iter().any(|text| outcome.output.contains(text));
+    if forbidden {
+        say(format!(
+            "not tested: this user may not do that: {}",
+            outcome.output
+        ));
+    }
+    forbidden
+}
+
+const BOTH: &str = "for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done; \
+                    for pid in $pids; do wait $pid; done";
+
+/// In a pid namespace that sees the `/proc` of another, or none at all, a job runs and a death is seen.
+#[rstest::rstest]
+#[case::of_another("unshare --pid --fork sh -c")]
+#[case::at_all("unshare --mount sh -c 'mount -t tmpfs tmpfs /proc && exec \"$0\" \"$@\"' sh -c")]
+fn without_a_proc(#[case] way: &str) {
+    let test = thread::current().name().unwrap().to_owned();
+    if let Some(mut config) = role(&test) {
+        config.connect_timeout = Duration::from_secs(20);
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if comm.rank() == 1 {
+            thread::sleep(Duration::from_millis(300));
+            // A late one that lives.
+            comm.barrier().unwrap();
+            kill_self();
+        }
+        comm.barrier().unwrap();
+        let began = Instant::now();
+        let error = comm.barrier().unwrap_err();
+        let took = began.elapsed();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        say("done");
+        return;
+    }
+    let outcome = script(
+        &test,
+        2,
+        &format!("{way} '{}' \"$0\" \"$@\"", BOTH.replace('\'', "")),
+        &[],
+    );
+    if !forbidden(&outcome) {
+        assert_eq!(outcome.said, ["done"], "{}", outcome.output);
+    }
+}
+
+/// Ranks of two namespaces, in which pids or times differ, are told so.
+#[rstest::rstest]
+#[case::of_times("unshare --time --boottime 100000 --fork", "time namespace")]
+#[case::of_pids("unshare --pid --fork", "pid namespace")]
+fn two_namespaces(#[case] way: &str, #[case] words: &str) {
+    let test = thread::current().name().unwrap().to_owned();
+    if let Some(mut config) = role(&test) {
+        config.connect_timeout = Duration::from_secs(4);
+        let began = Instant::now();
+        let rank = config.rank;
+        let error = ShmBackend::attach(config).unwrap_err();
+        say(format!("{rank} {error}"));
+        if rank == 1 {
+            assert!(began.elapsed() < Duration::from_secs(3), "{began:?}");
+        }
+        return;
+    }
+    let both = format!(
+        "COBRE_SHM_RANK=0 \"$0\" \"$@\" & COBRE_SHM_RANK=1 {way} \"$0\" \"$@\" || code=$?; wait; exit $code"
+    );
+    let outcome = script(&test, 2, &both, &[]);
+    if !forbidden(&outcome) {
+        let told = outcome.said.iter().find(|said| said.starts_with('1'));
+        let told = told.unwrap_or_else(|| panic!("{}", outcome.output));
+        assert!(told.contains(words), "{}", outcome.output);
+    }
+}
+
+/// A rank that cannot attach tells the others, which would wait for it in vain.
+#[test]
+fn a_rank_that_cannot_attach_ends_the_start_of_all() {
+    const RANKS: usize = 64;
+    let test = "a_rank_that_cannot_attach_ends_the_start_of_all";
+    if let Some(config) = role(test) {
+        let rank = config.rank;
+        if rank == 1 {
+            let status = fs::read_to_string("/proc/self/statm").unwrap();
+            let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
+            // Too little for a segment of 64 MiB.
+            limit(libc::RLIMIT_AS, pages * 4096 + (32 << 20));
+        }
+        let began = Instant::now();
+        let error = ShmBackend::attach(config).unwrap_err();
+        limit(libc::RLIMIT_AS, u64::MAX);
+        say(format!(
+            "{} {error}",
+            began.elapsed() < Duration::from_secs(10)
+        ));
+        return;
+    }
+    let name = fresh_name();
+    let ranks = [0, 1, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
+    for (rank, child) in ranks.into_iter().enumerate() {
+        let outcome = finish(rank, child);
+        let said = outcome.said.join(" ");
+        let expected = if rank == 1 {
+            "cannot map"
+        } else {
+            "rank 1 of 64 could not attach"
+        };
+        assert!(
+            said.starts_with("true") && said.contains(expected),
+            "{}",
+            outcome.output
+        );
+    }
+    assert!(!exists(&name));
+}
+
+/// A rank that is killed right after it took its seat is seen, although it never said that it has come.
+#[test]
+fn a_rank_killed_in_its_seat_is_seen() {
+    let name = fresh_name();
+    let mut gone = Command::new("true").spawn().unwrap();
+    let pid = gone.id();
+    gone.wait().unwrap();
+    let waiting = thread::spawn({
+        let mut config = ShmConfig::new(&name, 0, 2);
+        config.connect_timeout = Duration::from_secs(20);
+        move || ShmBackend::attach(config)
+    });
+    let path = Path::new("/dev/shm").join(&name);
+    wait_for(&path);
+    let began = Instant::now();
+    take_seat(&path, 1, pid);
+    let error = waiting.join().unwrap().unwrap_err();
+    assert!(error.message.contains("rank 1 of 2 ended"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{began:?}");
+}
+
+/// Writes what a rank writes first of all.
+fn take_seat(segment: &Path, rank: usize, pid: u32) {
+    use std::os::unix::fs::FileExt;
+    if cfg!(comm_portable_wait) {
+        // What its owner has locked before.
+        fs::write(segment.with_extension(rank.to_string()), "").unwrap();
+    }
+    let file = fs::File::options().write(true).open(segment).unwrap();
+    let seat = 4096 + 64 * rank as u64;
+    file.write_all_at(&(u64::from(pid) << 40 | 1).to_ne_bytes(), seat)
+        .unwrap();
+}
+
+/// Every rank that did not come is named, whatever its number.
+#[test]
+fn a_timeout_names_all_who_are_missing() {
+    const RANKS: usize = 48;
+    for (missing, words) in [
+        (vec![3, 33, 47], "ranks 3, 33, 47 did not come"),
+        ((20..48).collect(), "ranks 20-47 did not come"),
+    ] {
+        let name = fresh_name();
+        let ranks: Vec<_> = (0..RANKS)
+            .map(|rank| {
+                let mut config = ShmConfig::new(&name, rank, RANKS);
+                config.timeout = Some(Duration::from_millis(500));
+                let absent = missing.contains(&rank);
+                thread::spawn(move || {
+                    let comm = ShmBackend::attach(config).unwrap();
+                    if absent {
+                        thread::sleep(Duration::from_secs(3));
+                    }
+                    comm.barrier().unwrap_err()
+                })
+            })
+            .collect();
+        for (rank, thread) in ranks.into_iter().enumerate() {
+            let error = thread.join().unwrap();
+            assert_eq!(
+                blame(&error),
+                (FailureKind::TimedOut, Some(missing[0])),
+                "{error}"
+            );
+            assert!(error.to_string().contains(words), "rank {rank}: {error}");
+        }
+    }
+}
