@@ -1,4 +1,4 @@
-//! What one byte more costs where calls change their way.
+//! What changes, and what does not, where a byte more makes calls go another way.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,16 +17,16 @@ const RANKS: usize = 64;
 /// How often both sizes are tried, in turn.
 const ROUNDS: usize = 15;
 
-/// Returns the shortest times of `call` with each of two sizes, taken in turn, as this rank saw them:
+/// Returns the shortest times of an allgatherv of each of two sizes, taken in turn, as this rank saw them:
 /// whatever else the machine does only adds to them.
-fn times(comm: &TcpBackend, sizes: [usize; 2], call: impl Fn(&TcpBackend, usize)) -> [Duration; 2] {
+fn times(comm: &TcpBackend, sizes: [usize; 2]) -> [Duration; 2] {
     let mut times = [Vec::new(), Vec::new()];
     // The first round opens the windows of the links and does not count.
     for round in 0..=ROUNDS {
         for (&size, times) in sizes.iter().zip(&mut times) {
             comm.barrier().unwrap();
             let start = Instant::now();
-            call(comm, size);
+            allgatherv(comm, size);
             // The call is over when the last rank has left it.
             comm.barrier().unwrap();
             times.extend((round > 0).then(|| start.elapsed()));
@@ -46,16 +46,6 @@ fn allgatherv(comm: &TcpBackend, bytes: usize) {
         .unwrap();
 }
 
-fn broadcast(comm: &TcpBackend, bytes: usize) {
-    comm.broadcast(&mut vec![0_u8; bytes], 1).unwrap();
-}
-
-fn allreduce(comm: &TcpBackend, bytes: usize) {
-    let mut sum = vec![0_u8; bytes];
-    comm.allreduce(&vec![1_u8; bytes], &mut sum, ReduceOp::Sum)
-        .unwrap();
-}
-
 /// Returns up to how many bytes calls of `ranks` ranks are small on this machine.
 fn limits(ranks: usize) -> [usize; 3] {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -68,35 +58,17 @@ fn limits(ranks: usize) -> [usize; 3] {
     small_up_to(ranks, hosts)
 }
 
-/// Runs `call` with the largest size that is small and with one byte more.
-#[track_caller]
-fn costs_no_step(limit: usize, call: fn(&TcpBackend, usize)) {
+#[test]
+fn an_allgatherv_of_64_ranks_takes_no_longer_for_a_byte_more() {
+    let [_, limit, _] = limits(RANKS);
     let sizes = [limit, limit + 1];
-    let results = world(RANKS, |_| (), move |comm| times(&comm, sizes, call));
+    let results = world(RANKS, |_| (), move |comm| times(&comm, sizes));
     let [small, large] = results[0];
     // Busy processes of others delay every hop of bulk, so there is some room for them.
     assert!(
         large < small * 3,
         "{limit} bytes take {small:?}, one more takes {large:?}"
     );
-}
-
-#[test]
-fn an_allgatherv_of_64_ranks_takes_no_longer_for_a_byte_more() {
-    let [_, limit, _] = limits(RANKS);
-    costs_no_step(limit, allgatherv);
-}
-
-#[test]
-fn a_broadcast_of_64_ranks_takes_no_longer_for_a_byte_more() {
-    let [_, _, limit] = limits(RANKS);
-    costs_no_step(limit, broadcast);
-}
-
-#[test]
-fn an_allreduce_of_64_ranks_takes_no_longer_for_a_byte_more() {
-    let [limit, _, _] = limits(RANKS);
-    costs_no_step(limit, allreduce);
 }
 
 #[test]
