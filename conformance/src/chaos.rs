@@ -8,7 +8,9 @@
 //! The ranks draw the same plan from the same seed: they say when they come to the points that the driver waits for, and
 //! leave by themselves where the plan says so.
 
+mod blocked_log;
 mod fault;
+mod hoard;
 mod inject;
 mod judge;
 mod log;
@@ -17,6 +19,7 @@ mod plan;
 mod player;
 mod rank;
 mod round;
+mod slow_link;
 mod step;
 mod stranger;
 mod witness;
@@ -84,7 +87,7 @@ fn run<S: Subject>(options: &Options, out: &mut impl Write) -> io::Result<bool> 
         if options.enough(index, start.elapsed()) {
             break;
         }
-        let world = options.worlds[index % options.worlds.len()];
+        let world = options.world(index);
         let fault = options.fault.unwrap_or_else(|| Fault::draw(seed));
         let round = Round::new::<S>(fault, seed, world);
         let begin = Instant::now();

@@ -7,15 +7,20 @@ use crate::conformance::{Pass, find, plain, portable, start};
 /// Says what to do, on which backend, and for how long.
 ///
 /// Each round starts real processes that run a random program, and injects faults: SIGKILL to one, some or all ranks, SIGSTOP,
-/// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or come late. Survivors must be told in time,
+/// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or come late, dump core or have no file
+/// descriptor left, a job that is suspended as a whole, logs that block, slow links. Survivors must be told in time,
 /// and all blame the same rank that really died; nobody may get wrong data; the same job must start again at once; nothing may
 /// be left. A round that fails prints what happened and the command that repeats it.
+///
+/// Faults: kill-one, kill-several, kill-in-turn, kill-at-end, kill-all, leave, leave-and-kill, stop, stop-and-kill, flood,
+/// flood-and-kill, knock, knock-and-kill, suspend, suspend-and-kill, no-descriptors, no-descriptors-and-kill, dump-core,
+/// block-log-and-kill, slow-link, storm-at-start, late-start, stop-at-start, kill-at-start, kill-all-at-start.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Chaos {
     /// The backend: the NAME of a folder comm-NAME with a tests/conformance.rs; it must report deaths
     #[arg(long, value_name = "NAME")]
     backend: String,
-    /// Run worlds of N ranks, in turn, instead of 2, 3 and 4; may be repeated
+    /// Run worlds of N ranks, in turn, instead of 2, 3, 4 and 8, now and then 32 or 64; may be repeated
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     world: Vec<u32>,
     /// Draw the rounds from SEED on

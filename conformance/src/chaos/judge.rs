@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::inject::{Injected, InjectedKind};
 use super::plan::{Plan, Way};
 use super::witness::{NO_START, Witness};
-use crate::model::Ruling;
+use crate::model::{Ruling, Shows};
 use crate::report::{Account, Leaving};
 
 /// Holds what is known about a job that has ended.
@@ -23,6 +23,9 @@ pub(super) struct Evidence<'a> {
     pub(super) slack: Duration,
     pub(super) timed_out: bool,
     pub(super) exits: Vec<Option<Exit>>,
+    /// When each process was seen to have ended.
+    pub(super) ended: Vec<Duration>,
+    pub(super) shows: Shows,
     pub(super) accounts: Vec<Option<Account>>,
     pub(super) witnesses: Vec<Option<Witness>>,
     /// When each rank that left by itself did.
@@ -103,7 +106,11 @@ impl Evidence<'_> {
     fn death(&self, rank: usize) -> Option<Dead> {
         let own = self.plan.leaves(rank).zip(self.gone[rank]);
         if let Some((way, at)) = own {
-            let (from, to, way) = (at, at, Some(way));
+            let to = match (way, self.shows) {
+                (Way::Dump(_), Shows::WhenLinksClose) => at.max(self.ended[rank]),
+                _ => at,
+            };
+            let (from, way) = (at, Some(way));
             return Some(Dead {
                 rank,
                 from,
@@ -208,7 +215,16 @@ impl Evidence<'_> {
             record.kind == InjectedKind::Stopped && (record.rank == rank || ruler(record.rank))
         };
         let awake = self.injected.iter().filter(awake).map(|record| record.to);
-        let since = awake.fold(cause.to.max(witness.entered), Duration::max);
+        let mut since = awake.fold(cause.to.max(witness.entered), Duration::max);
+        if self.plan.starves(rank).is_some() {
+            // Without descriptors it may have to hear of the death from one that has some.
+            let told = |(other, witness): (usize, &Option<Witness>)| {
+                let told = witness.as_ref()?.told;
+                self.plan.starves(other).is_none().then_some(told)
+            };
+            let told = self.witnesses.iter().enumerate().filter_map(told);
+            since = since.max(told.min().unwrap_or_default());
+        }
         let took = witness.told.saturating_sub(since);
         let bound = self.within + slack;
         if took > bound {

@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) steps: Option<usize>,
     /// How long each rank waits before it opens its communicator.
     pub(crate) late: Vec<Duration>,
+    /// How long a call may wait for a rank that is alive, where the fault is about that time.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) injections: Vec<Injection>,
 }
 
@@ -47,6 +49,16 @@ pub(crate) enum Action {
     Flood(usize, usize),
     /// From outside: so many strangers come to each port that a rank listens on.
     Knock(usize),
+    /// From outside: all ranks are stopped for a while.
+    Suspend(Duration),
+    /// From outside: so long strangers come to each port that a rank listens on, one after the other.
+    Storm(Duration),
+    /// From outside: what passes between these ranks and the port of rank 0 passes at so many bytes a second.
+    Slow(Vec<usize>, usize),
+    /// These ranks use up their file descriptors when they come to the point.
+    Starve(Vec<usize>),
+    /// The log of every rank blocks, from the beginning.
+    BlockLog,
     /// The rank that came to the point does it itself.
     Leave(Way),
 }
@@ -62,6 +74,8 @@ pub(crate) enum Way {
     Drop,
     /// Calls `abort` with this code.
     Abort(i32),
+    /// Dumps core, with so many MiB of its own.
+    Dump(usize),
 }
 
 impl Plan {
@@ -73,22 +87,58 @@ impl Plan {
         };
         let late = match fault {
             Fault::LateStart => dice.late(900),
+            Fault::StormAtStart => dice.late(400),
             Fault::StopAtStart | Fault::KillAtStart if dice.noise.below(2) == 0 => dice.late(100),
             _ => vec![Duration::ZERO; world],
         };
-        let injections = dice.injections(fault);
+        let timeout = match fault {
+            // With more ranks than processors a call may well take as long as each of them waits for its turn.
+            Fault::Suspend | Fault::SuspendAndKill => {
+                Some(Duration::from_millis(1500 + 40 * world as u64))
+            }
+            Fault::SlowLink => Some(Duration::from_millis(800 + 40 * world as u64)),
+            // If nobody is told, the round is over soon all the same.
+            Fault::BlockLogAndKill => Some(Duration::from_secs(5)),
+            _ => None,
+        };
+        let injections = dice.injections(fault, timeout.unwrap_or_default());
         let steps = match (fault, injections.first().map(|injection| injection.point)) {
             // The last step is the one that the kill comes with.
             (Fault::KillAtEnd, Some(Point::Step(last))) => Some(last + 1),
             _ if fault.is_deadly() => None,
+            // Each step may take seconds.
+            (Fault::SlowLink, _) => Some(4 + dice.noise.below(5)),
             _ => Some(8 + dice.noise.below(40)),
         };
         Self {
             fault,
             steps,
             late,
+            timeout,
             injections,
         }
+    }
+
+    /// Checks whether `rank` reaches the port of rank 0 over a slow link.
+    pub(crate) fn slows(&self, rank: usize) -> bool {
+        let hits = |injection: &Injection| matches!(&injection.what, Action::Slow(ranks, _) if ranks.contains(&rank));
+        self.injections.iter().any(hits)
+    }
+
+    /// Returns the step at which `rank` uses up its file descriptors, if it does.
+    pub(crate) fn starves(&self, rank: usize) -> Option<usize> {
+        self.injections
+            .iter()
+            .find_map(|injection| match (&injection.what, injection.point) {
+                (Action::Starve(ranks), Point::Step(step)) if ranks.contains(&rank) => Some(step),
+                _ => None,
+            })
+    }
+
+    /// Checks whether the logs block.
+    pub(crate) fn blocks_logs(&self) -> bool {
+        let blocks = |injection: &Injection| injection.what == Action::BlockLog;
+        self.injections.iter().any(blocks)
     }
 
     /// Checks whether somebody is to be killed before all have started.
@@ -123,6 +173,14 @@ impl Plan {
 }
 
 impl Injection {
+    /// Checks whether the driver does it; if not, the ranks do it themselves.
+    pub(crate) fn is_from_outside(&self) -> bool {
+        !matches!(
+            self.what,
+            Action::Leave(_) | Action::Starve(_) | Action::BlockLog
+        )
+    }
+
     /// Returns the notice by which the driver knows that it is time.
     pub(crate) fn notice(&self) -> String {
         match self.point {
@@ -207,7 +265,27 @@ impl Dice {
         }
     }
 
-    fn injections(&mut self, fault: Fault) -> Vec<Injection> {
+    /// Dumps core with little memory, or with so much that the dump outlasts what a death may take to be told.
+    fn dump(&mut self) -> Injection {
+        let way = Way::Dump(self.noise.pick(&[0, 60, 240]));
+        let point = self.step();
+        Injection {
+            delay: Duration::ZERO,
+            ..self.inject(point, Action::Leave(way))
+        }
+    }
+
+    /// Suspends all ranks for some time beyond `timeout`.
+    fn suspend(&mut self, point: Point, timeout: Duration) -> Injection {
+        let time = timeout + Duration::from_millis(100) + self.time(400);
+        self.inject(point, Action::Suspend(time))
+    }
+
+    fn starve(&mut self, point: Point, ranks: Vec<usize>) -> Injection {
+        self.inject(point, Action::Starve(ranks))
+    }
+
+    fn injections(&mut self, fault: Fault, timeout: Duration) -> Vec<Injection> {
         let point = self.step();
         let all: Vec<usize> = (0..self.world).collect();
         match fault {
@@ -248,6 +326,61 @@ impl Dice {
             Fault::FloodAndKill => vec![self.flood(), self.flood(), self.kill(point)],
             Fault::Knock => vec![self.knock(Point::Opening), self.knock(Point::Step(1))],
             Fault::KnockAndKill => vec![self.knock(Point::Opening), self.kill(point)],
+            Fault::Suspend => {
+                let point = Point::Step(self.noise.below(8));
+                vec![self.suspend(point, timeout)]
+            }
+            Fault::SuspendAndKill => {
+                let suspension = self.suspend(point, timeout);
+                let victim = self.rank();
+                // The same trigger, so that it is killed while all are stopped, or just before or after.
+                let kill = Injection {
+                    delay: suspension.delay + self.time(2000),
+                    what: Action::Kill(vec![victim]),
+                    ..suspension.clone()
+                };
+                vec![suspension, kill]
+            }
+            Fault::NoDescriptors => {
+                let point = Point::Step(self.noise.below(4));
+                let ranks = if self.noise.below(2) == 0 {
+                    all
+                } else {
+                    self.some()
+                };
+                // Whoever waits long for the one that is stopped looks whether it lives.
+                let stop = self.stop(point);
+                vec![self.starve(point, ranks), stop]
+            }
+            Fault::NoDescriptorsAndKill => {
+                let mut kill = self.kill(point);
+                kill.delay += self.time(100);
+                let victim = match &kill.what {
+                    Action::Kill(ranks) => ranks[0],
+                    _ => kill.who,
+                };
+                // One of the others keeps its descriptors: with none at all nobody need see a death. No rank but the
+                // victim announces anything after this point, which takes a descriptor.
+                let saved = self.other(victim);
+                let ranks = all.into_iter().filter(|&rank| rank != saved).collect();
+                vec![kill, self.starve(point, ranks)]
+            }
+            Fault::DumpCore => vec![self.dump()],
+            Fault::BlockLogAndKill => {
+                let block = self.inject(Point::Opening, Action::BlockLog);
+                vec![block, self.kill(point)]
+            }
+            Fault::SlowLink => {
+                // Some of those who come to rank 0.
+                let first = 1 + self.noise.below(self.world - 1);
+                let ranks = (first..self.world).collect();
+                let rate = (1 + self.noise.below(3)) << 20;
+                vec![self.inject(Point::Opening, Action::Slow(ranks, rate))]
+            }
+            Fault::StormAtStart => {
+                let time = Duration::from_millis(300) + self.time(600);
+                vec![self.inject(Point::Opening, Action::Storm(time))]
+            }
             Fault::StopAtStart => vec![self.stop(Point::Opening)],
             Fault::KillAtStart => vec![self.kill(Point::Opening)],
             Fault::KillAllAtStart => vec![self.inject(Point::Opening, Action::Kill(all))],
@@ -298,6 +431,11 @@ impl fmt::Display for Injection {
             Action::Stop(rank, time) => write!(f, "stop {rank} for {time:?}")?,
             Action::Flood(rank, count) => write!(f, "{count} signals to {rank}")?,
             Action::Knock(count) => write!(f, "{count} strangers")?,
+            Action::Suspend(time) => write!(f, "stop all for {time:?}")?,
+            Action::Storm(time) => write!(f, "strangers for {time:?}")?,
+            Action::Slow(ranks, rate) => write!(f, "{rate} bytes a second for {ranks:?}")?,
+            Action::Starve(ranks) => write!(f, "no descriptors for {ranks:?}")?,
+            Action::BlockLog => write!(f, "all logs block")?,
             Action::Leave(way) => write!(f, "{who} leaves by {way:?}")?,
         }
         match self.point {
@@ -325,6 +463,33 @@ mod tests {
             Plan::draw(Fault::KillOne, 1, 4),
             Plan::draw(Fault::KillOne, 2, 4)
         );
+    }
+
+    #[test]
+    fn somebody_who_survives_keeps_its_descriptors_and_nobody_posts_without() {
+        for (seed, world) in (0..50).flat_map(|seed| [2, 3, 8].map(|world| (seed, world))) {
+            let plan = Plan::draw(Fault::NoDescriptorsAndKill, seed, world);
+            let keeps = |rank: &usize| !plan.kills(*rank) && plan.starves(*rank).is_none();
+            assert!((0..world).any(|rank| keeps(&rank)), "{plan}");
+            let points = plan.injections.iter().map(|injection| injection.point);
+            assert!(
+                points
+                    .clone()
+                    .all(|point| Some(point) == points.clone().next()),
+                "{plan}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_suspension_outlasts_the_timeout() {
+        for (seed, world) in (0..50).flat_map(|seed| [2, 8, 64].map(|world| (seed, world))) {
+            let plan = Plan::draw(Fault::Suspend, seed, world);
+            let Action::Suspend(time) = plan.injections[0].what else {
+                panic!("{plan}");
+            };
+            assert!(Some(time) > plan.timeout, "{plan}");
+        }
     }
 
     #[test]
