@@ -234,7 +234,7 @@ impl Mutation<ShmBackend> for Wrongly {
                 let _ = log.join();
             }
             "tells-late" | "tells-of-a-dump-late" if !told => {
-                std::thread::sleep(Duration::from_secs(2))
+                std::thread::sleep(Duration::from_secs(2));
             }
             "forgets-the-cause" if told => *rank = comm.rank(),
             "hangs-after-a-death" => loop {

@@ -19,8 +19,8 @@ pub(super) struct BlockedLog;
 /// Whether the log takes lines again.
 static OPEN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// Longer than all times that a round is judged by.
-const LONG: Duration = Duration::from_secs(20);
+/// Longer than a death may take to be told.
+const LONG: Duration = Duration::from_secs(3);
 
 impl BlockedLog {
     /// Makes the log of this process block all threads but this one.
