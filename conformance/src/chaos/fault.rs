@@ -117,6 +117,14 @@ mod tests {
     }
 
     #[test]
+    fn every_fault_is_in_the_table_of_the_documentation() {
+        for fault in &Fault::value_variants()[1..] {
+            let name = format!("`{}`", fault.name());
+            assert!(include_str!("../../README.md").contains(&name), "{name}");
+        }
+    }
+
+    #[test]
     fn every_fault_but_none_is_drawn() {
         let drawn: std::collections::BTreeSet<Fault> = (0..500).map(Fault::draw).collect();
         assert_eq!(drawn.len(), Fault::value_variants().len() - 1);
