@@ -40,8 +40,11 @@ use options::Options;
 pub(crate) use rank::cases;
 pub(crate) use round::Round;
 
-/// How long the ranks look for each other where one is killed at the start.
-const START_PATIENCE: Duration = Duration::from_secs(1);
+/// Returns how long the ranks of a world look for each other where one is killed at the start: long enough for all of them to
+/// be started before.
+fn start_patience(world: usize) -> Duration {
+    Duration::from_millis(1000 + 50 * world as u64)
+}
 
 /// How long a rank may take for one program, before its watchdog ends it.
 const LIMIT: Duration = Duration::from_secs(40);

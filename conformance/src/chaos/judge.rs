@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use comm_run::Exit;
 
-use super::START_PATIENCE;
 use super::fault::Fault;
 use super::inject::{Injected, InjectedKind};
 use super::plan::{Plan, Way};
+use super::start_patience;
 use super::witness::{NO_START, Witness};
 use crate::model::{Ruling, Shows};
 use crate::report::{Account, Leaving};
@@ -69,7 +69,8 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
             }
             Some(witness) if witness.kind == NO_START => {
                 let took = witness.told.saturating_sub(witness.entered);
-                let bound = START_PATIENCE + Duration::from_secs(1) + witness.slack;
+                let patience = start_patience(evidence.exits.len());
+                let bound = patience + Duration::from_secs(1) + witness.slack;
                 if took > bound {
                     problems.push(format!("rank {rank} gave up after {took:?}, not {bound:?}"));
                 }

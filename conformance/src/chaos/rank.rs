@@ -9,12 +9,12 @@ use comm_api::{CommError, Communicator};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::SIGABRT;
 
-use super::START_PATIENCE;
 use super::blocked_log::BlockedLog;
 use super::fault::Fault;
 use super::hoard::Hoard;
 use super::plan::{Action, Plan, Point, Way};
 use super::player::{FailedCall, Player};
+use super::start_patience;
 use super::step::Step;
 use super::witness::{NO_START, NOTICE, Witness, kind_and_rank};
 use crate::case::{Case, Verdict};
@@ -52,7 +52,7 @@ fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     }
     let log = plan.blocks_logs().then(BlockedLog::install).transpose()?;
     if plan.kills_at_start() {
-        seat = seat.with_connect_timeout(START_PATIENCE);
+        seat = seat.with_connect_timeout(start_patience(run.size()));
     }
     announce(run, &plan, Point::Opening)?;
     let entered = clock::now();
