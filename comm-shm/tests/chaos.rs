@@ -2,10 +2,13 @@
 //!
 //! They stand here and not beside the other mutants of the suite, because they need ranks that are processes.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
 use comm_conformance::mutant::{Mutant, Mutation, ordered_subject, rank_role, run_chaos};
@@ -20,7 +23,7 @@ struct Known {
     says: &'static str,
 }
 
-const KNOWN: [Known; 8] = [
+const KNOWN: [Known; 14] = [
     Known {
         name: "unchanged",
         fault: "kill-one",
@@ -61,6 +64,36 @@ const KNOWN: [Known; 8] = [
         fault: "flood",
         says: "a reduction: element",
     },
+    Known {
+        name: "counts-a-suspension",
+        fault: "suspend",
+        says: "lost somebody where nobody died",
+    },
+    Known {
+        name: "needs-a-descriptor",
+        fault: "no-descriptors",
+        says: "lost somebody where nobody died",
+    },
+    Known {
+        name: "tells-of-a-dump-late",
+        fault: "dump-core",
+        says: "bound 100ms",
+    },
+    Known {
+        name: "logs-before-it-tells",
+        fault: "block-log-and-kill",
+        says: "bound 100ms",
+    },
+    Known {
+        name: "needs-a-fast-link",
+        fault: "slow-link",
+        says: "the link is too slow",
+    },
+    Known {
+        name: "lets-a-stranger-in",
+        fault: "storm-at-start",
+        says: "a stranger came",
+    },
 ];
 
 /// Is the subject of all mutants; the driver orders one by name.
@@ -77,6 +110,7 @@ impl Subject for Wrong {
         let mutation = Wrongly {
             name: ordered_subject().unwrap_or_default(),
             told: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
         };
         let mut config = ShmConfig::new(seat.name(), seat.rank(), seat.size());
         config.timeout = seat.timeout();
@@ -87,8 +121,61 @@ impl Subject for Wrong {
         if mutation.name == "leaks-a-segment" {
             std::fs::write(format!("/dev/shm/{}-leak", seat.name()), "")?;
         }
+        match mutation.name.as_str() {
+            "needs-a-fast-link" => needs_a_fast_link(seat)?,
+            "lets-a-stranger-in" if seat.rank() == 0 => lets_a_stranger_in(seat)?,
+            _ => {}
+        }
         Ok(Mutant::new(ShmBackend::attach(config)?, Arc::new(mutation)))
     }
+}
+
+/// What passes a link between neighbours in a moment, and a slow one not.
+const MUCH: usize = 1 << 20;
+
+/// Fails if that comes from rank 0 slowly.
+fn needs_a_fast_link(seat: &Seat) -> Result<(), Failure> {
+    let mut bytes = vec![0; MUCH];
+    if seat.rank() == 0 {
+        let listener = seat.listen()?;
+        for _ in 1..seat.size() {
+            let (mut stream, _) = listener.accept()?;
+            // Whoever found the link too slow has gone.
+            std::thread::spawn(move || stream.write_all(&vec![0; MUCH]));
+        }
+        return Ok(());
+    }
+    let start = Instant::now();
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, seat.port()?))?;
+    stream.read_exact(&mut bytes)?;
+    if start.elapsed() > Duration::from_millis(250) {
+        return Err("the link is too slow".into());
+    }
+    Ok(())
+}
+
+/// Fails if anybody comes to a port that is open for a while.
+fn lets_a_stranger_in(seat: &Seat) -> Result<(), Failure> {
+    let listener = seat.listen()?;
+    listener.set_nonblocking(true)?;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(600) {
+        if listener.accept().is_ok() {
+            return Err("a stranger came".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Returns the error of a rank that takes rank 0 for lost.
+fn lost() -> CommError {
+    CommError::failed(
+        "allreduce",
+        FailureKind::PeerLost,
+        Some(0),
+        "a mutant says so",
+    )
 }
 
 /// Changes what the mutant of this name is about.
@@ -96,6 +183,8 @@ struct Wrongly {
     name: String,
     /// Whether a call has told of a death.
     told: AtomicBool,
+    /// Whether a call has failed for no reason.
+    is_broken: AtomicBool,
 }
 
 impl Mutation<ShmBackend> for Wrongly {
@@ -107,7 +196,20 @@ impl Mutation<ShmBackend> for Wrongly {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return Err(lost());
+        }
+        let start = Instant::now();
         comm.allreduce_bytes(send, recv, scalar, op)?;
+        let broken = match self.name.as_str() {
+            "counts-a-suspension" => start.elapsed() > Duration::from_millis(1500),
+            "needs-a-descriptor" => File::open("/dev/null").is_err(),
+            _ => false,
+        };
+        if broken {
+            self.is_broken.store(true, Ordering::Relaxed);
+            return Err(lost());
+        }
         if self.name == "adds-wrongly" && scalar != ScalarKind::U64 {
             recv[0] ^= 1;
         }
@@ -126,7 +228,14 @@ impl Mutation<ShmBackend> for Wrongly {
         let told = self.told.swap(true, Ordering::Relaxed);
         match self.name.as_str() {
             "blames-the-wrong-rank" => *rank = (*rank + 1) % comm.size(),
-            "tells-late" if !told => std::thread::sleep(Duration::from_secs(2)),
+            "logs-before-it-tells" if !told => {
+                let log = std::thread::spawn(|| tracing::error!("somebody is lost"));
+                // It writes one line and cannot panic.
+                let _ = log.join();
+            }
+            "tells-late" | "tells-of-a-dump-late" if !told => {
+                std::thread::sleep(Duration::from_secs(2));
+            }
             "forgets-the-cause" if told => *rank = comm.rank(),
             "hangs-after-a-death" => loop {
                 std::thread::park();

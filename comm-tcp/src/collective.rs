@@ -20,6 +20,7 @@ use comm_api::CommError;
 use crate::notice::Cause;
 
 pub(crate) use allgatherv::Blocks;
+pub use way::Hosts;
 #[cfg(test)]
 pub(crate) use way::Outgoing;
 pub(crate) use way::{Incoming, Load, Way, ring};

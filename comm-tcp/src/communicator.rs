@@ -17,7 +17,7 @@ use comm_kit::words::{self, Lost};
 use comm_kit::{Gate, Owner, Transport, exit_code};
 use comm_local::{HeapRegion, LocalBackend};
 
-use crate::collective::{Blocks, Failure};
+use crate::collective::{Blocks, Failure, Hosts};
 use crate::config::TcpConfig;
 use crate::engine::Engine;
 use crate::error::InitError;
@@ -196,7 +196,7 @@ impl Job {
         let engine = Engine {
             rank: config.rank,
             size: config.size,
-            near: joined.local_ranks == config.size,
+            hosts: Hosts::of(config.size, joined.local_ranks, joined.crowded),
             links: joined.links,
             watcher: joined.watcher,
             signals: joined.signals,

@@ -16,6 +16,7 @@ use comm_kit::clock::sleep_limit;
 use comm_kit::{Call, interrupt, words};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::collective::Hosts;
 use crate::link::{Broken, Link};
 use crate::notice::{Cause, Notice};
 use crate::patience::{Idle, Patience, Pause, poll_for};
@@ -95,8 +96,7 @@ pub(crate) trait Task {
 pub(crate) struct Engine {
     pub(crate) rank: usize,
     pub(crate) size: usize,
-    /// All ranks run on one machine.
-    pub(crate) near: bool,
+    pub(crate) hosts: Hosts,
     pub(crate) links: Links,
     pub(crate) watcher: Watcher,
     pub(crate) signals: Arc<Signals>,

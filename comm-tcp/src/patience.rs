@@ -43,14 +43,18 @@ impl Patience {
     /// and at once with more ranks than processors, it gives the processor away between two looks:
     /// the rank that is waited for may be the one that needs it.
     pub(crate) fn new(local_ranks: usize) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin = if local_ranks <= processors { 20 } else { 0 };
+        let spin = if local_ranks <= processors() { 20 } else { 0 };
         Self {
             spin: Duration::from_micros(spin),
             yielding: Duration::from_millis(1),
             sharing: 0,
         }
     }
+}
+
+/// Returns how many processors this process may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The time of one wait.

@@ -8,7 +8,7 @@
 //!   ◄─────────── Seat: your successor listens there
 //!   ring link, handshake ────────────────────────────────────────►
 //!   Ring: it stands, or why not ───►
-//!   ◄─────────── Start: with the ring or without it
+//!   ◄─────────── Start: with the ring or without it, crowded or not
 //! ```
 //!
 //! Each rank needs one thread and one poll. Nobody resolves its own name: a worker announces the
@@ -95,6 +95,8 @@ pub(crate) struct Joined {
     pub(crate) signals: Arc<Signals>,
     /// How many ranks share the processors of this one.
     pub(crate) local_ranks: usize,
+    /// Rank 0 found more ranks on its machine than processors; the same on all ranks.
+    pub(crate) crowded: bool,
 }
 
 /// The time that is left to a start-up, in which a suspended process loses none.

@@ -3,14 +3,15 @@
 
 use crate::collective::{Blocks, Load, Way, ring};
 
+pub use crate::collective::Hosts;
 pub use crate::frame::HEADER;
 
 /// Returns whether the bytes of an allgatherv of these counts, in bytes, go along the ring if there
 /// is one and every rank has a machine of its own.
 #[must_use]
 pub fn goes_along_the_ring(counts: &[usize]) -> bool {
-    let load = Load::Moved(counts.iter().sum());
-    Way::of(load, counts.len(), false, true) == Way::Ring
+    let load = Load::Gathered(counts.iter().sum());
+    Way::of(load, counts.len(), Hosts::Several, true) == Way::Ring
 }
 
 /// Returns how many bytes `rank` sends along the ring in an allgatherv.
@@ -31,12 +32,12 @@ pub fn relayed_to(counts: &[usize], displs: &[usize], rank: usize) -> usize {
     blocks(counts, displs).total_without(rank)
 }
 
-/// Returns the size of the largest call that travels with its entry round: of an allreduce, and of
-/// an allgatherv or broadcast.
+/// Returns the size of the largest call that travels with its entry round: of an allreduce, of an
+/// allgatherv and of a broadcast.
 #[must_use]
-pub fn small_up_to(ranks: usize, one_machine: bool) -> (usize, usize) {
-    let limit = |load| Way::limit(load, ranks, one_machine);
-    (limit(Load::Folded(8)), limit(Load::Moved(8)))
+pub fn small_up_to(ranks: usize, hosts: Hosts) -> [usize; 3] {
+    let loads = [Load::Folded(8), Load::Gathered(8), Load::Copied(8)];
+    loads.map(|load| Way::limit(load, ranks, hosts))
 }
 
 fn blocks<'a>(counts: &'a [usize], displs: &'a [usize]) -> Blocks<'a> {

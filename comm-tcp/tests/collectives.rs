@@ -43,7 +43,7 @@ fn endless_refusals_end(#[values(2, 3)] size: usize) {
 #[rstest]
 fn collectives_match_their_twins(
     #[values(1, 2, 3, 5)] size: usize,
-    #[values(1, 1000, 32_768, 32_769, 600_001)] count: usize,
+    #[values(1, 1000, 32_769, 114_688, 114_689, 131_073, 600_001)] count: usize,
     #[values(true, false)] ring: bool,
 ) {
     if size < 3 && !ring {

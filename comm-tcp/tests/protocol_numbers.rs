@@ -10,7 +10,7 @@
     reason = "bytes and ranks, far below 2^52"
 )]
 
-use comm_tcp::traffic;
+use comm_tcp::traffic::{self, Hosts};
 
 const DOCUMENT: &str = include_str!("../../docs/tcp-protocol.md");
 
@@ -126,23 +126,93 @@ fn no_link_of_the_ring_carries_a_block_twice_nor_its_successors() {
     assert_eq!(traffic::links_crossed(RANKS), 15);
 }
 
-#[test]
-fn the_limits_of_small_calls_are_those_of_the_code() {
-    let size = |bytes: usize| match bytes as f64 / f64::from(1 << 20) {
+/// Returns a size as the document writes it.
+fn size(bytes: usize) -> String {
+    match bytes as f64 / f64::from(1 << 20) {
         mib if mib < 1.0 => format!("{} KiB", bytes >> 10),
         mib => format!("{mib} MiB"),
-    };
-    let (reduce, other) = traffic::small_up_to(2, true);
-    says(&format!("| 2 ranks | {} | {} |", size(reduce), size(other)));
-    for (one_machine, name) in [(true, "one machine"), (false, "several machines")] {
-        // With few ranks the limit of one call holds, with many that of all of them together.
-        let few = traffic::small_up_to(3, one_machine);
-        let many = traffic::small_up_to(1 << 10, one_machine);
-        let cell = |few, many: usize| format!("{}, and {} / R", size(few), size(many << 10));
+    }
+}
+
+#[test]
+fn the_limits_of_small_calls_are_those_of_the_code() {
+    let [reduce, gather, copy] = traffic::small_up_to(2, Hosts::One).map(size);
+    says(&format!("| 2 ranks | {reduce} | {gather} | {copy} |"));
+    for (hosts, name) in [
+        (
+            Hosts::OneCrowded,
+            "one machine with fewer processors than ranks",
+        ),
+        (Hosts::One, "one machine"),
+        (Hosts::Several, "several machines"),
+    ] {
+        // With few ranks the limit of one call holds, then that of all of them together, then the floor.
+        let few = traffic::small_up_to(3, hosts);
+        let some = traffic::small_up_to(16, hosts);
+        let many = traffic::small_up_to(1 << 20, hosts);
+        let cells = [0, 1, 2].map(|call| {
+            if few[call] == many[call] {
+                return size(few[call]);
+            }
+            let [few, in_all, many] = [few[call], some[call] * 16, many[call]].map(size);
+            format!("{few}, {in_all} / R, at least {many}")
+        });
+        says(&format!("| R ranks of {name} | {} |", cells.join(" | ")));
+    }
+}
+
+/// A network between machines: bytes per second on a link, and seconds from send to receive.
+struct Network(&'static str, f64, f64);
+
+const NETWORKS: [Network; 3] = [
+    Network("100 Gbit/s, 15 us", 12.5e9, 15e-6),
+    Network("10 Gbit/s, 20 us", 1.25e9, 20e-6),
+    Network("1 Gbit/s, 50 us", 0.125e9, 50e-6),
+];
+
+impl Network {
+    /// Returns the seconds of an allgatherv of `bytes` with its entry round, and along the ring.
+    fn costs(&self, ranks: usize, bytes: usize) -> (f64, f64) {
+        let Self(_, rate, latency) = *self;
+        let (workers, bytes) = ((ranks - 1) as f64, bytes as f64);
+        let round = |body: f64| {
+            let wire = (2.0 * traffic::HEADER as f64 + body) / rate;
+            2.0 * latency + workers * (2.0 * FRAME + wire)
+        };
+        let share = bytes / ranks as f64;
+        let links = traffic::links_crossed(ranks) as f64;
+        let ring = links * latency + (bytes - share) / rate;
+        (round(bytes + share), round(0.0) + ring)
+    }
+}
+
+#[test]
+fn what_a_byte_more_costs_between_machines_is_that_of_the_code() {
+    for ranks in [4, 16, 64, 256, 1024] {
+        let [_, limit, _] = traffic::small_up_to(ranks, Hosts::Several);
+        let cells = NETWORKS.map(|network| {
+            let (small, bulk) = network.costs(ranks, limit);
+            format!("{:.2} to {:.2} ms", 1e3 * small, 1e3 * bulk)
+        });
         says(&format!(
-            "| R ranks of {name} | {} | {} |",
-            cell(few.0, many.0),
-            cell(few.1, many.1)
+            "| {ranks} | {} | {} |",
+            size(limit),
+            cells.join(" | ")
         ));
+    }
+}
+
+#[test]
+fn the_limit_between_machines_is_wrong_by_a_bounded_factor_on_every_network() {
+    for ranks in 3..=4096 {
+        let [_, limit, _] = traffic::small_up_to(ranks, Hosts::Several);
+        for network in NETWORKS {
+            let (small, bulk) = network.costs(ranks, limit);
+            let factor = (bulk / small).max(small / bulk);
+            // The most is at 3 to 8 ranks on the slowest, where a call takes the bytes' time either way.
+            let bound = if ranks <= 32 { 5.0 } else { 2.4 };
+            let Network(name, ..) = network;
+            assert!(factor < bound, "{ranks} ranks, {name}: {small} {bulk}");
+        }
     }
 }

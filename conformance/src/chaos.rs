@@ -8,7 +8,9 @@
 //! The ranks draw the same plan from the same seed: they say when they come to the points that the driver waits for, and
 //! leave by themselves where the plan says so.
 
+mod blocked_log;
 mod fault;
+mod hoard;
 mod inject;
 mod judge;
 mod log;
@@ -17,6 +19,7 @@ mod plan;
 mod player;
 mod rank;
 mod round;
+mod slow_link;
 mod step;
 mod stranger;
 mod witness;
@@ -37,8 +40,11 @@ use options::Options;
 pub(crate) use rank::cases;
 pub(crate) use round::Round;
 
-/// How long the ranks look for each other where one is killed at the start.
-const START_PATIENCE: Duration = Duration::from_secs(1);
+/// Returns how long the ranks of a world look for each other where one is killed at the start: long enough for all of them to
+/// be started before.
+fn start_patience(world: usize) -> Duration {
+    Duration::from_millis(1000 + 50 * world as u64)
+}
 
 /// How long a rank may take for one program, before its watchdog ends it.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -84,7 +90,7 @@ fn run<S: Subject>(options: &Options, out: &mut impl Write) -> io::Result<bool> 
         if options.enough(index, start.elapsed()) {
             break;
         }
-        let world = options.worlds[index % options.worlds.len()];
+        let world = options.world(index);
         let fault = options.fault.unwrap_or_else(|| Fault::draw(seed));
         let round = Round::new::<S>(fault, seed, world);
         let begin = Instant::now();

@@ -20,6 +20,8 @@ pub struct Model {
     pub death: Death,
     /// Who finds out which rank died first.
     pub ruling: Ruling,
+    /// When a rank that dumps core counts as dead.
+    pub shows: Shows,
     /// When mismatches and refusals are told to the other ranks.
     pub checks: Checks,
     /// Who may return from a collective before all have entered.
@@ -69,6 +71,15 @@ pub enum Ruling {
     Anyone,
     /// Rank 0 for all: while it is stopped, nobody hears of another death before the timeout.
     RankZero,
+}
+
+/// Describes when a rank that dumps core counts as dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// At once.
+    AtOnce,
+    /// When the system has closed its links, which it does after the dump.
+    WhenLinksClose,
 }
 
 /// Describes when mismatches and refusals are told to the other ranks.
@@ -127,6 +138,7 @@ impl Model {
             within: Duration::from_millis(100),
         },
         ruling: Ruling::Anyone,
+        shows: Shows::AtOnce,
         checks: Checks::Always,
         early: Early::Nobody,
         memory: Memory::Shared,
@@ -152,6 +164,7 @@ impl Model {
             within: Duration::from_millis(300),
         },
         ruling: Ruling::RankZero,
+        shows: Shows::WhenLinksClose,
         ..Self::FULL
     };
 

@@ -9,7 +9,7 @@ use comm_api::Communicator;
 use crate::board::Board;
 use crate::orders::{Orders, Placement};
 use crate::report::{Leaving, Report};
-use crate::subject::{Failure, Seat, Subject};
+use crate::subject::{Failure, PORT, Seat, Subject};
 
 /// Runs a case on one rank.
 #[derive(Debug)]
@@ -89,6 +89,7 @@ impl Run {
             timeout: Some(self.orders.limit / 2),
             connect_timeout: self.orders.limit / 2,
             board: self.board.clone(),
+            door: PORT,
         }
     }
 

@@ -71,6 +71,12 @@ pub trait Subject: 'static {
     fn open(seat: &Seat) -> Result<Self::Comm, Failure>;
 }
 
+/// The key of the port that rank 0 listens on.
+pub(crate) const PORT: &str = "port";
+
+/// The key of the port from which chaos passes bytes on slowly.
+pub(crate) const SLOW_PORT: &str = "slow-port";
+
 /// Describes the place of one rank in one communicator.
 ///
 /// A case may open several communicators: each has a name of its own, the same on all its ranks.
@@ -82,6 +88,8 @@ pub struct Seat {
     pub(crate) timeout: Option<Duration>,
     pub(crate) connect_timeout: Duration,
     pub(crate) board: Board,
+    /// The key of the port at which this rank finds rank 0.
+    pub(crate) door: &'static str,
 }
 
 impl Seat {
@@ -143,7 +151,7 @@ impl Seat {
     pub fn listen(&self) -> io::Result<TcpListener> {
         let listener = port::listen(&self.name)?;
         let port = listener.local_addr()?.port();
-        self.publish("port", &port.to_string())?;
+        self.publish(PORT, &port.to_string())?;
         Ok(listener)
     }
 
@@ -153,7 +161,7 @@ impl Seat {
     ///
     /// If it does not publish one within [`connect_timeout`](Self::connect_timeout).
     pub fn port(&self) -> io::Result<u16> {
-        self.lookup("port")?.parse().map_err(io::Error::other)
+        self.lookup(self.door)?.parse().map_err(io::Error::other)
     }
 
     /// Sets what a mutant takes instead of this seat.
@@ -169,6 +177,12 @@ impl Seat {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sends this rank to the port of a slow link instead of that of rank 0.
+    pub(crate) fn over_slow_link(mut self) -> Self {
+        self.door = SLOW_PORT;
         self
     }
 

@@ -7,7 +7,8 @@ use crate::conformance::{Pass, find, plain, portable, start};
 /// Says what to do, on which backend, and for how long.
 ///
 /// Each round starts real processes that run a random program, and injects faults: SIGKILL to one, some or all ranks, SIGSTOP,
-/// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or come late. Survivors must be told in time,
+/// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or come late, dump core or have no file
+/// descriptor left, a job that is suspended as a whole, logs that block, slow links. Survivors must be told in time,
 /// and all blame the same rank that really died; nobody may get wrong data; the same job must start again at once; nothing may
 /// be left. A round that fails prints what happened and the command that repeats it.
 #[derive(Debug, clap::Args)]
@@ -15,7 +16,7 @@ pub(crate) struct Chaos {
     /// The backend: the NAME of a folder comm-NAME with a tests/conformance.rs; it must report deaths
     #[arg(long, value_name = "NAME")]
     backend: String,
-    /// Run worlds of N ranks, in turn, instead of 2, 3 and 4; may be repeated
+    /// Run worlds of N ranks, in turn, instead of 2, 3, 4 and 8, now and then 32 or 64; may be repeated
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     world: Vec<u32>,
     /// Draw the rounds from SEED on
@@ -27,7 +28,10 @@ pub(crate) struct Chaos {
     /// Run until M minutes have passed; may be a fraction
     #[arg(long, value_name = "M")]
     minutes: Option<f64>,
-    /// Inject one kind of fault only, such as kill-one, stop or knock; a wrong one lists them
+    /// Inject one kind of fault only: kill-one, kill-several, kill-in-turn, kill-at-end, kill-all, leave, leave-and-kill, stop,
+    /// stop-and-kill, flood, flood-and-kill, knock, knock-and-kill, suspend, suspend-and-kill, no-descriptors,
+    /// no-descriptors-and-kill, dump-core, block-log-and-kill, slow-link, storm-at-start, late-start, stop-at-start,
+    /// kill-at-start, kill-all-at-start
     #[arg(long, value_name = "KIND")]
     fault: Option<String>,
     /// Go on after a round that failed
@@ -92,6 +96,23 @@ impl Chaos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The table of the documentation is compared with the faults themselves.
+    #[test]
+    fn the_help_lists_every_fault_of_the_documentation() {
+        use clap::Args;
+        let document = include_str!("../../conformance/README.md");
+        let rows = document.lines().skip_while(|line| *line != "| fault | |");
+        let rows: Vec<&str> = rows.skip(2).take_while(|line| !line.is_empty()).collect();
+        let names = rows
+            .iter()
+            .flat_map(|row| row.split('`').skip(1).step_by(2));
+        let mut help = Chaos::augment_args(clap::Command::new("chaos"));
+        let help = help.render_long_help().to_string();
+        let listed = |name: &str| help.split([' ', ',', '\n']).any(|word| word == name);
+        assert!(names.clone().count() > 20);
+        assert!(names.clone().all(listed), "{help}");
+    }
 
     #[test]
     fn flags_are_passed_on() {

@@ -17,7 +17,7 @@ impl Engine {
     ) -> Result<(), Failure> {
         let call = Call::allgatherv(blocks.counts, blocks.elem_size);
         let own = blocks.range(self.rank);
-        let way = self.begin(call, Load::Moved(blocks.total()))?;
+        let way = self.begin(call, Load::Gathered(blocks.total()))?;
         if !matches!(way, Way::LargePair | Way::Ring) {
             // Those two copy the own block as it goes out, while it is in the cache.
             recv[own.clone()].copy_from_slice(send);

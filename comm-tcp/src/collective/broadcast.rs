@@ -15,7 +15,7 @@ impl Engine {
     ) -> Result<(), Failure> {
         let call = Call::broadcast(buf.len(), elem_size, root);
         let is_root = self.rank == root;
-        match self.begin(call, Load::Moved(buf.len()))? {
+        match self.begin(call, Load::Copied(buf.len()))? {
             Way::SmallStar if self.rank == 0 => {
                 let refused = self.collect(call, Contributions::From(root, buf))?;
                 let body = |rank: usize| if rank == root { &[] } else { &*buf };

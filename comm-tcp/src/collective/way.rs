@@ -4,9 +4,9 @@
 //! Below this file there is one file per way: [`entry`] moves what is small, [`pair`], [`ring`] and
 //! [`relay`] what is large.
 //!
-//! On one machine the limits of what is small lie where the entry round with all bytes begins to
-//! cost as much as one without them, followed by bulk. Measured on two processors, with 2, 4 and 8
-//! ranks.
+//! The limits of what is small lie where the entry round with all bytes begins to cost as much as one
+//! without them, followed by bulk. With more ranks both cost more, bulk because it goes from neighbour
+//! to neighbour: so no limit falls towards nothing with the number of ranks.
 
 mod entry;
 mod pair;
@@ -43,17 +43,41 @@ pub(crate) enum Way {
 /// What a call moves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Load {
-    /// This many bytes, of all ranks together.
-    Moved(usize),
+    /// The blocks of all ranks to all ranks: this many bytes together.
+    Gathered(usize),
+    /// This many bytes of one rank to all others.
+    Copied(usize),
     /// This many bytes of each rank, which are folded.
     Folded(usize),
 }
 
+/// Where the ranks run; the same on all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// On one machine that has fewer processors than ranks.
+    OneCrowded,
+    /// On one machine, each with a processor of its own.
+    One,
+    /// On several machines.
+    Several,
+}
+
+impl Hosts {
+    /// Tells where `size` ranks run of which `local` run here, and whether they are crowded there.
+    pub(crate) fn of(size: usize, local: usize, crowded: bool) -> Self {
+        match local == size {
+            true if crowded => Self::OneCrowded,
+            true => Self::One,
+            false => Self::Several,
+        }
+    }
+}
+
 impl Way {
-    /// Decides the way of a call among `size` ranks; `near` if all run on one machine.
-    pub(crate) fn of(load: Load, size: usize, near: bool, has_ring: bool) -> Self {
-        let (Load::Moved(bytes) | Load::Folded(bytes)) = load;
-        let small = bytes <= Self::limit(load, size, near);
+    /// Decides the way of a call among `size` ranks.
+    pub(crate) fn of(load: Load, size: usize, hosts: Hosts, has_ring: bool) -> Self {
+        let (Load::Gathered(bytes) | Load::Copied(bytes) | Load::Folded(bytes)) = load;
+        let small = bytes <= Self::limit(load, size, hosts);
         match (size, small) {
             (2, true) => Self::SmallPair,
             (_, true) => Self::SmallStar,
@@ -63,19 +87,19 @@ impl Way {
         }
     }
 
-    /// Returns up to how many bytes a call with such a load is small among `size` ranks; `near` if all
-    /// run on one machine.
-    pub(crate) fn limit(load: Load, size: usize, near: bool) -> usize {
-        let reduces = matches!(load, Load::Folded(_));
-        if size == 2 {
-            return if reduces { PAIR_REDUCE } else { PAIR };
-        }
-        let (most, in_all) = match (near, reduces) {
-            (true, true) => NEAR_REDUCE,
-            (true, false) => NEAR,
-            (false, _) => FAR,
+    /// Returns up to how many bytes a call with such a load is small among `size` ranks.
+    pub(crate) fn limit(load: Load, size: usize, hosts: Hosts) -> usize {
+        let limit = match (hosts, load) {
+            (_, Load::Folded(_)) if size == 2 => return PAIR_REDUCE,
+            _ if size == 2 => return PAIR,
+            (Hosts::OneCrowded, Load::Gathered(_)) => CROWDED_GATHER,
+            (Hosts::OneCrowded, Load::Copied(_)) => CROWDED,
+            (Hosts::OneCrowded, Load::Folded(_)) => CROWDED_REDUCE,
+            (Hosts::One, Load::Folded(_)) => NEAR_REDUCE,
+            (Hosts::One, _) => NEAR,
+            (Hosts::Several, _) => FAR,
         };
-        most.min(in_all / size)
+        limit.most.min(limit.in_all / size).max(limit.least)
     }
 
     /// Returns whether the bytes travel with the entry round.
@@ -87,7 +111,7 @@ impl Way {
 impl Engine {
     /// Decides the way of a call, and goes through the entry round if no bytes travel with it.
     pub(super) fn begin(&mut self, call: Call, load: Load) -> Result<Way, Failure> {
-        let way = Way::of(load, self.size, self.near, self.links.ring.is_some());
+        let way = Way::of(load, self.size, self.hosts, self.links.ring.is_some());
         if !way.is_small() {
             self.agree(call)?;
         }
@@ -112,16 +136,62 @@ const PAIR: usize = 7 << 19;
 /// The same for a reduction, which bulk folds while the bytes come in.
 const PAIR_REDUCE: usize = 1 << 20;
 
-/// Up to how many bytes a call is small between ranks of one machine, and for all of them together:
-/// everything passes through rank 0.
-const NEAR: (usize, usize) = (256 << 10, 3 << 19);
+/// Up to how many bytes a call of three or more ranks is small. All of them pass through rank 0.
+struct Limit {
+    /// With few ranks.
+    most: usize,
+    /// Of all ranks together.
+    in_all: usize,
+    /// With many ranks: a share of `in_all` would save rank 0 less than the hops of bulk cost.
+    least: usize,
+}
 
-/// The same for a reduction. Bulk pays later here: it goes up the chain of ranks and down again.
-const NEAR_REDUCE: (usize, usize) = (896 << 10, 7 << 19);
+/// With more ranks than processors each hop of bulk waits for a processor, and every block makes a
+/// hop per rank: bulk pays late, whatever the number of ranks. Measured on two processors with 4 to
+/// 256 ranks, like the next two.
+const CROWDED_GATHER: Limit = Limit {
+    most: 1 << 20,
+    in_all: usize::MAX,
+    least: 1 << 20,
+};
+
+/// There a broadcast makes one hop per rank.
+const CROWDED: Limit = Limit {
+    most: 1 << 20,
+    in_all: 16 << 20,
+    least: 64 << 10,
+};
+
+/// And a reduction two, up the chain of ranks and down again; but rank 0 folds all alone.
+const CROWDED_REDUCE: Limit = Limit {
+    most: 896 << 10,
+    in_all: 12 << 20,
+    least: 64 << 10,
+};
+
+/// Where every rank has a processor, bulk moves on all of them at once and a hop takes some
+/// microseconds: as long as rank 0 takes to send `least` bytes to one rank more.
+const NEAR: Limit = Limit {
+    most: 256 << 10,
+    in_all: 3 << 19,
+    least: 64 << 10,
+};
+
+/// The same for a reduction.
+const NEAR_REDUCE: Limit = Limit {
+    most: 896 << 10,
+    in_all: 7 << 19,
+    least: 64 << 10,
+};
 
 /// The same where ranks are on several machines, for all calls: the one link of rank 0 carries it
-/// all, while bulk has a link of its own between any two neighbours.
-const FAR: (usize, usize) = (64 << 10, 1 << 19);
+/// all, while bulk has a link of its own between any two neighbours. With many ranks both sides cost
+/// the same at the product of a link's rate and latency: 6 KB at 1 Gbit/s, 25 KB at 10, 190 KB at 100.
+const FAR: Limit = Limit {
+    most: 64 << 10,
+    in_all: 1 << 19,
+    least: 16 << 10,
+};
 
 /// The most that is moved in one go, so that reading and writing take turns.
 const PORTION: usize = 1 << 20;
@@ -146,37 +216,55 @@ mod tests {
     use crate::frame::MOST_EAGER;
 
     #[test]
-    fn what_is_small_fits_into_a_frame_and_shrinks_with_the_ranks() {
-        let (moved, folded) = (Load::Moved(8), Load::Folded(8));
-        for load in [moved, folded] {
-            for near in [true, false] {
-                for size in 2..200 {
-                    assert!(Way::limit(load, size, near) as u64 <= MOST_EAGER);
-                    assert!(Way::limit(load, size + 1, near) <= Way::limit(load, size, near));
-                    assert!(Way::limit(load, size, false) <= Way::limit(load, size, near));
+    fn what_is_small_fits_into_a_frame_and_shrinks_with_the_ranks_to_a_floor() {
+        for load in [Load::Gathered(8), Load::Copied(8), Load::Folded(8)] {
+            for hosts in [Hosts::OneCrowded, Hosts::One, Hosts::Several] {
+                for size in 2..2000 {
+                    let limit = Way::limit(load, size, hosts);
+                    assert!(limit as u64 <= MOST_EAGER);
+                    assert!(limit >= 16 << 10);
+                    assert!(Way::limit(load, size + 1, hosts) <= limit);
+                    assert!(Way::limit(load, size, Hosts::Several) <= limit);
+                    assert!(limit <= Way::limit(load, size, Hosts::OneCrowded));
                 }
             }
         }
-        assert_eq!(Way::limit(moved, 8, true), 196_608);
-        assert_eq!(Way::limit(folded, 8, true), 458_752);
-        assert_eq!(Way::limit(moved, 8, false), 65_536);
-        assert_eq!(Way::limit(folded, 16, false), 32_768);
+        let limit = |load, size, hosts| Way::limit(load, size, hosts) >> 10;
+        let (moved, folded) = (Load::Copied(8), Load::Folded(8));
+        assert_eq!(limit(moved, 8, Hosts::One), 192);
+        assert_eq!(limit(folded, 8, Hosts::One), 448);
+        assert_eq!(limit(moved, 8, Hosts::Several), 64);
+        assert_eq!(limit(folded, 16, Hosts::Several), 32);
+        assert_eq!(limit(Load::Gathered(8), 256, Hosts::OneCrowded), 1024);
+        assert_eq!(limit(moved, 64, Hosts::OneCrowded), 256);
+        assert_eq!(limit(folded, 64, Hosts::OneCrowded), 192);
+    }
+
+    #[test]
+    fn what_rank_0_keeps_for_a_small_reduction_is_bounded() {
+        for size in 3..=2048 {
+            for hosts in [Hosts::OneCrowded, Hosts::One, Hosts::Several] {
+                let kept = (size - 1) * Way::limit(Load::Folded(8), size, hosts);
+                let bound = (12 << 20).max(size << 16);
+                assert!(kept <= bound, "{size} ranks: {kept}");
+            }
+        }
     }
 
     #[test]
     fn a_call_goes_its_way_by_size_ranks_and_ring() {
-        let (small, large) = (Load::Moved(1), Load::Moved(1 << 30));
-        for near in [true, false] {
+        let (small, large) = (Load::Gathered(1), Load::Gathered(1 << 30));
+        for hosts in [Hosts::OneCrowded, Hosts::One, Hosts::Several] {
             for ring in [true, false] {
-                assert_eq!(Way::of(small, 2, near, ring), Way::SmallPair);
-                assert_eq!(Way::of(large, 2, near, ring), Way::LargePair);
-                assert_eq!(Way::of(small, 3, near, ring), Way::SmallStar);
+                assert_eq!(Way::of(small, 2, hosts, ring), Way::SmallPair);
+                assert_eq!(Way::of(large, 2, hosts, ring), Way::LargePair);
+                assert_eq!(Way::of(small, 3, hosts, ring), Way::SmallStar);
             }
-            assert_eq!(Way::of(large, 3, near, true), Way::Ring);
-            assert_eq!(Way::of(large, 3, near, false), Way::Relay);
+            assert_eq!(Way::of(large, 3, hosts, true), Way::Ring);
+            assert_eq!(Way::of(large, 3, hosts, false), Way::Relay);
         }
-        let at = Way::limit(small, 4, true);
-        let way = |bytes| Way::of(Load::Moved(bytes), 4, true, true);
+        let at = Way::limit(small, 4, Hosts::One);
+        let way = |bytes| Way::of(Load::Gathered(bytes), 4, Hosts::One, true);
         assert_eq!((way(at), way(at + 1)), (Way::SmallStar, Way::Ring));
     }
 }

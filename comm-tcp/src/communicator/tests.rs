@@ -89,7 +89,7 @@ impl World {
         let engine = Engine {
             rank: 0,
             size: WORKERS + 1,
-            near: true,
+            hosts: Hosts::One,
             links: Links {
                 data: links,
                 ring: None,

@@ -40,7 +40,7 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
     let engine = Engine {
         rank,
         size,
-        near: true,
+        hosts: Hosts::One,
         links: Links { data, ring: None },
         watcher: Watcher::new(Link::new(watch.into(), 0), rank, "rank 0".to_owned()),
         signals: Arc::new(Signals::default()),

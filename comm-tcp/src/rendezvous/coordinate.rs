@@ -19,6 +19,7 @@ use crate::error::InitError;
 use crate::frame::Kind;
 use crate::link::Link;
 use crate::notice::{cut, text};
+use crate::patience::processors;
 use crate::socket::tune;
 use crate::variables;
 use crate::watch::{Hub, Signals, Watcher};
@@ -75,8 +76,10 @@ pub(crate) fn coordinate(
     {
         tracing::warn!(%reason, "there is no ring: bulk goes through rank 0, which is slower");
     }
+    let crowded = local_ranks > processors();
+    let body = [u8::from(streams.is_ok()), u8::from(crowded)];
     for place in 0..data.len() {
-        if let Err(broken) = say(&mut data[place], Kind::Start, &[u8::from(streams.is_ok())]) {
+        if let Err(broken) = say(&mut data[place], Kind::Start, &body) {
             let error = gone(place + 1, &places, &broken.reason);
             return stop(&mut data, error);
         }
@@ -86,7 +89,7 @@ pub(crate) fn coordinate(
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
     let links = Links { data, ring };
-    watched(links, watch, places, config, local_ranks).map_err(|error| internal(&error))
+    watched(links, watch, places, config, (local_ranks, crowded)).map_err(|error| internal(&error))
 }
 
 /// Takes links until every seat is taken.
@@ -203,7 +206,7 @@ fn watched(
     watch: Vec<TcpStream>,
     places: Vec<String>,
     config: &TcpConfig,
-    local_ranks: usize,
+    (local_ranks, crowded): (usize, bool),
 ) -> std::io::Result<Joined> {
     let (mine, its) = UnixStream::pair()?;
     mine.set_nonblocking(true)?;
@@ -223,6 +226,7 @@ fn watched(
         hub: Some(hub.start()?),
         signals,
         local_ranks,
+        crowded,
     })
 }
 

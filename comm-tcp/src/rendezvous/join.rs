@@ -100,12 +100,12 @@ fn attempt(
     };
     let (header, body) = hear(&mut data_link, time)?;
     match header.kind {
-        Kind::Start => {}
+        Kind::Start if body.len() == 2 => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
         _ => return Err(unexpected(0).into()),
     }
     let ring = match ring {
-        Some(streams) if body == [1] => Some(link_ring(streams, identity, config)?),
+        Some(streams) if body[0] == 1 => Some(link_ring(streams, identity, config)?),
         _ => None,
     };
     let place = coordinator.ip().to_canonical().to_string();
@@ -118,6 +118,7 @@ fn attempt(
         hub: None,
         signals: std::sync::Arc::new(Signals::default()),
         local_ranks,
+        crowded: body[1] == 1,
     })
 }
 

@@ -35,6 +35,22 @@ pub(crate) enum Fault {
     Knock,
     /// The same, and one is killed.
     KnockAndKill,
+    /// All ranks are stopped at once, for longer than the timeout.
+    Suspend,
+    /// The same, and one is killed meanwhile.
+    SuspendAndKill,
+    /// Ranks have no file descriptor left.
+    NoDescriptors,
+    /// The same, and one is killed.
+    NoDescriptorsAndKill,
+    /// A rank dumps core.
+    DumpCore,
+    /// The log of every rank blocks, and one is killed.
+    BlockLogAndKill,
+    /// Bytes to and from some ranks come slowly, for longer than the timeout.
+    SlowLink,
+    /// Strangers come to the ports all the time while ranks come late to the start.
+    StormAtStart,
     /// Ranks come late to the start.
     LateStart,
     /// A rank is stopped at the start.
@@ -50,14 +66,18 @@ impl Fault {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut noise = Noise::new(seed, &[0x7e3e]);
         // The deaths in mid-program, where most can go wrong, come twice as often.
-        match noise.below(23) {
-            at @ 0..17 => Self::value_variants()[1 + at],
-            17 | 18 => Self::KillOne,
-            19 => Self::KillSeveral,
-            20 => Self::KillInTurn,
-            21 => Self::Leave,
-            _ => Self::LeaveAndKill,
-        }
+        let each = &Self::value_variants()[1..];
+        let twice = [
+            Self::KillOne,
+            Self::KillOne,
+            Self::KillSeveral,
+            Self::KillInTurn,
+            Self::Leave,
+            Self::LeaveAndKill,
+        ];
+        let at = noise.below(each.len() + twice.len());
+        let again = |at: usize| twice[at - each.len()];
+        each.get(at).copied().unwrap_or_else(|| again(at))
     }
 
     /// Returns the name.
@@ -74,6 +94,10 @@ impl Fault {
                 | Self::Stop
                 | Self::Flood
                 | Self::Knock
+                | Self::Suspend
+                | Self::NoDescriptors
+                | Self::SlowLink
+                | Self::StormAtStart
                 | Self::LateStart
                 | Self::StopAtStart
         )
@@ -90,6 +114,14 @@ mod tests {
             assert_eq!(Fault::from_str(&fault.name(), false), Ok(fault));
         }
         assert_eq!(Fault::KillAllAtStart.name(), "kill-all-at-start");
+    }
+
+    #[test]
+    fn every_fault_is_in_the_table_of_the_documentation() {
+        for fault in &Fault::value_variants()[1..] {
+            let name = format!("`{}`", fault.name());
+            assert!(include_str!("../../README.md").contains(&name), "{name}");
+        }
     }
 
     #[test]

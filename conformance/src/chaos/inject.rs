@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use comm_run::{Handle, Signal};
 
 use super::plan::{Action, Injection, Plan};
-use super::stranger;
+use super::{slow_link, stranger};
 use crate::board::Board;
 use crate::clock;
 
@@ -33,6 +33,8 @@ pub(super) enum InjectedKind {
 pub(super) struct Injector<'a> {
     pub(super) handle: &'a Handle,
     pub(super) board: &'a Board,
+    /// The name of the job.
+    pub(super) name: &'a str,
     pub(super) seed: u64,
     pub(super) over: &'a AtomicBool,
     pub(super) injected: &'a Mutex<Vec<Injected>>,
@@ -46,13 +48,17 @@ impl Injector<'_> {
         plan: &'env Plan,
     ) {
         for injection in &plan.injections {
-            if !matches!(injection.what, Action::Leave(_)) {
+            if injection.is_from_outside() {
                 scope.spawn(|| self.inject(injection));
             }
         }
     }
 
     fn inject(&self, injection: &Injection) {
+        if let Action::Slow(_, rate) = injection.what {
+            // The ranks wait for this link before they can open anything.
+            return slow_link::serve(self.board, self.name, rate, self.over);
+        }
         let notice = format!("{}-{}", injection.notice(), injection.who);
         while self.board.read(&notice).is_none() {
             if self.is_over() {
@@ -82,6 +88,24 @@ impl Injector<'_> {
                     self.done(*rank, InjectedKind::Stopped, from, clock::now());
                 }
             }
+            Action::Suspend(time) => {
+                let ranks = 0..self.handle.pids().len();
+                let from = clock::now();
+                // Who has ended, or is killed in the meantime, need not stop or go on.
+                let stop = |rank: &usize| self.handle.signal(*rank, Signal::Stop).is_ok();
+                let stopped: Vec<usize> = ranks.filter(stop).collect();
+                self.pause(*time);
+                for &rank in &stopped {
+                    let _ = self.handle.signal(rank, Signal::Continue);
+                }
+                let to = clock::now();
+                for &rank in &stopped {
+                    self.done(rank, InjectedKind::Stopped, from, to);
+                }
+            }
+            Action::Storm(time) => {
+                stranger::storm(&self.handle.pids(), *time, self.seed, self.over);
+            }
             Action::Flood(rank, count) => {
                 for _ in 0..*count {
                     if self.is_over() || self.handle.signal(*rank, Signal::Hangup).is_err() {
@@ -97,7 +121,7 @@ impl Injector<'_> {
                 }
                 drop(visit);
             }
-            Action::Leave(_) => {}
+            Action::Slow(..) | Action::Starve(_) | Action::BlockLog | Action::Leave(_) => {}
         }
     }
 

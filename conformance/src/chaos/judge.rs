@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use comm_run::Exit;
 
-use super::START_PATIENCE;
 use super::fault::Fault;
 use super::inject::{Injected, InjectedKind};
 use super::plan::{Plan, Way};
+use super::start_patience;
 use super::witness::{NO_START, Witness};
-use crate::model::Ruling;
+use crate::model::{Ruling, Shows};
 use crate::report::{Account, Leaving};
 
 /// Holds what is known about a job that has ended.
@@ -23,6 +23,9 @@ pub(super) struct Evidence<'a> {
     pub(super) slack: Duration,
     pub(super) timed_out: bool,
     pub(super) exits: Vec<Option<Exit>>,
+    /// When each process was seen to have ended.
+    pub(super) ended: Vec<Duration>,
+    pub(super) shows: Shows,
     pub(super) accounts: Vec<Option<Account>>,
     pub(super) witnesses: Vec<Option<Witness>>,
     /// When each rank that left by itself did.
@@ -66,7 +69,8 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
             }
             Some(witness) if witness.kind == NO_START => {
                 let took = witness.told.saturating_sub(witness.entered);
-                let bound = START_PATIENCE + Duration::from_secs(1) + witness.slack;
+                let patience = start_patience(evidence.exits.len());
+                let bound = patience + Duration::from_secs(1) + witness.slack;
                 if took > bound {
                     problems.push(format!("rank {rank} gave up after {took:?}, not {bound:?}"));
                 }
@@ -103,7 +107,11 @@ impl Evidence<'_> {
     fn death(&self, rank: usize) -> Option<Dead> {
         let own = self.plan.leaves(rank).zip(self.gone[rank]);
         if let Some((way, at)) = own {
-            let (from, to, way) = (at, at, Some(way));
+            let to = match (way, self.shows) {
+                (Way::Dump(_), Shows::WhenLinksClose) => at.max(self.ended[rank]),
+                _ => at,
+            };
+            let (from, way) = (at, Some(way));
             return Some(Dead {
                 rank,
                 from,
@@ -208,7 +216,16 @@ impl Evidence<'_> {
             record.kind == InjectedKind::Stopped && (record.rank == rank || ruler(record.rank))
         };
         let awake = self.injected.iter().filter(awake).map(|record| record.to);
-        let since = awake.fold(cause.to.max(witness.entered), Duration::max);
+        let mut since = awake.fold(cause.to.max(witness.entered), Duration::max);
+        if self.plan.starves(rank).is_some() {
+            // Without descriptors it may have to hear of the death from one that has some.
+            let told = |(other, witness): (usize, &Option<Witness>)| {
+                let told = witness.as_ref()?.told;
+                self.plan.starves(other).is_none().then_some(told)
+            };
+            let told = self.witnesses.iter().enumerate().filter_map(told);
+            since = since.max(told.min().unwrap_or_default());
+        }
         let took = witness.told.saturating_sub(since);
         let bound = self.within + slack;
         if took > bound {

@@ -51,7 +51,7 @@ impl Log {
     pub(super) fn summary(&self, out: &mut impl Write, time: Duration) -> io::Result<bool> {
         writeln!(
             out,
-            "\n{:<18} {:>6} {:>6}  slowest to be told",
+            "\n{:<23} {:>6} {:>6}  slowest to be told",
             "fault", "rounds", "failed"
         )?;
         for (fault, row) in &self.faults {
@@ -59,7 +59,7 @@ impl Log {
                 format!("{:.1} ms", told.as_secs_f64() * 1e3)
             });
             let (name, rounds, failed) = (fault.name(), row.rounds, row.failed);
-            writeln!(out, "{name:<18} {rounds:>6} {failed:>6}  {told}")?;
+            writeln!(out, "{name:<23} {rounds:>6} {failed:>6}  {told}")?;
         }
         let sum = |part: fn(&Row) -> usize| self.faults.values().map(part).sum::<usize>();
         let (rounds, failed) = (sum(|row| row.rounds), sum(|row| row.failed));

@@ -12,10 +12,10 @@ pub(super) struct Options {
     /// Run chaos instead of the suite
     #[arg(long, required = true)]
     chaos: bool,
-    /// Run worlds of N ranks, in turn; may be repeated
-    #[arg(long = "world", value_name = "N", default_values_t = [2, 3, 4],
+    /// Run worlds of N ranks, in turn; may be repeated [default: 2, 3, 4 and 8, now and then 32 or 64]
+    #[arg(long = "world", value_name = "N",
         value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
-    pub(super) worlds: Vec<usize>,
+    worlds: Vec<usize>,
     /// Draw the rounds from SEED on
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(super) seed: u64,
@@ -44,7 +44,25 @@ fn minutes(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|reason| reason.to_string())
 }
 
+/// The worlds unless the arguments say otherwise, in turn.
+const WORLDS: [usize; 4] = [2, 3, 4, 8];
+
+/// The large worlds, in turn, and how many rounds it takes until the next one.
+const LARGE: ([usize; 2], usize) = ([32, 64], 25);
+
 impl Options {
+    /// Returns how many ranks the round of this number has.
+    pub(super) fn world(&self, round: usize) -> usize {
+        let (large, every) = LARGE;
+        if !self.worlds.is_empty() {
+            self.worlds[round % self.worlds.len()]
+        } else if round % every == every - 1 {
+            large[round / every % large.len()]
+        } else {
+            WORLDS[round % WORLDS.len()]
+        }
+    }
+
     /// Checks whether `rounds` in `time` are enough.
     pub(super) fn enough(&self, rounds: usize, time: Duration) -> bool {
         let most = self.rounds.or(self.time.is_none().then_some(ROUNDS));
@@ -69,7 +87,9 @@ mod tests {
     #[test]
     fn without_arguments_it_ends() {
         let options = parse("").unwrap();
-        assert_eq!(options.worlds, [2, 3, 4]);
+        let worlds: Vec<usize> = (0..ROUNDS).map(|round| options.world(round)).collect();
+        assert_eq!(worlds[..6], [2, 3, 4, 8, 2, 3]);
+        assert_eq!((worlds[24], worlds[49]), (32, 64));
         assert!(!options.enough(ROUNDS - 1, Duration::MAX));
         assert!(options.enough(ROUNDS, Duration::ZERO));
     }
@@ -79,7 +99,7 @@ mod tests {
         let options = parse("--minutes 0.5 --world 8 --seed 9 --fault stop").unwrap();
         assert!(!options.enough(usize::MAX, Duration::from_secs(29)));
         assert!(options.enough(0, Duration::from_secs(30)));
-        assert_eq!((options.worlds, options.seed), (vec![8], 9));
+        assert_eq!((options.world(24), options.seed), (8, 9));
         assert_eq!(options.fault, Some(Fault::Stop));
     }
 

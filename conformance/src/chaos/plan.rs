@@ -1,11 +1,14 @@
 //! The plan of one round: which faults are injected, and when; drawn from a seed, so that the driver and every rank
 //! know the same one.
 
+mod dice;
+
 use std::fmt;
 use std::time::Duration;
 
 use super::fault::Fault;
 use crate::noise::Noise;
+use dice::Dice;
 
 /// Lists the faults of one round.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) steps: Option<usize>,
     /// How long each rank waits before it opens its communicator.
     pub(crate) late: Vec<Duration>,
+    /// How long a call may wait for a rank that is alive, where the fault is about that time.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) injections: Vec<Injection>,
 }
 
@@ -47,6 +52,16 @@ pub(crate) enum Action {
     Flood(usize, usize),
     /// From outside: so many strangers come to each port that a rank listens on.
     Knock(usize),
+    /// From outside: all ranks are stopped for a while.
+    Suspend(Duration),
+    /// From outside: so long strangers come to each port that a rank listens on, one after the other.
+    Storm(Duration),
+    /// From outside: what passes between these ranks and the port of rank 0 passes at so many bytes a second.
+    Slow(Vec<usize>, usize),
+    /// These ranks use up their file descriptors when they come to the point.
+    Starve(Vec<usize>),
+    /// The log of every rank blocks, from the beginning.
+    BlockLog,
     /// The rank that came to the point does it itself.
     Leave(Way),
 }
@@ -62,6 +77,8 @@ pub(crate) enum Way {
     Drop,
     /// Calls `abort` with this code.
     Abort(i32),
+    /// Dumps core, with so many MiB of its own.
+    Dump(usize),
 }
 
 impl Plan {
@@ -73,22 +90,58 @@ impl Plan {
         };
         let late = match fault {
             Fault::LateStart => dice.late(900),
+            Fault::StormAtStart => dice.late(400),
             Fault::StopAtStart | Fault::KillAtStart if dice.noise.below(2) == 0 => dice.late(100),
             _ => vec![Duration::ZERO; world],
         };
-        let injections = dice.injections(fault);
+        let timeout = match fault {
+            // With more ranks than processors a call may well take as long as each of them waits for its turn.
+            Fault::Suspend | Fault::SuspendAndKill => {
+                Some(Duration::from_millis(1500 + 40 * world as u64))
+            }
+            Fault::SlowLink => Some(Duration::from_millis(800 + 40 * world as u64)),
+            // If nobody is told, the round is over soon all the same.
+            Fault::BlockLogAndKill => Some(Duration::from_secs(5)),
+            _ => None,
+        };
+        let injections = dice.injections(fault, timeout.unwrap_or_default());
         let steps = match (fault, injections.first().map(|injection| injection.point)) {
             // The last step is the one that the kill comes with.
             (Fault::KillAtEnd, Some(Point::Step(last))) => Some(last + 1),
             _ if fault.is_deadly() => None,
+            // Each step may take seconds.
+            (Fault::SlowLink, _) => Some(4 + dice.noise.below(5)),
             _ => Some(8 + dice.noise.below(40)),
         };
         Self {
             fault,
             steps,
             late,
+            timeout,
             injections,
         }
+    }
+
+    /// Checks whether `rank` reaches the port of rank 0 over a slow link.
+    pub(crate) fn slows(&self, rank: usize) -> bool {
+        let hits = |injection: &Injection| matches!(&injection.what, Action::Slow(ranks, _) if ranks.contains(&rank));
+        self.injections.iter().any(hits)
+    }
+
+    /// Returns the step at which `rank` uses up its file descriptors, if it does.
+    pub(crate) fn starves(&self, rank: usize) -> Option<usize> {
+        self.injections
+            .iter()
+            .find_map(|injection| match (&injection.what, injection.point) {
+                (Action::Starve(ranks), Point::Step(step)) if ranks.contains(&rank) => Some(step),
+                _ => None,
+            })
+    }
+
+    /// Checks whether the logs block.
+    pub(crate) fn blocks_logs(&self) -> bool {
+        let blocks = |injection: &Injection| injection.what == Action::BlockLog;
+        self.injections.iter().any(blocks)
     }
 
     /// Checks whether somebody is to be killed before all have started.
@@ -123,160 +176,20 @@ impl Plan {
 }
 
 impl Injection {
+    /// Checks whether the driver does it; if not, the ranks do it themselves.
+    pub(crate) fn is_from_outside(&self) -> bool {
+        !matches!(
+            self.what,
+            Action::Leave(_) | Action::Starve(_) | Action::BlockLog
+        )
+    }
+
     /// Returns the notice by which the driver knows that it is time.
     pub(crate) fn notice(&self) -> String {
         match self.point {
             Point::Opening => "opening".to_owned(),
             Point::Step(step) => format!("step-{step}"),
         }
-    }
-}
-
-/// Draws the parts of a plan.
-struct Dice {
-    noise: Noise,
-    world: usize,
-}
-
-impl Dice {
-    fn rank(&mut self) -> usize {
-        self.noise.below(self.world)
-    }
-
-    /// Returns up to `most` milliseconds, small ones as often as large ones.
-    fn time(&mut self, most: usize) -> Duration {
-        let most = 1 + self.noise.below(most * 1000);
-        Duration::from_micros(self.noise.below(most) as u64)
-    }
-
-    fn late(&mut self, most: usize) -> Vec<Duration> {
-        (0..self.world).map(|_| self.time(most)).collect()
-    }
-
-    /// Returns some ranks, at least one and not all.
-    fn some(&mut self) -> Vec<usize> {
-        let count = 1 + self.noise.below(self.world - 1);
-        let first = self.rank();
-        let mut ranks: Vec<usize> = (first..first + count).map(|r| r % self.world).collect();
-        ranks.sort_unstable();
-        ranks
-    }
-
-    /// Returns a rank other than `rank`.
-    fn other(&mut self, rank: usize) -> usize {
-        (rank + 1 + self.noise.below(self.world - 1)) % self.world
-    }
-
-    fn step(&mut self) -> Point {
-        Point::Step(self.noise.below(25))
-    }
-
-    fn inject(&mut self, point: Point, what: Action) -> Injection {
-        Injection {
-            who: self.rank(),
-            point,
-            delay: self.time(6),
-            what,
-        }
-    }
-
-    fn kill(&mut self, point: Point) -> Injection {
-        let victim = self.rank();
-        self.inject(point, Action::Kill(vec![victim]))
-    }
-
-    fn stop(&mut self, point: Point) -> Injection {
-        let most = if self.noise.below(4) == 0 { 2500 } else { 600 };
-        let what = Action::Stop(self.rank(), Duration::from_millis(5) + self.time(most));
-        self.inject(point, what)
-    }
-
-    fn leave(&mut self) -> Injection {
-        let code = i32::try_from(self.noise.below(50)).unwrap_or(0);
-        let way = self.noise.pick(&[
-            Way::Exit(0),
-            Way::Exit(code),
-            Way::Panic,
-            Way::Drop,
-            Way::Abort(code),
-        ]);
-        let point = self.step();
-        Injection {
-            delay: Duration::ZERO,
-            ..self.inject(point, Action::Leave(way))
-        }
-    }
-
-    fn injections(&mut self, fault: Fault) -> Vec<Injection> {
-        let point = self.step();
-        let all: Vec<usize> = (0..self.world).collect();
-        match fault {
-            Fault::Nothing | Fault::LateStart => Vec::new(),
-            Fault::KillOne | Fault::KillAtEnd => vec![self.kill(point)],
-            Fault::KillSeveral => {
-                let ranks = self.some();
-                vec![self.inject(point, Action::Kill(ranks))]
-            }
-            Fault::KillInTurn => {
-                let first = self.kill(point);
-                self.and_kill_another(first)
-            }
-            Fault::KillAll => vec![self.inject(point, Action::Kill(all))],
-            Fault::Leave => vec![self.leave()],
-            Fault::LeaveAndKill => {
-                let first = self.leave();
-                self.and_kill_another(first)
-            }
-            Fault::Stop => {
-                let count = 1 + self.noise.below(3);
-                (0..count)
-                    .map(|_| Point::Step(self.noise.below(8)))
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .map(|point| self.stop(point))
-                    .collect()
-            }
-            Fault::StopAndKill => {
-                let stop = self.stop(point);
-                let mut kill = self.kill(point);
-                // The same trigger, so that the kill comes whoever is stopped.
-                kill.who = stop.who;
-                kill.delay += stop.delay;
-                vec![stop, kill]
-            }
-            Fault::Flood => vec![self.flood(), self.flood()],
-            Fault::FloodAndKill => vec![self.flood(), self.flood(), self.kill(point)],
-            Fault::Knock => vec![self.knock(Point::Opening), self.knock(Point::Step(1))],
-            Fault::KnockAndKill => vec![self.knock(Point::Opening), self.kill(point)],
-            Fault::StopAtStart => vec![self.stop(Point::Opening)],
-            Fault::KillAtStart => vec![self.kill(Point::Opening)],
-            Fault::KillAllAtStart => vec![self.inject(Point::Opening, Action::Kill(all))],
-        }
-    }
-
-    /// Adds the death of another rank, a little later and by the same trigger.
-    fn and_kill_another(&mut self, first: Injection) -> Vec<Injection> {
-        let gone = match &first.what {
-            Action::Kill(ranks) => ranks[0],
-            _ => first.who,
-        };
-        let second = Injection {
-            delay: first.delay + self.time(20),
-            what: Action::Kill(vec![self.other(gone)]),
-            ..first.clone()
-        };
-        vec![first, second]
-    }
-
-    fn flood(&mut self) -> Injection {
-        let what = Action::Flood(self.rank(), 20 + self.noise.below(2000));
-        self.inject(Point::Step(1), what)
-    }
-
-    fn knock(&mut self, point: Point) -> Injection {
-        let most = self.noise.pick(&[3, 12, 60]);
-        let what = Action::Knock(1 + self.noise.below(most));
-        self.inject(point, what)
     }
 }
 
@@ -298,6 +211,11 @@ impl fmt::Display for Injection {
             Action::Stop(rank, time) => write!(f, "stop {rank} for {time:?}")?,
             Action::Flood(rank, count) => write!(f, "{count} signals to {rank}")?,
             Action::Knock(count) => write!(f, "{count} strangers")?,
+            Action::Suspend(time) => write!(f, "stop all for {time:?}")?,
+            Action::Storm(time) => write!(f, "strangers for {time:?}")?,
+            Action::Slow(ranks, rate) => write!(f, "{rate} bytes a second for {ranks:?}")?,
+            Action::Starve(ranks) => write!(f, "no descriptors for {ranks:?}")?,
+            Action::BlockLog => write!(f, "all logs block")?,
             Action::Leave(way) => write!(f, "{who} leaves by {way:?}")?,
         }
         match self.point {
@@ -325,6 +243,33 @@ mod tests {
             Plan::draw(Fault::KillOne, 1, 4),
             Plan::draw(Fault::KillOne, 2, 4)
         );
+    }
+
+    #[test]
+    fn somebody_who_survives_keeps_its_descriptors_and_nobody_posts_without() {
+        for (seed, world) in (0..50).flat_map(|seed| [2, 3, 8].map(|world| (seed, world))) {
+            let plan = Plan::draw(Fault::NoDescriptorsAndKill, seed, world);
+            let keeps = |rank: &usize| !plan.kills(*rank) && plan.starves(*rank).is_none();
+            assert!((0..world).any(|rank| keeps(&rank)), "{plan}");
+            let points = plan.injections.iter().map(|injection| injection.point);
+            assert!(
+                points
+                    .clone()
+                    .all(|point| Some(point) == points.clone().next()),
+                "{plan}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_suspension_outlasts_the_timeout() {
+        for (seed, world) in (0..50).flat_map(|seed| [2, 8, 64].map(|world| (seed, world))) {
+            let plan = Plan::draw(Fault::Suspend, seed, world);
+            let Action::Suspend(time) = plan.injections[0].what else {
+                panic!("{plan}");
+            };
+            assert!(Some(time) > plan.timeout, "{plan}");
+        }
     }
 
     #[test]

@@ -6,11 +6,15 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use comm_api::{CommError, Communicator};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::SIGABRT;
 
-use super::START_PATIENCE;
+use super::blocked_log::BlockedLog;
 use super::fault::Fault;
+use super::hoard::Hoard;
 use super::plan::{Action, Plan, Point, Way};
 use super::player::{FailedCall, Player};
+use super::start_patience;
 use super::step::Step;
 use super::witness::{NO_START, NOTICE, Witness, kind_and_rank};
 use crate::case::{Case, Verdict};
@@ -40,8 +44,15 @@ fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     signal_hook::flag::register(signal_hook::consts::SIGHUP, heard)?;
     run.dawdle(plan.late[run.rank]);
     let mut seat = run.seat("");
+    if let Some(timeout) = plan.timeout {
+        seat = seat.with_timeout(timeout);
+    }
+    if plan.slows(run.rank) {
+        seat = seat.over_slow_link();
+    }
+    let log = plan.blocks_logs().then(BlockedLog::install).transpose()?;
     if plan.kills_at_start() {
-        seat = seat.with_connect_timeout(START_PATIENCE);
+        seat = seat.with_connect_timeout(start_patience(run.size()));
     }
     announce(run, &plan, Point::Opening)?;
     let entered = clock::now();
@@ -58,22 +69,31 @@ fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     let mut player = match Player::new(comm, S::MODEL.memory) {
         Ok(player) => player,
         Err((comm, entered, error)) => {
-            return testify(run, &comm, &metronome, entered, FailedCall::Comm(error));
+            let times = (entered, clock::now());
+            return testify(run, &comm, &metronome, times, FailedCall::Comm(error));
         }
     };
+    let mut used_up = None;
     for index in 0..plan.steps.unwrap_or(usize::MAX) {
         announce(run, &plan, Point::Step(index))?;
+        if plan.starves(run.rank) == Some(index) {
+            used_up = Some(Hoard::new()?);
+        }
         if let Some(way) = leaves_at(&plan, run.rank, index) {
             return leave(run, player, way, seed);
         }
         let step = Step::draw(seed, index, run.size());
         run.at(format_args!("step {index}: {step:?}"));
         if let Err(failed) = player.perform(&step, index) {
-            let entered = player.entered;
-            testify(run, &player.comm, &metronome, entered, failed)?;
+            let (entered, told) = (player.entered, clock::now());
+            // The testimony takes a descriptor.
+            drop(used_up.take());
+            testify(run, &player.comm, &metronome, (entered, told), failed)?;
             break;
         }
     }
+    drop(used_up);
+    drop(log);
     player.leave(usize::try_from(seed % 3).unwrap_or(0));
     Ok(())
 }
@@ -104,8 +124,13 @@ where
         Way::Exit(code) => run.leaving(Leaving::Code(code)),
         Way::Abort(code) => run.leaving(Leaving::Code(if code == 0 { 1 } else { code })),
         Way::Panic => run.leaving(Leaving::Panic),
+        Way::Dump(_) => run.leaving(Leaving::Signal(SIGABRT)),
         Way::Drop => {}
     }
+    let ballast = match way {
+        Way::Dump(size) => prepare_dump(run, size)?,
+        _ => Vec::new(),
+    };
     run.post("gone", &clock::now().as_nanos().to_string())?;
     match way {
         Way::Exit(code) => std::process::exit(code),
@@ -114,9 +139,25 @@ where
             let _unwound = player;
             panic!("the rank that is meant to panic");
         }
+        Way::Dump(_) => {
+            std::hint::black_box(&ballast);
+            std::process::abort()
+        }
         Way::Drop => player.leave(usize::try_from(seed % 3).unwrap_or(0)),
     }
     Ok(())
+}
+
+/// Lets this process dump core into the directory of the job, with so many MiB of its own.
+fn prepare_dump(run: &Run, size: usize) -> Result<Vec<u8>, Failure> {
+    std::env::set_current_dir(&run.orders.dir)?;
+    let most = getrlimit(Resource::Core).maximum;
+    let all = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    setrlimit(Resource::Core, all)?;
+    Ok(vec![1; size << 20])
 }
 
 /// Posts that the communicator did not open.
@@ -142,10 +183,9 @@ fn testify<C: Communicator>(
     run: &Run,
     comm: &C,
     metronome: &Metronome,
-    mut entered: Duration,
+    (mut entered, mut told): (Duration, Duration),
     failed: FailedCall,
 ) -> Verdict {
-    let mut told = clock::now();
     let (error, before) = match failed {
         FailedCall::Comm(error) => (error, None),
         FailedCall::Beside(error) => {

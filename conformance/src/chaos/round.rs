@@ -15,9 +15,9 @@ use super::plan::Plan;
 use super::witness::{NOTICE, Witness};
 use super::{LIMIT, case_name};
 use crate::board::Board;
-use crate::clock::Metronome;
+use crate::clock::{self, Metronome};
 use crate::driver::{Output, Place, account, leftovers};
-use crate::model::Ruling;
+use crate::model::{Ruling, Shows};
 use crate::orders::Orders;
 use crate::subject::Subject;
 
@@ -29,6 +29,7 @@ pub(crate) struct Round {
     world: usize,
     within: Duration,
     ruling: Ruling,
+    shows: Shows,
     limit: Duration,
     plan: Plan,
 }
@@ -42,6 +43,7 @@ impl Round {
             world,
             within: S::MODEL.death_within(),
             ruling: S::MODEL.ruling,
+            shows: S::MODEL.shows,
             limit: LIMIT.min(S::LIMIT),
             plan: Plan::draw(fault, seed, world),
         }
@@ -117,6 +119,7 @@ impl Round {
             }
         }
         let metronome = Metronome::start();
+        let start = clock::now();
         let running = job
             .start()
             .map_err(|e| format!("the job did not start: {e}"))?;
@@ -125,6 +128,7 @@ impl Round {
         let injector = Injector {
             handle: &handle,
             board: &board,
+            name: &place.name,
             seed: self.seed,
             over: &over,
             injected: &injected,
@@ -144,6 +148,12 @@ impl Round {
             slack: metronome.slack(),
             timed_out: outcome.timed_out,
             exits: outcome.ranks.iter().map(|rank| rank.exit).collect(),
+            ended: outcome
+                .ranks
+                .iter()
+                .map(|rank| start + rank.elapsed)
+                .collect(),
+            shows: self.shows,
             accounts: ranks
                 .clone()
                 .map(|r| account(&orders(0).report(r)))

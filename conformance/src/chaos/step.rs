@@ -58,11 +58,13 @@ impl Step {
         let mut noise = Noise::new(seed, &[size, index, 0x57e9]);
         let noise = &mut noise;
         let mix = if seed.is_multiple_of(4) { BULK } else { MIXED };
+        // In a large world every rank has a part of its own to write and the parts of all to read.
+        let share = size.div_ceil(8);
         match noise.below(32) {
             0..17 => Self::Call(Collective::draw(noise, &mix, size)),
             17 | 18 => Self::Region {
                 whole: noise.below(2) == 0,
-                len: mix.length(noise),
+                len: mix.length(noise) / share,
                 phases: 1 + noise.below(4),
             },
             19..=21 => Self::Fence,
@@ -73,7 +75,7 @@ impl Step {
                 micros: noise.pick(&[300, 3_000, 6_000, 6_000, 300_000]),
             },
             _ => Self::Burst {
-                calls: 10 + noise.below(150),
+                calls: 10 + noise.below(150) / share,
             },
         }
     }

@@ -1,11 +1,13 @@
 //! Strangers: they come to every port that the ranks listen on, and say nothing, or nonsense.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::noise::Noise;
 
@@ -33,6 +35,42 @@ pub(super) fn knock(pids: &[u32], count: usize, seed: u64, over: &AtomicBool) ->
     }
     staying
 }
+
+/// Comes to each port that one of `pids` listens on, thousands of times a second, until `time` has passed; some hundreds stay.
+pub(super) fn storm(pids: &[u32], time: Duration, seed: u64, over: &AtomicBool) {
+    let start = Instant::now();
+    let is_over = || over.load(Ordering::Acquire) || start.elapsed() > time;
+    let ports = Mutex::new(Vec::new());
+    let visit_all = |thread: usize| {
+        let mut noise = Noise::new(seed, &[0x5708, thread]);
+        let mut staying = VecDeque::new();
+        while !is_over() {
+            let known = ports.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for port in known {
+                staying.extend(visit(port, &mut noise));
+            }
+            while staying.len() > STAYING {
+                staying.pop_front();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..VISITORS {
+            scope.spawn(move || visit_all(thread));
+        }
+        while !is_over() {
+            *ports.lock().unwrap_or_else(PoisonError::into_inner) = listening(pids);
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
+/// How many threads visit in a storm, each up to a thousand times a second.
+const VISITORS: usize = 4;
+
+/// How many visitors of each thread stay: together more than a small job has handshakes under way.
+const STAYING: usize = 60;
 
 /// Comes once: leaves at once, stays silent, or talks nonsense and stays.
 fn visit(port: u16, noise: &mut Noise) -> Option<TcpStream> {

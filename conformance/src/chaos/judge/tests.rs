@@ -30,6 +30,7 @@ fn plan(ranks: &[usize]) -> Plan {
         fault: Fault::KillSeveral,
         steps: None,
         late: Vec::new(),
+        timeout: None,
         injections: vec![Injection {
             who: 0,
             point: Point::Step(1),
@@ -61,6 +62,8 @@ fn right(plan: &Plan) -> Evidence<'_> {
             Some(Exit::Signal(9)),
             Some(Exit::Code(0)),
         ],
+        ended: vec![ms(120); 3],
+        shows: Shows::AtOnce,
         accounts: vec![Some(finished()), None, Some(finished())],
         witnesses: vec![
             Some(witness("PeerLost", 1, 110)),
@@ -103,6 +106,7 @@ fn survivors_that_blame_different_dead_are_found() {
     let plan = plan(&[1, 2]);
     let mut evidence = right(&plan);
     evidence.exits.push(Some(Exit::Code(0)));
+    evidence.ended.push(ms(120));
     evidence.exits[2] = Some(Exit::Signal(9));
     evidence.accounts.push(Some(finished()));
     evidence.witnesses.push(Some(witness("PeerLost", 2, 110)));
@@ -216,4 +220,89 @@ fn who_is_lost_without_a_death_is_found() {
     evidence.witnesses = vec![Some(witness("TimedOut", 1, 110)), None, None];
     evidence.injected.clear();
     finds(&evidence, "lost somebody where nobody died");
+}
+
+/// Returns a plan in which rank 1 of three dumps core.
+fn dump() -> Plan {
+    use super::super::plan::{Action, Injection, Point};
+    Plan {
+        fault: Fault::DumpCore,
+        injections: vec![Injection {
+            who: 1,
+            point: Point::Step(1),
+            delay: ms(0),
+            what: Action::Leave(Way::Dump(240)),
+        }],
+        ..plan(&[])
+    }
+}
+
+#[test]
+fn who_is_told_only_after_the_dump_is_found_unless_links_must_close_first() {
+    let plan = dump();
+    let mut evidence = right(&plan);
+    evidence.injected.clear();
+    evidence.exits[1] = Some(Exit::Signal(6));
+    evidence.accounts[1] = Some(Account {
+        leaving: Some(Leaving::Signal(6)),
+        ..Account::default()
+    });
+    evidence.gone[1] = Some(ms(100));
+    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
+    evidence.ended[1] = ms(900);
+    evidence.witnesses[2] = Some(witness("PeerLost", 1, 910));
+    finds(&evidence, "was told 810ms after rank 1 went");
+    evidence.shows = Shows::WhenLinksClose;
+    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
+    evidence.witnesses[2] = Some(witness("PeerLost", 1, 1010));
+    finds(&evidence, "was told 110ms after rank 1 went");
+    // Who waits for the dump until its timeout blames a rank that is late, which it is not.
+    evidence.witnesses[2] = Some(witness("TimedOut", 1, 910));
+    finds(&evidence, "was told TimedOut, not PeerLost");
+}
+
+/// It may hear of the death from one that has descriptors, and no later than that.
+#[test]
+fn who_has_no_descriptors_is_given_the_time_of_those_who_have() {
+    use super::super::plan::{Action, Injection, Point};
+    let mut plan = plan(&[1]);
+    plan.injections.push(Injection {
+        who: 2,
+        point: Point::Step(1),
+        delay: ms(0),
+        what: Action::Starve(vec![1, 2]),
+    });
+    let mut evidence = right(&plan);
+    // Rank 0 was busy, entered late, and was told at once; rank 2 heard of it then.
+    evidence.witnesses[0] = Some(Witness {
+        entered: ms(400),
+        ..witness("PeerLost", 1, 410)
+    });
+    evidence.witnesses[2] = Some(witness("PeerLost", 1, 420));
+    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
+    evidence.witnesses[2] = Some(witness("PeerLost", 1, 520));
+    finds(&evidence, "rank 2 was told 110ms after rank 1 went");
+    evidence.witnesses[2] = Some(witness("PeerLost", 0, 420));
+    let (problems, _) = judge(&evidence);
+    assert!(problems[0].contains("blames Some(0), who did not die"));
+}
+
+#[test]
+fn a_suspended_rank_that_times_out_is_found() {
+    let plan = Plan::draw(Fault::Suspend, 1, 3);
+    let mut evidence = right(&plan);
+    evidence.exits[1] = Some(Exit::Code(0));
+    evidence.accounts[1] = Some(finished());
+    evidence.witnesses = vec![None, None, Some(witness("TimedOut", 0, 3000))];
+    evidence.injected = [0, 1, 2]
+        .map(|rank| Injected {
+            rank,
+            kind: InjectedKind::Stopped,
+            from: ms(100),
+            to: ms(2900),
+        })
+        .to_vec();
+    finds(&evidence, "rank 2 lost somebody where nobody died");
+    evidence.witnesses[2] = None;
+    assert_eq!(judge(&evidence), (Vec::new(), None));
 }
