@@ -20,7 +20,7 @@ const WATCHDOG: Duration = Duration::from_secs(20);
 
 fn config(rank: usize, size: usize, port: u16) -> TcpConfig {
     let mut config = TcpConfig::new("127.0.0.1", rank, size);
-    (config.port, config.secret) = (port, Some(SECRET.to_owned()));
+    (config.port, config.secret) = (port, Some(SECRET.into()));
     config.connect_timeout = WATCHDOG;
     config
 }
@@ -309,7 +309,7 @@ fn the_ring_of_a_job_without_a_secret_stays_on_loopback(
     #[case] inside: bool,
 ) {
     let mut config = TcpConfig::new("a-name-of-this-machine", 1, 3);
-    config.secret = secret.map(str::to_owned);
+    config.secret = secret.map(Into::into);
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4242));
     let listener = join::ring_listener(&config, local, config.secret.is_some()).unwrap();
     let ip = listener.local_addr().unwrap().ip();
