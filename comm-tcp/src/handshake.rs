@@ -105,6 +105,13 @@ impl Server {
         received[..seen] == MAGIC[..seen]
     }
 
+    /// Returns, from what has come so far, whether the other side says that it has another version;
+    /// that much is the same in all of them.
+    pub(crate) fn other_version(received: &[u8]) -> bool {
+        let version = received.get(8..10);
+        version.is_some_and(|version| *version != u16::from(VERSION).to_be_bytes())
+    }
+
     /// Reads the whole hello and checks its proof.
     pub(crate) fn hello(&self, hello: &[u8; HELLO], keys: &Keys) -> Result<Hello, Status> {
         let version = u16::from_be_bytes([hello[8], hello[9]]);

@@ -5,6 +5,8 @@
 //!   data link, handshake ──────────►  keeps the seat
 //!   watch link, handshake ─────────►
 //!                        (until all seats are taken)
+//!   ◄─────────── Missing: who did not come yet
+//!   Pong ──────────────────────────►
 //!   ◄─────────── Seat: your successor listens there
 //!   ring link, handshake ────────────────────────────────────────►
 //!   Ring: it stands, or why not ───►
@@ -15,7 +17,9 @@
 //! address from which it reached rank 0.
 
 mod accept;
+mod complaints;
 mod coordinate;
+mod crowd;
 mod dial;
 mod join;
 mod ring;

@@ -87,17 +87,17 @@ fn attempt(
     tune(&watch, config.timeout)?;
 
     let mut data_link = Link::new(OwnedFd::from(data), 0);
-    let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, time)?;
-    let ring = match listener {
+    let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, config, time)?;
+    let streams = match listener {
         Some(listener) if wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
-            let streams = ring::build(identity, &mut acceptor, successor, time);
-            let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
-            say(&mut data_link, Kind::Ring, reason.as_bytes())?;
-            streams.ok()
+            ring::build(identity, &mut acceptor, successor, time)
         }
-        _ => None,
+        _ => Err(String::new()),
     };
+    let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
+    say(&mut data_link, Kind::Ring, reason.as_bytes())?;
+    let ring = streams.ok();
     let (header, body) = hear(&mut data_link, time)?;
     match header.kind {
         Kind::Start => {}
@@ -205,14 +205,34 @@ fn dial<'a>(
 fn seated(
     data_link: &mut Link,
     coordinator: SocketAddr,
+    config: &TcpConfig,
     time: &mut Countdown,
 ) -> Result<(SocketAddr, usize, bool), Attempt> {
-    let (header, body) = hear(data_link, time)?;
-    match header.kind {
-        Kind::Seat if body.len() == 23 => {}
-        Kind::Stop => return Err(Attempt::Final(stopped(&body))),
-        _ => return Err(unexpected(0).into()),
-    }
+    let mut missing: Option<String> = None;
+    let body = loop {
+        let (header, body) = match hear(data_link, time) {
+            Ok(frame) => frame,
+            Err(broken) => {
+                let Some(missing) = missing.filter(|_| time.left().is_zero()) else {
+                    return Err(broken.into());
+                };
+                let timeout = config.connect_timeout;
+                let reason = format!("its connect timeout of {timeout:?} was over");
+                let _ = say(data_link, Kind::Stop, reason.as_bytes());
+                crate::socket::hang_up(data_link);
+                return Err(Attempt::Final(incomplete(config, &missing)));
+            }
+        };
+        match header.kind {
+            Kind::Seat if body.len() == 23 => break body,
+            Kind::Missing => {
+                missing = Some(text(&body));
+                say(data_link, Kind::Pong, &[])?;
+            }
+            Kind::Stop => return Err(Attempt::Final(stopped(&body))),
+            _ => return Err(unexpected(0).into()),
+        }
+    };
     let mut octets = [0; 16];
     octets.copy_from_slice(&body[..16]);
     let ip = Ipv6Addr::from(octets).to_canonical();
@@ -232,6 +252,19 @@ fn seated(
 fn stopped(body: &[u8]) -> InitError {
     let message = format!("rank 0 gave up: {}", text(body));
     InitError::failed(&[variables::CONNECT_TIMEOUT], message)
+}
+
+fn incomplete(config: &TcpConfig, missing: &str) -> InitError {
+    let TcpConfig {
+        coordinator, port, ..
+    } = config;
+    let name = variables::CONNECT_TIMEOUT;
+    let message = format!(
+        "rank {} joined rank 0 at {coordinator} port {port}, and not all ranks came within {:?}: {missing}; \
+         start them, or raise {name}",
+        config.rank, config.connect_timeout
+    );
+    InitError::failed(&[name], message)
 }
 
 fn unreachable(config: &TcpConfig, reason: &str) -> InitError {
