@@ -47,7 +47,8 @@ pub struct TcpConfig {
     pub timeout: Option<Duration>,
     /// How long [`connect`](crate::TcpBackend::connect) waits for all ranks to come.
     pub connect_timeout: Duration,
-    /// The address on which rank 0 listens; `None` is loopback if the coordinator is, else all.
+    /// The address on which rank 0 listens; `None` is the coordinator if it is an address of the
+    /// machine, loopback if it is `localhost`, else all.
     pub bind_addr: Option<IpAddr>,
     /// What every rank must prove to know, any bytes; required unless everything stays on loopback.
     /// White space around it (ASCII) does not count.

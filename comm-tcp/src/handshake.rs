@@ -51,6 +51,12 @@ impl Status {
         self == Self::Welcome
     }
 
+    /// Returns whether the server says so only to a client that has proved itself, and proves
+    /// itself, too.
+    pub(crate) fn is_proven(self) -> bool {
+        !matches!(self, Self::OtherVersion | Self::WrongProof)
+    }
+
     const ALL: [Self; 10] = [
         Self::Welcome,
         Self::OtherVersion,
@@ -182,8 +188,8 @@ impl Client {
         &self.hello
     }
 
-    /// Reads the reply. A refusal needs no proof: it gives nothing, and a server with another secret
-    /// could not make one that fits.
+    /// Reads the reply. Only two refusals need no proof: a server of another version, or with
+    /// another secret, could not make one that fits.
     pub(crate) fn reply(
         &self,
         reply: &[u8; REPLY],
@@ -193,7 +199,7 @@ impl Client {
         let status = status.ok_or(HandshakeError::Status)?;
         let (said, proof) = reply.split_at(REPLY - PROOF);
         let proven = keys.server_proves(&[&self.challenge, &self.hello, said], proof);
-        if status == Status::Welcome && !proven {
+        if status.is_proven() && !proven {
             return Err(HandshakeError::Proof);
         }
         let mut session = [0; SESSION];

@@ -31,9 +31,20 @@ fn job_with(strangers: impl FnOnce(u16)) {
     );
 }
 
+/// Without the secret nobody can prove that it is rank 0 who refuses: the worker tries until its time is over.
 #[rstest]
-#[case::secret(|c: &mut TcpConfig| c.secret = Some("guess".into()), "COBRE_TCP_SECRET")]
-#[case::no_secret(|c: &mut TcpConfig| c.secret = None, "COBRE_TCP_SECRET")]
+#[case::secret(Some("guess".into()))]
+#[case::no_secret(None)]
+fn a_worker_with_another_secret_is_told_why(#[case] secret: Option<Vec<u8>>) {
+    job_with(|port| {
+        let mut config = config(1, 2, port);
+        config.secret = secret;
+        config.connect_timeout = Duration::from_millis(500);
+        names(&refused(config), "COBRE_TCP_SECRET");
+    });
+}
+
+#[rstest]
 #[case::size(|c: &mut TcpConfig| c.size = 3, "COBRE_TCP_SIZE")]
 #[case::job(|c: &mut TcpConfig| c.job_id = Some("other".into()), "COBRE_JOB_ID")]
 fn a_worker_that_does_not_fit_is_told_why(

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use comm_kit::words;
 
 use super::accept::{Admission, Proven};
-use super::{Identity, NOWHERE, number, say};
+use super::{Identity, NOWHERE, number, say, scoped};
 use crate::frame::Kind;
 use crate::handshake::{Hello, LinkKind, SESSION, Status};
 use crate::link::Link;
@@ -250,6 +250,9 @@ impl<'a> Seats<'a> {
             && !here.address.ip().to_canonical().is_loopback()
         {
             address.set_ip(here.local.ip().to_canonical());
+        }
+        if of == self.identity.rank {
+            address = scoped(address, there.address);
         }
         address
     }

@@ -54,3 +54,29 @@ fn a_worker_whose_host_vanished_counts_as_missing() {
     assert!(error.message.contains("does not answer"), "{error}");
     drop(gone);
 }
+
+/// Ranks by the hundred, and strangers among them, find room until they are accepted.
+#[test]
+fn the_listener_of_the_ring_has_room_for_many() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    if most.trim().parse::<u32>().unwrap_or(0) < 400 {
+        println!("not run: the system allows no longer queue");
+        return;
+    }
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let listener = join::ring_listener(&config(1, 3, 1), local, true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(2)).unwrap();
+    let waiting: Vec<TcpStream> = (0..300).map(connect).collect();
+    assert_eq!(waiting.len(), 300);
+}
+
+/// An address that holds on one link only is of use with the number that this machine gives the link.
+#[test]
+fn an_address_of_one_link_keeps_its_link() {
+    let via: SocketAddr = "[fe80::1%7]:29500".parse().unwrap();
+    let of = |address: &str| scoped(address.parse().unwrap(), via).to_string();
+    assert_eq!(of("[fe80::2]:4000"), "[fe80::2%7]:4000");
+    assert_eq!(of("[2001:db8::2]:4000"), "[2001:db8::2]:4000");
+    assert_eq!(of("10.0.0.2:4000"), "10.0.0.2:4000");
+}
