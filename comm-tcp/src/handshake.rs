@@ -150,6 +150,15 @@ impl Server {
     }
 }
 
+/// Returns what a client says to a server of another version before it goes: its own version, where
+/// every version looks for it.
+pub(crate) fn greeting() -> [u8; 12] {
+    let mut greeting = [0; 12];
+    greeting[..8].copy_from_slice(&MAGIC);
+    greeting[8..10].copy_from_slice(&u16::from(VERSION).to_be_bytes());
+    greeting
+}
+
 /// Stands on the side that connects.
 #[derive(Debug)]
 pub(crate) struct Client {

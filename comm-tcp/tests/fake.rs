@@ -90,3 +90,23 @@ fn another_secret_is_named_when_the_time_is_over() {
     common::names(&error, "COBRE_TCP_SECRET");
     zero.join().unwrap();
 }
+
+/// Rank 0 of another version learns why this rank does not come.
+#[test]
+fn a_worker_tells_rank_0_of_another_version_its_own() {
+    let (held, port) = listener();
+    let mut one = config(1, 2, port);
+    one.connect_timeout = Duration::from_millis(500);
+    let one = std::thread::spawn(move || TcpBackend::connect(one).map(drop).unwrap_err());
+    let (mut stream, _) = held.accept().unwrap();
+    stream.write_all(&challenge(9)).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).unwrap();
+    assert_eq!(said, b"cobrecom\0\x03\0\0");
+    drop((stream, held));
+    let error = one.join().unwrap();
+    assert!(error.message.contains("another version"), "{error}");
+}

@@ -6,7 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{Identity, nonce};
-use crate::handshake::{CHALLENGE, Client, HandshakeError, Hello, REPLY, Session, Status};
+use crate::handshake::{
+    CHALLENGE, Client, HandshakeError, Hello, REPLY, Session, Status, greeting,
+};
 use crate::socket::{begin_connect, finish_connect};
 
 /// Why a link could not be opened.
@@ -85,13 +87,16 @@ impl<'a> Dial<'a> {
                     }
                     let hello = (self.hello)(self.stream.local_addr()?)?;
                     let client = Client::new(challenge, &hello, &nonce()?, &self.identity.keys);
-                    let client = client.map_err(|error| match error {
-                        HandshakeError::Version(version) => {
+                    let client = match client {
+                        Ok(client) => client,
+                        Err(HandshakeError::Version(version)) => {
                             tracing::debug!(version, "met another version");
-                            DialError::Refused(Status::OtherVersion)
+                            // If it does not arrive, the other side only does not know why.
+                            let _ = self.stream.write(&greeting());
+                            return Err(DialError::Refused(Status::OtherVersion));
                         }
-                        error => DialError::Failed(error.to_string()),
-                    })?;
+                        Err(error) => return Err(DialError::Failed(error.to_string())),
+                    };
                     // A new socket has room for these few bytes.
                     if self.stream.write(client.hello())? != client.hello().len() {
                         return Err(DialError::Failed("the link takes no bytes".to_owned()));
