@@ -47,7 +47,7 @@ fn start(rank: usize, port: u16, variables: &[(&str, &[u8])]) -> Child {
         .env("COBRE_TCP_PORT", port.to_string())
         .env("COBRE_TCP_RANK", rank.to_string())
         .env("COBRE_TCP_SIZE", "2")
-        .env("COBRE_TCP_CONNECT_TIMEOUT_MS", "3000");
+        .env("COBRE_TCP_CONNECT_TIMEOUT_MS", "8000");
     for (name, value) in variables {
         command.env(name, OsStr::from_bytes(value));
     }

@@ -39,7 +39,7 @@ fn a_worker_with_another_secret_is_told_why(#[case] secret: Option<Vec<u8>>) {
     job_with(|port| {
         let mut config = config(1, 2, port);
         config.secret = secret;
-        config.connect_timeout = Duration::from_millis(500);
+        config.connect_timeout = Duration::from_secs(3);
         names(&refused(config), "COBRE_TCP_SECRET");
     });
 }
