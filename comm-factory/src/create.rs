@@ -8,9 +8,11 @@ use crate::backend::CommBackend;
 use crate::error::BackendError;
 use crate::kind::{BackendKind, COMPILED};
 use crate::name::Name;
+#[cfg(feature = "tcp")]
+use crate::select::Filled;
 #[cfg(not(all(feature = "mpi", feature = "tcp", feature = "shm")))]
 use crate::select::not_available;
-use crate::select::{Selection, Variables, select};
+use crate::select::{Selection, environment, select};
 
 /// Creates the communicator that the environment asks for, see [`select`].
 ///
@@ -49,9 +51,8 @@ pub fn create_communicator() -> Result<CommBackend, BackendError> {
 pub fn create_communicator_with(kind: BackendKind) -> Result<CommBackend, BackendError> {
     match kind {
         BackendKind::Auto => {
-            let variables = environment();
-            let selection = select(&variables, COMPILED)?;
-            start(&selection, variables)
+            let selection = select(&environment()?, COMPILED)?;
+            start(&selection)
         }
         #[cfg(feature = "mpi")]
         BackendKind::Mpi => mpi(),
@@ -65,28 +66,19 @@ pub fn create_communicator_with(kind: BackendKind) -> Result<CommBackend, Backen
     }
 }
 
-/// What is not UTF-8 cannot be a value that anybody here understands.
-fn environment() -> Variables {
-    let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((
-            name.into_string().ok()?,
-            value.to_string_lossy().into_owned(),
-        ))
-    };
-    std::env::vars_os().filter_map(pair).collect()
-}
-
-fn start(selection: &Selection, mut variables: Variables) -> Result<CommBackend, BackendError> {
-    for filled in &selection.filled {
-        variables.insert(filled.variable.to_owned(), filled.value.clone());
-    }
+/// Starts the backend, which reads its own variables.
+fn start(selection: &Selection) -> Result<CommBackend, BackendError> {
     match selection.backend {
         #[cfg(feature = "mpi")]
         Name::Mpi => mpi(),
         #[cfg(feature = "tcp")]
-        Name::Tcp => tcp(comm_tcp::TcpConfig::from_map(&variables)),
+        Name::Tcp => {
+            let pair = |filled: &Filled| (filled.variable.to_owned(), filled.value.clone());
+            let filled = selection.filled.iter().map(pair).collect();
+            tcp(comm_tcp::TcpConfig::from_env_and(&filled))
+        }
         #[cfg(feature = "shm")]
-        Name::Shm => shm(comm_shm::ShmConfig::from_map(&variables)),
+        Name::Shm => shm(comm_shm::ShmConfig::from_env()),
         Name::Local => Ok(LocalBackend.into()),
         #[cfg(not(all(feature = "mpi", feature = "tcp", feature = "shm")))]
         absent => Err(not_available(absent, COMPILED)),

@@ -29,6 +29,15 @@ pub(crate) fn mpi_variable(variables: &Variables) -> Option<&'static str> {
     launchers.find_map(|launcher| launcher.sign(variables))
 }
 
+/// Returns every variable that is looked at here.
+pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
+    let addresses = ADDRESSES
+        .iter()
+        .flat_map(|&(variable, from)| [variable, from]);
+    let known = comm_kit::launcher::variables();
+    known.chain(addresses).chain(NODE_LISTS)
+}
+
 /// Returns the first of `names` that is set.
 pub(crate) fn first_set(variables: &Variables, names: &[&'static str]) -> Option<&'static str> {
     let mut names = names.iter();
@@ -54,17 +63,22 @@ const COORDINATOR: &str = "COBRE_TCP_COORDINATOR";
 const RANK: &str = "COBRE_TCP_RANK";
 const SIZE: &str = "COBRE_TCP_SIZE";
 
+/// Where the coordinator is, and where others say so.
+const ADDRESSES: [(&str, &str); 2] = [
+    (COORDINATOR, "MASTER_ADDR"),
+    ("COBRE_TCP_PORT", "MASTER_PORT"),
+];
+
+/// The nodes of a SLURM step, or of the job around it.
+const NODE_LISTS: [&str; 2] = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"];
+
 /// Fills what `COBRE_TCP_*` leaves open from the other launchers.
 ///
 /// Whoever fills one of rank and size must agree on the other, and all of them with each other:
 /// half a pair from one launcher and half from another is a job that nobody started.
 pub(crate) fn fill_tcp(variables: &Variables) -> Result<Vec<Filled>, BackendError> {
     let mut filled = fill_place(variables)?;
-    let addresses = [
-        (COORDINATOR, "MASTER_ADDR"),
-        ("COBRE_TCP_PORT", "MASTER_PORT"),
-    ];
-    for (variable, from) in addresses {
+    for (variable, from) in ADDRESSES {
         if value(variables, variable).is_none()
             && let Some(text) = value(variables, from)
         {
@@ -77,17 +91,16 @@ pub(crate) fn fill_tcp(variables: &Variables) -> Result<Vec<Filled>, BackendErro
     }
     let coordinator_known = value(variables, COORDINATOR).is_some()
         || filled.iter().any(|filled| filled.variable == COORDINATOR);
-    if !coordinator_known && is_slurm_step(variables) {
-        let from = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"];
-        if let Some(from) = first_set(variables, &from)
-            && let Some(host) = value(variables, from).and_then(first_host)
-        {
-            filled.push(Filled {
-                variable: COORDINATOR,
-                value: host,
-                from,
-            });
-        }
+    if !coordinator_known
+        && is_slurm_step(variables)
+        && let Some(from) = first_set(variables, &NODE_LISTS)
+        && let Some(host) = value(variables, from).and_then(first_host)
+    {
+        filled.push(Filled {
+            variable: COORDINATOR,
+            value: host,
+            from,
+        });
     }
     Ok(filled)
 }

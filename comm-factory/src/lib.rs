@@ -46,4 +46,4 @@ pub use error::BackendError;
 pub use kind::{BackendKind, available_backends};
 pub use name::Name;
 pub use region::CommRegion;
-pub use select::{Filled, Selection, Variables, select};
+pub use select::{Filled, Selection, Variables, environment, select};

@@ -36,6 +36,24 @@ pub struct Filled {
     pub from: &'static str,
 }
 
+/// Takes from the environment of this process what [`select`] decides by.
+///
+/// # Errors
+///
+/// [`BackendError::InitializationFailed`] for a value that is not UTF-8: what cannot be taken as it is
+/// is not taken at all.
+pub fn environment() -> Result<Variables, BackendError> {
+    let own = [REQUESTED, "COBRE_SHM_NAME"].into_iter();
+    let names: Vec<&str> = own.chain(launcher::variables()).collect();
+    comm_kit::config::environment(&names).map_err(|error| BackendError::InitializationFailed {
+        backend: "auto".to_owned(),
+        source: Box::new(error),
+    })
+}
+
+/// Names the backend that a user wants.
+const REQUESTED: &str = "COBRE_COMM_BACKEND";
+
 /// Chooses a backend among `compiled`.
 ///
 /// A pure function: the same variables and backends give the same answer, and nothing is opened.
@@ -53,7 +71,7 @@ pub struct Filled {
 /// As [`BackendError`] says, in its order; nothing but [`BackendError::InitializationFailed`] for
 /// variables that contradict each other.
 pub fn select(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendError> {
-    let requested = value(variables, "COBRE_COMM_BACKEND").unwrap_or("auto");
+    let requested = value(variables, REQUESTED).unwrap_or("auto");
     if requested.eq_ignore_ascii_case("auto") {
         return auto(variables, compiled);
     }
@@ -66,7 +84,7 @@ pub fn select(variables: &Variables, compiled: &[Name]) -> Result<Selection, Bac
     if !compiled.contains(&backend) {
         return Err(not_available(backend, compiled));
     }
-    chosen(backend, Some("COBRE_COMM_BACKEND"), variables)
+    chosen(backend, Some(REQUESTED), variables)
 }
 
 fn auto(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendError> {
@@ -95,7 +113,7 @@ fn auto(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendEr
         let mut missing_vars = chosen(backend, None, variables)?.missing;
         if missing_vars.is_empty() {
             // All there is to know is known; only nobody said that it should be used.
-            missing_vars.push(String::from("COBRE_COMM_BACKEND"));
+            missing_vars.push(String::from(REQUESTED));
         }
         return Err(BackendError::MissingConfiguration {
             backend: backend.to_string(),

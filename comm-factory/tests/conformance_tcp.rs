@@ -16,7 +16,7 @@ impl Subject for Factory {
     fn open(seat: &Seat) -> Result<CommBackend, Failure> {
         let mut config = TcpConfig::new("127.0.0.1", seat.rank(), seat.size());
         (config.timeout, config.connect_timeout) = (seat.timeout(), seat.connect_timeout());
-        config.secret = Some(seat.name().to_owned());
+        config.secret = Some(seat.name().into());
         if seat.rank() == 0 {
             // Held until it is used, so that nobody else gets the port: the way of a program with a listener of its own.
             return Ok(TcpBackend::connect_with_listener(config, seat.listen()?)?.into());

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 
 use comm_run::RankPlan;
 
@@ -13,10 +14,13 @@ pub(crate) fn print(plans: &[RankPlan], out: &mut impl Write) -> io::Result<()> 
             None => writeln!(out, "rank {}:", plan.rank)?,
         }
         for (name, value) in &plan.variables {
-            writeln!(out, "  {}={}", name.display(), quoted(value))?;
+            out.write_all(b"  ")?;
+            out.write_all(name.as_bytes())?;
+            out.write_all(b"=")?;
+            out.write_all(&quoted(value))?;
+            out.write_all(b"\n")?;
         }
-        let words: Vec<_> = plan.command.iter().map(|word| quoted(word)).collect();
-        writeln!(out, "  {}", words.join(" "))?;
+        print_command(&plan.command, out)?;
     }
     // The same for every rank.
     if let Some(plan) = plans.first().filter(|plan| !plan.cleared.is_empty()) {
@@ -34,21 +38,32 @@ pub(crate) fn print_one<'a>(
     out: &mut impl Write,
 ) -> io::Result<()> {
     for (name, value) in variables {
-        writeln!(out, "  {name}={}", quoted(value))?;
+        write!(out, "  {name}=")?;
+        out.write_all(&quoted(value))?;
+        out.write_all(b"\n")?;
     }
-    let words: Vec<_> = command.iter().map(|word| quoted(word)).collect();
-    writeln!(out, "  {}", words.join(" "))
+    print_command(command, out)
 }
 
-/// Quotes a word where a shell would split or change it.
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
+fn print_command(command: &[OsString], out: &mut impl Write) -> io::Result<()> {
+    let words: Vec<_> = command.iter().map(|word| quoted(word)).collect();
+    out.write_all(b"  ")?;
+    out.write_all(&words.join(&b' '))?;
+    out.write_all(b"\n")
+}
+
+/// Quotes a word where a shell would split or change it; its bytes stay what they are.
+fn quoted(word: &OsStr) -> Vec<u8> {
+    let word = word.as_bytes();
     // A word with a zero byte cannot be quoted, and cannot be an argument or a variable either.
-    shlex::try_quote(&word).map_or_else(|_| word.to_string(), Into::into)
+    shlex::bytes::try_quote(word).map_or_else(|_| word.to_vec(), Into::into)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::quoted;
 
     #[test]
@@ -62,7 +77,9 @@ mod tests {
             ("$HOME", "'$HOME'"),
             ("(redacted)", "'(redacted)'"),
         ] {
-            assert_eq!(quoted(word.as_ref()), expected);
+            assert_eq!(quoted(word.as_ref()), expected.as_bytes());
         }
+        let bytes = OsStr::from_bytes(b"not \xff text");
+        assert_eq!(quoted(bytes), b"'not \xff text'");
     }
 }

@@ -2,13 +2,24 @@
 
 use std::fmt::Write as _;
 
-use comm_factory::{Name, Selection, Variables, select};
+use comm_factory::{Name, Selection, Variables, environment, select};
 
 /// Holds the explanation, and whether a program with every backend would get a communicator.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Explanation {
     pub(crate) text: String,
     pub(crate) usable: bool,
+}
+
+/// Explains the choice for programs that are started with the variables of this process.
+pub(crate) fn here() -> Explanation {
+    match environment() {
+        Ok(variables) => explain(&variables),
+        Err(error) => Explanation {
+            text: format!("any program: error: {error}\n"),
+            usable: false,
+        },
+    }
 }
 
 /// Explains the choice for a program with every backend, then for one without the backend that was
@@ -75,15 +86,6 @@ fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> b
         let _ = writeln!(text, "  still missing: {}", missing.join(", "));
     }
     missing.is_empty()
-}
-
-/// Returns this process's variables.
-pub(crate) fn environment() -> Variables {
-    let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        let value = value.to_string_lossy().into_owned();
-        Some((name.into_string().ok()?, value))
-    };
-    std::env::vars_os().filter_map(pair).collect()
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn dry_run(job: &Job) -> i32 {
 
 /// Returns 0 if a program with every backend would get a communicator here, else 1.
 fn explain() -> i32 {
-    let explanation = explain::explain(&explain::environment());
+    let explanation = explain::here();
     match shown(std::io::stdout().write_all(explanation.text.as_bytes())) {
         0 => i32::from(!explanation.usable),
         code => code,

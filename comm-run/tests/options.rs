@@ -218,6 +218,22 @@ fn explain_shows_the_backend_and_the_variable_that_decides() {
     assert_eq!(lost.code(), 1, "{lost:?}");
 }
 
+/// No program would take it for a rank, so it is not explained as if one did.
+#[test]
+fn explain_names_a_variable_that_is_not_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let mark = common::fresh_mark();
+    let mut command = common::comm_run(&["explain"], &mark);
+    command.env("COBRE_SHM_NAME", std::ffi::OsStr::from_bytes(b"job-\xff"));
+    let ended = Starter::of(command, mark).end();
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(
+        ended.stdout[0].contains("COBRE_SHM_NAME is not UTF-8"),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn explain_agrees_with_what_a_rank_gets() {
     let run = env!("CARGO_BIN_EXE_comm-run");

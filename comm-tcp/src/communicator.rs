@@ -183,7 +183,10 @@ fn run(
     result.map_err(|failure| match failure {
         Failure::Own(error) => error,
         Failure::Refused { rank, reason } => words::refused(operation, rank, Some(&reason)),
-        Failure::Fatal(cause) => engine.fail(cause.error(operation)),
+        Failure::Fatal(cause) => {
+            let cause = cause.within(engine.size);
+            engine.fail(cause.error(operation))
+        }
     })
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use comm_kit::config::{CONNECT_TIMEOUT, Faults, Reader, TIMEOUT, environment};
+use comm_kit::config::{CONNECT_TIMEOUT, Faults, Reader, TIMEOUT, environment, value};
 
 use crate::error::InitError;
 use crate::secret::Secret;
@@ -46,10 +47,12 @@ pub struct TcpConfig {
     pub timeout: Option<Duration>,
     /// How long [`connect`](crate::TcpBackend::connect) waits for all ranks to come.
     pub connect_timeout: Duration,
-    /// The address on which rank 0 listens; `None` is loopback if the coordinator is, else all.
+    /// The address on which rank 0 listens; `None` is the coordinator if it is an address of the
+    /// machine, loopback if it is `localhost`, else all.
     pub bind_addr: Option<IpAddr>,
-    /// What every rank must prove to know; required unless everything stays on loopback.
-    pub secret: Option<String>,
+    /// What every rank must prove to know, any bytes; required unless everything stays on loopback.
+    /// White space around it (ASCII) does not count.
+    pub secret: Option<Vec<u8>>,
     /// A file that holds the secret, instead of [`secret`](Self::secret).
     pub secret_file: Option<PathBuf>,
     /// Allows a job without a secret beyond loopback: whoever reaches the port may join.
@@ -101,19 +104,30 @@ impl TcpConfig {
     /// | `COBRE_TCP_LISTEN_FD` | none | [`listen_fd`](Self::listen_fd) |
     /// | `COBRE_JOB_ID` | none | [`job_id`](Self::job_id) |
     ///
-    /// A variable that is empty counts as not set.
+    /// A variable that is empty counts as not set. The secret may be any bytes.
     ///
     /// # Errors
     ///
-    /// As [`from_map`](Self::from_map); also for a value that is not UTF-8.
+    /// As [`from_map`](Self::from_map); also for a value other than the secret that is not UTF-8.
     pub fn from_env() -> Result<Self, InitError> {
+        Self::from_env_and(&BTreeMap::new())
+    }
+
+    /// Reads the configuration as [`from_env`](Self::from_env) does, with `more` for variables that
+    /// are not set there: what another launcher says in its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_env_and(more: &BTreeMap<String, String>) -> Result<Self, InitError> {
         let mut map = environment(&variables::PLAIN)?;
-        if let Some(secret) = std::env::var_os(variables::SECRET) {
-            let name = variables::SECRET;
-            let unusable = |_| InitError::invalid(&[name], format!("{name} is not UTF-8"));
-            map.insert(name.to_owned(), secret.into_string().map_err(unusable)?);
+        for (name, text) in more {
+            if value(&map, name).is_none() {
+                map.insert(name.clone(), text.clone());
+            }
         }
-        Self::from_map(&map)
+        let secret = std::env::var_os(variables::SECRET);
+        Self::read(&map, secret.as_ref().map(|secret| secret.as_bytes()))
     }
 
     /// Reads the configuration from a map of variables, without looking at anything else.
@@ -135,6 +149,11 @@ impl TcpConfig {
     /// );
     /// ```
     pub fn from_map(map: &BTreeMap<String, String>) -> Result<Self, InitError> {
+        let secret = map.get(variables::SECRET);
+        Self::read(map, secret.map(String::as_bytes))
+    }
+
+    fn read(map: &BTreeMap<String, String>, secret: Option<&[u8]>) -> Result<Self, InitError> {
         let mut reader = Reader::new(map);
         let mut config = Self::new(
             reader.required(variables::COORDINATOR).unwrap_or_default(),
@@ -150,7 +169,9 @@ impl TcpConfig {
         }
         let advice = "give an address such as 10.0.0.5 or ::";
         config.bind_addr = reader.parse(variables::BIND_ADDR, advice, str::parse::<IpAddr>);
-        config.secret = reader.text(variables::SECRET).map(str::to_owned);
+        // Not through the reader: what it trims as white space may be a part of the secret.
+        let secret = secret.map(<[u8]>::trim_ascii);
+        config.secret = secret.filter(|s| !s.is_empty()).map(<[u8]>::to_vec);
         config.secret_file = reader.text(variables::SECRET_FILE).map(PathBuf::from);
         config.insecure = reader.switch(variables::INSECURE).unwrap_or(false);
         config.listen_fd = reader.number(variables::LISTEN_FD);
@@ -170,7 +191,7 @@ impl TcpConfig {
     /// Returns the secret, from wherever it is.
     pub(crate) fn proof_of(&self) -> Result<Option<Secret>, InitError> {
         match (&self.secret, &self.secret_file) {
-            (Some(secret), _) => Ok(Some(Secret::new(secret.as_bytes()))),
+            (Some(secret), _) => Ok(Some(Secret::new(secret))),
             (None, Some(path)) => Secret::read(path).map(Some),
             (None, None) => Ok(None),
         }

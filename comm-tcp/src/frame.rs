@@ -15,7 +15,7 @@ use comm_kit::Call;
 pub const HEADER: usize = 40;
 
 /// The version of headers and handshakes; ranks of one job agree on it.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 
 /// The longest text in a frame: reasons and causes.
 pub(crate) const MOST_TEXT: u64 = 1024;
@@ -67,12 +67,14 @@ pub(crate) enum Kind {
     Ring = 33,
     /// From rank 0: begin, with the ring or without it.
     Start = 34,
-    /// From rank 0: there will be no job; the reason follows.
+    /// There will be no job, or not with this rank; the reason follows.
     Stop = 35,
+    /// From rank 0: not all are there yet; who is missing follows. Answered with [`Pong`](Self::Pong).
+    Missing = 36,
 }
 
 impl Kind {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -93,6 +95,7 @@ impl Kind {
         Self::Ring,
         Self::Start,
         Self::Stop,
+        Self::Missing,
     ];
 
     /// Returns how much may follow.

@@ -51,6 +51,12 @@ impl Status {
         self == Self::Welcome
     }
 
+    /// Returns whether the server says so only to a client that has proved itself, and proves
+    /// itself, too.
+    pub(crate) fn is_proven(self) -> bool {
+        !matches!(self, Self::OtherVersion | Self::WrongProof)
+    }
+
     const ALL: [Self; 10] = [
         Self::Welcome,
         Self::OtherVersion,
@@ -105,6 +111,13 @@ impl Server {
         received[..seen] == MAGIC[..seen]
     }
 
+    /// Returns, from what has come so far, whether the other side says that it has another version;
+    /// that much is the same in all of them.
+    pub(crate) fn other_version(received: &[u8]) -> bool {
+        let version = received.get(8..10);
+        version.is_some_and(|version| *version != u16::from(VERSION).to_be_bytes())
+    }
+
     /// Reads the whole hello and checks its proof.
     pub(crate) fn hello(&self, hello: &[u8; HELLO], keys: &Keys) -> Result<Hello, Status> {
         let version = u16::from_be_bytes([hello[8], hello[9]]);
@@ -135,6 +148,15 @@ impl Server {
         proof.copy_from_slice(&keys.server_proof(&[&self.challenge, hello, said]));
         reply
     }
+}
+
+/// Returns what a client says to a server of another version before it goes: its own version, where
+/// every version looks for it.
+pub(crate) fn greeting() -> [u8; 12] {
+    let mut greeting = [0; 12];
+    greeting[..8].copy_from_slice(&MAGIC);
+    greeting[8..10].copy_from_slice(&u16::from(VERSION).to_be_bytes());
+    greeting
 }
 
 /// Stands on the side that connects.
@@ -175,8 +197,8 @@ impl Client {
         &self.hello
     }
 
-    /// Reads the reply. A refusal needs no proof: it gives nothing, and a server with another secret
-    /// could not make one that fits.
+    /// Reads the reply. Only two refusals need no proof: a server of another version, or with
+    /// another secret, could not make one that fits.
     pub(crate) fn reply(
         &self,
         reply: &[u8; REPLY],
@@ -186,7 +208,7 @@ impl Client {
         let status = status.ok_or(HandshakeError::Status)?;
         let (said, proof) = reply.split_at(REPLY - PROOF);
         let proven = keys.server_proves(&[&self.challenge, &self.hello, said], proof);
-        if status == Status::Welcome && !proven {
+        if status.is_proven() && !proven {
             return Err(HandshakeError::Proof);
         }
         let mut session = [0; SESSION];

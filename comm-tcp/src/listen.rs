@@ -29,8 +29,7 @@ pub(crate) fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
     for ip in choices {
         match TcpListener::bind((ip, config.port)) {
             Ok(listener) => {
-                // Ranks by the hundred come at once. The default holds, should this fail.
-                let _ = rustix::net::listen(&listener, BACKLOG);
+                make_room(&listener);
                 return Ok(listener);
             }
             // Busy on one is busy: on another this rank would be where the workers of whoever holds
@@ -73,8 +72,14 @@ pub(crate) fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
     Err(InitError::failed(names, message))
 }
 
+/// Lets many connections wait: ranks by the hundred come at once. The default holds, should this fail.
+pub(crate) fn make_room(listener: &TcpListener) {
+    let _ = rustix::net::listen(listener, BACKLOG);
+}
+
 /// Chooses by how the coordinator is written, never by what its name resolves to: many systems give
-/// their own name a loopback address, on which no other machine could reach this one.
+/// their own name a loopback address, on which no other machine could reach this one. An address is
+/// listened on alone, unless this machine does not have it: behind a translation of addresses.
 fn by_coordinator(coordinator: &str) -> Vec<IpAddr> {
     let all = [
         IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -82,8 +87,8 @@ fn by_coordinator(coordinator: &str) -> Vec<IpAddr> {
     ];
     match coordinator.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(ip) if ip.is_loopback() => vec![ip],
-        Ok(IpAddr::V4(_)) => vec![all[1]],
-        Ok(IpAddr::V6(_)) => vec![all[0]],
+        Ok(ip @ IpAddr::V4(_)) => vec![ip, all[1]],
+        Ok(ip @ IpAddr::V6(_)) => vec![ip, all[0]],
         Err(_) if is_localhost(coordinator) => {
             vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
         }
@@ -132,3 +137,6 @@ pub(crate) fn permit(
         ),
     ))
 }
+
+#[cfg(test)]
+mod tests;

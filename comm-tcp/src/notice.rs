@@ -25,6 +25,12 @@ impl Cause {
         }
     }
 
+    /// Names nobody instead of a rank that a job of `size` does not have.
+    pub(crate) fn within(mut self, size: usize) -> Self {
+        self.rank = self.rank.filter(|&rank| rank < size);
+        self
+    }
+
     /// Returns the error of a method.
     pub(crate) fn error(&self, operation: &'static str) -> CommError {
         CommError::failed(operation, self.kind, self.rank, self.message.clone())
@@ -105,6 +111,22 @@ impl Notice {
                 body.extend_from_slice(cut(&cause.message).as_bytes());
                 frame(Kind::Cause, *answered, &body)
             }
+        }
+    }
+
+    /// Returns the rank that the notice names, if it names one.
+    pub(crate) fn names(&self) -> Option<usize> {
+        match self {
+            Self::Stalled { peer, .. } | Self::Broken { peer, .. } => Some(*peer),
+            Self::Cause { cause, .. } => cause.rank,
+            Self::Waiting { .. }
+            | Self::TimedOut { .. }
+            | Self::Goodbye { .. }
+            | Self::Ping
+            | Self::Pong
+            | Self::Lost(_)
+            | Self::Abort { .. }
+            | Self::Interrupted => None,
         }
     }
 

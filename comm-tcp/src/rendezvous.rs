@@ -5,6 +5,8 @@
 //!   data link, handshake ──────────►  keeps the seat
 //!   watch link, handshake ─────────►
 //!                        (until all seats are taken)
+//!   ◄─────────── Missing: who did not come yet
+//!   Pong ──────────────────────────►
 //!   ◄─────────── Seat: your successor listens there
 //!   ring link, handshake ────────────────────────────────────────►
 //!   Ring: it stands, or why not ───►
@@ -15,14 +17,18 @@
 //! address from which it reached rank 0.
 
 mod accept;
+mod complaints;
 mod coordinate;
+mod crowd;
 mod dial;
 mod join;
+mod lookup;
 mod ring;
 mod seats;
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -131,12 +137,12 @@ impl Countdown {
         self.end.min(self.now() + limit)
     }
 
-    /// Looks up a name, which counts although nobody planned how long it takes.
-    fn look_up<T>(&mut self, look_up: impl FnOnce() -> T) -> T {
-        self.now();
-        let found = look_up();
-        self.clock.waited(LOOK_UP);
-        found
+    /// Waits for what another thread sends, for a while.
+    fn receive<T>(&mut self, receiver: &Receiver<T>) -> Result<T, RecvTimeoutError> {
+        let limit = sleep_limit(Some(self.left()));
+        let result = receiver.recv_timeout(limit);
+        self.clock.waited(limit);
+        result
     }
 
     /// Polls for at most `limit`; if that fails it pauses, so that no loop around it spins.
@@ -150,14 +156,23 @@ impl Countdown {
     }
 }
 
-/// The longest that a system tries to look up a name.
-const LOOK_UP: Duration = Duration::from_mins(1);
-
 /// Longer than any job.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
 
 /// Stands for "no address": rank 0 is where the worker found it.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
+
+/// Completes an address that holds on one link only, as those of IPv6 that begin with fe80 do: which link that
+/// is, each machine says in its own numbers, so it is the one on which `via` was reached.
+fn scoped(address: SocketAddr, via: SocketAddr) -> SocketAddr {
+    match (address, via) {
+        (SocketAddr::V6(address), SocketAddr::V6(via)) if address.ip().is_unicast_link_local() => {
+            let (ip, port) = (*address.ip(), address.port());
+            SocketAddrV6::new(ip, port, 0, via.scope_id()).into()
+        }
+        _ => address,
+    }
+}
 
 fn number(rank: usize) -> u32 {
     u32::try_from(rank).unwrap_or(u32::MAX)

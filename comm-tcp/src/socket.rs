@@ -48,7 +48,7 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
 ///
 /// Keepalive finds a host that vanished while nothing is sent. Deliberately absent:
 /// `TCP_USER_TIMEOUT`, which ends links to living ranks that merely do not read for a while.
-pub(crate) fn tune(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
+pub(crate) fn tune(stream: &impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
     let limit = timeout.map_or(LONGEST_KEEPALIVE, |limit| limit.min(LONGEST_KEEPALIVE));
     let second = Duration::from_secs(1);
     sockopt::set_socket_keepalive(stream, true)?;
@@ -56,7 +56,10 @@ pub(crate) fn tune(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<
     sockopt::set_tcp_keepintvl(stream, (limit / 8).max(second))?;
     sockopt::set_tcp_keepcnt(stream, 4)?;
     #[cfg(target_os = "linux")]
-    if stream.peer_addr()?.ip().to_canonical().is_loopback() {
+    if rustix::net::getpeername(stream)?
+        .and_then(|peer| SocketAddr::try_from(peer).ok())
+        .is_some_and(|peer| peer.ip().to_canonical().is_loopback())
+    {
         // Nothing is lost on loopback, and pacing or probing for bandwidth only costs time there.
         let _ = sockopt::set_tcp_congestion(stream, "reno");
     }

@@ -6,6 +6,8 @@
 //! ([`watcher`]) report what they see and return what the thread says.
 
 mod hub;
+#[cfg(test)]
+mod nonsense;
 mod verdict;
 mod watcher;
 

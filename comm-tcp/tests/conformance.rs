@@ -14,7 +14,7 @@ impl Subject for Tcp {
     fn open(seat: &Seat) -> Result<TcpBackend, Failure> {
         let mut config = TcpConfig::new("127.0.0.1", seat.rank(), seat.size());
         (config.timeout, config.connect_timeout) = (seat.timeout(), seat.connect_timeout());
-        config.secret = Some(seat.name().to_owned());
+        config.secret = Some(seat.name().into());
         if seat.rank() == 0 {
             return Ok(TcpBackend::connect_with_listener(config, seat.listen()?)?);
         }

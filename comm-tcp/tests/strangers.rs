@@ -31,9 +31,20 @@ fn job_with(strangers: impl FnOnce(u16)) {
     );
 }
 
+/// Without the secret nobody can prove that it is rank 0 who refuses: the worker tries until its time is over.
 #[rstest]
-#[case::secret(|c: &mut TcpConfig| c.secret = Some("guess".into()), "COBRE_TCP_SECRET")]
-#[case::no_secret(|c: &mut TcpConfig| c.secret = None, "COBRE_TCP_SECRET")]
+#[case::secret(Some("guess".into()))]
+#[case::no_secret(None)]
+fn a_worker_with_another_secret_is_told_why(#[case] secret: Option<Vec<u8>>) {
+    job_with(|port| {
+        let mut config = config(1, 2, port);
+        config.secret = secret;
+        config.connect_timeout = Duration::from_secs(3);
+        names(&refused(config), "COBRE_TCP_SECRET");
+    });
+}
+
+#[rstest]
 #[case::size(|c: &mut TcpConfig| c.size = 3, "COBRE_TCP_SIZE")]
 #[case::job(|c: &mut TcpConfig| c.job_id = Some("other".into()), "COBRE_JOB_ID")]
 fn a_worker_that_does_not_fit_is_told_why(
@@ -74,7 +85,7 @@ fn a_second_worker_of_the_same_rank_is_refused() {
 #[case::nothing(b"")]
 #[case::a_browser(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")]
 #[case::zeros(&[0; 4096])]
-#[case::half_a_hello(b"cobrecom\0\x01\x01")]
+#[case::half_a_hello(b"cobrecom\0\x03\x01")]
 #[case::another_version(b"cobrecom\x7f\xff")]
 fn other_programs_are_let_go(#[case] bytes: &'static [u8]) {
     job_with(|port| {
@@ -130,7 +141,7 @@ fn a_slow_drip_of_bytes_keeps_nobody_out() {
     job_with(|port| {
         std::thread::spawn(move || {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-            for byte in b"cobrecom\0\x01\x01\x10\0\0\0" {
+            for byte in b"cobrecom\0\x03\x01\x10\0\0\0" {
                 if stream.write_all(&[*byte]).is_err() {
                     break;
                 }

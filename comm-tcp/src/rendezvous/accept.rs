@@ -1,17 +1,20 @@
 //! The server side of handshakes: a listener, and whoever has connected but proven nothing yet.
 //!
-//! Strangers cost a bounded number of sockets for a bounded time, and the oldest of them gives way
-//! to the next that comes. So scanners, and links that say nothing, never keep a rank out.
+//! Strangers cost a bounded number of sockets for a bounded time, and [`crowd`](super::crowd) says who
+//! gives way to the next that comes. So scanners, links that say nothing and floods keep no rank
+//! out.
 
-use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::complaints::Complaints;
+use super::crowd::{self, Source};
 use super::{Identity, nonce};
 use crate::handshake::{CHALLENGE, HELLO, Hello, Server, Status};
+use crate::patience::poll_for;
 use crate::socket::prepare;
 
 /// How long a handshake may take.
@@ -19,6 +22,9 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// How many connections are accepted before the handshakes are looked at again.
 const BATCH: usize = 64;
+
+/// How many handshakes may be under way beside two for each rank.
+const ROOM: usize = 256;
 
 /// A link whose other end has proven that it belongs here.
 #[derive(Debug)]
@@ -30,18 +36,22 @@ pub(crate) struct Proven {
 
 /// Decides who is let in, and keeps their links.
 pub(crate) trait Admission {
-    fn decide(&mut self, hello: &Hello) -> Status;
-    fn keep(&mut self, proven: Proven);
+    /// Returns whether the link that asked for it at `asked` is let in; `None` if that cannot be said
+    /// yet.
+    fn decide(&mut self, hello: &Hello, asked: Instant, now: Instant) -> Option<Status>;
+    fn keep(&mut self, proven: Proven, now: Instant);
 }
 
 /// Accepts links and drives their handshakes.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listener: TcpListener,
-    pending: VecDeque<Pending>,
+    /// In the order in which they came.
+    pending: Vec<Pending>,
     most: usize,
     /// Why the last connection could not be accepted, if that is how it stands.
     trouble: Option<String>,
+    complaints: Complaints,
 }
 
 #[derive(Debug)]
@@ -53,6 +63,17 @@ struct Pending {
     sent: usize,
     hello: [u8; HELLO],
     received: usize,
+    /// What it said, once that is proven, and since when it is.
+    said: Option<(Hello, Instant)>,
+}
+
+/// How far a handshake is.
+enum Progress {
+    Waiting,
+    /// The whole hello is there.
+    Said,
+    /// As much of it is there as other versions have in common.
+    OtherVersion,
 }
 
 impl Acceptor {
@@ -60,9 +81,10 @@ impl Acceptor {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
-            pending: VecDeque::new(),
-            most: 64 + 2 * size,
+            pending: Vec::new(),
+            most: ROOM + 2 * size,
             trouble: None,
+            complaints: Complaints::default(),
         })
     }
 
@@ -71,22 +93,23 @@ impl Acceptor {
         self.trouble.as_deref()
     }
 
+    /// Says who was refused and why, as far as that may be why a rank is missing.
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.complaints.reasons()
+    }
+
     /// Returns what to poll: the listener and the handshakes under way.
     pub(crate) fn interest<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(&self.listener, PollFlags::IN));
-        for pending in &self.pending {
-            let flags = match pending.sent {
-                CHALLENGE => PollFlags::IN,
-                _ => PollFlags::IN | PollFlags::OUT,
-            };
-            fds.push(PollFd::new(&pending.stream, flags));
-        }
+        // Who waits for a decision has said everything; its end shows when it is answered.
+        let talking = self.pending.iter().filter(|pending| pending.said.is_none());
+        fds.extend(talking.map(Pending::interest));
     }
 
     /// Returns when the oldest handshake runs out of time.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.pending
-            .front()
+            .first()
             .map(|pending| pending.since + HANDSHAKE)
     }
 
@@ -98,16 +121,48 @@ impl Acceptor {
         now: Instant,
     ) {
         self.accept(now);
-        let mut waiting = VecDeque::with_capacity(self.pending.len());
-        for mut pending in self.pending.drain(..) {
-            match pending.advance() {
-                Ok(false) if now - pending.since < HANDSHAKE => waiting.push_back(pending),
-                Ok(false) => pending.drop_because("it said too little for too long"),
-                Ok(true) => pending.conclude(identity, admission),
-                Err(reason) => pending.drop_because(&reason),
+        self.make_room(self.pending.len().saturating_sub(self.most), now);
+        let ready = self.ready();
+        let pending = std::mem::take(&mut self.pending);
+        for (mut pending, ready) in pending.into_iter().zip(ready) {
+            let progress = if ready {
+                pending.advance()
+            } else {
+                Ok(Progress::Waiting)
+            };
+            let status = match progress {
+                Ok(Progress::Waiting) => None,
+                Ok(Progress::OtherVersion) => Some(Status::OtherVersion),
+                Ok(Progress::Said) => pending.status(identity, admission, now),
+                Err(reason) => {
+                    self.complaints.dropped(pending.address, &reason, now);
+                    continue;
+                }
+            };
+            if let Some(status) = status {
+                pending.conclude(status, identity, admission, &mut self.complaints, now);
+            } else if now.saturating_duration_since(pending.since) < HANDSHAKE {
+                self.pending.push(pending);
+            } else if pending.said.is_some() {
+                // It may ask again.
+                let status = Status::NotExpected;
+                pending.conclude(status, identity, admission, &mut self.complaints, now);
+            } else {
+                let reason = "it said too little for too long";
+                self.complaints.dropped(pending.address, reason, now);
             }
         }
-        self.pending = waiting;
+        self.complaints.settle(Some(now));
+    }
+
+    /// Finds out, with one call, which handshakes can be moved: a flood is long, and most of it says nothing.
+    fn ready(&self) -> Vec<bool> {
+        let mut fds: Vec<PollFd<'_>> = self.pending.iter().map(Pending::interest).collect();
+        let polled = poll_for(&mut fds, Some(Duration::ZERO));
+        let stirred = |fd: &PollFd<'_>| polled.is_err() || !fd.revents().is_empty();
+        let fds = fds.iter().zip(&self.pending);
+        fds.map(|(fd, pending)| stirred(fd) || pending.said.is_some())
+            .collect()
     }
 
     fn accept(&mut self, now: Instant) {
@@ -115,30 +170,50 @@ impl Acceptor {
             match self.listener.accept() {
                 Ok((stream, address)) => {
                     self.trouble = None;
-                    if self.pending.len() >= self.most
-                        && let Some(oldest) = self.pending.pop_front()
-                    {
-                        oldest.drop_because("too many others came after it");
-                    }
                     match Pending::new(stream, address, now) {
-                        Ok(pending) => self.pending.push_back(pending),
+                        Ok(pending) => self.pending.push(pending),
                         Err(error) => tracing::debug!(%address, %error, "lost a connection"),
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors, for one: room is made at the cost of who came first.
+                    // Out of descriptors, for one: room is made at the cost of somebody else.
                     let trouble = error.to_string();
                     if self.trouble.as_ref() != Some(&trouble) {
                         tracing::warn!(%error, "cannot accept");
                     }
                     self.trouble = Some(trouble);
-                    drop(self.pending.pop_front());
+                    self.make_room(1, now);
                     std::thread::sleep(Duration::from_millis(1));
                     return;
                 }
             }
         }
+    }
+
+    /// Lets some go who have proven nothing.
+    fn make_room(&mut self, excess: usize, now: Instant) {
+        if excess == 0 {
+            return;
+        }
+        let source = |pending: &Pending| match pending.said {
+            Some(_) => None,
+            None => Some(Source::of(pending.address.ip())),
+        };
+        let sources: Vec<Option<Source>> = self.pending.iter().map(source).collect();
+        // Without random numbers the oldest goes.
+        let draw = || getrandom::u32().map_or(0, |drawn| drawn as usize);
+        for place in crowd::give_way(&sources, excess, draw).into_iter().rev() {
+            let gone = self.pending.remove(place);
+            let reason = "too many others came after it";
+            self.complaints.dropped(gone.address, reason, now);
+        }
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        self.complaints.settle(None);
     }
 }
 
@@ -153,11 +228,20 @@ impl Pending {
             sent: 0,
             hello: [0; HELLO],
             received: 0,
+            said: None,
         })
     }
 
-    /// Moves bytes; returns whether the whole hello is there.
-    fn advance(&mut self) -> Result<bool, String> {
+    fn interest(&self) -> PollFd<'_> {
+        let flags = match self.sent {
+            CHALLENGE => PollFlags::IN,
+            _ => PollFlags::IN | PollFlags::OUT,
+        };
+        PollFd::new(&self.stream, flags)
+    }
+
+    /// Moves bytes; returns how much of the hello is there.
+    fn advance(&mut self) -> Result<Progress, String> {
         let challenge = self.server.challenge();
         while self.sent < CHALLENGE {
             match self.stream.write(&challenge[self.sent..]) {
@@ -175,19 +259,46 @@ impl Pending {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
-            if !Server::tolerates(&self.hello[..self.received]) {
+            let received = &self.hello[..self.received];
+            if !Server::tolerates(received) {
                 return Err("it does not speak this protocol".to_owned());
             }
+            if Server::other_version(received) {
+                return Ok(Progress::OtherVersion);
+            }
         }
-        Ok(self.received == HELLO)
+        Ok(if self.received == HELLO {
+            Progress::Said
+        } else {
+            Progress::Waiting
+        })
     }
 
-    fn conclude(mut self, identity: &Identity, admission: &mut dyn Admission) {
-        let hello = self.server.hello(&self.hello, &identity.keys);
-        let (status, hello) = match hello {
-            Ok(hello) => (admission.decide(&hello), Some(hello)),
-            Err(status) => (status, None),
+    /// Returns whether it is let in, once its hello is there; `None` if that cannot be said yet.
+    fn status(
+        &mut self,
+        identity: &Identity,
+        admission: &mut dyn Admission,
+        now: Instant,
+    ) -> Option<Status> {
+        let (hello, asked) = match self.said {
+            Some(said) => said,
+            None => match self.server.hello(&self.hello, &identity.keys) {
+                Ok(hello) => *self.said.insert((hello, now)),
+                Err(status) => return Some(status),
+            },
         };
+        admission.decide(&hello, asked, now)
+    }
+
+    fn conclude(
+        mut self,
+        status: Status,
+        identity: &Identity,
+        admission: &mut dyn Admission,
+        complaints: &mut Complaints,
+        now: Instant,
+    ) {
         let Identity { session, keys, .. } = identity;
         let reply = self.server.reply(&self.hello, status, session, keys);
         // A new socket has room for these few bytes; one that has not is no loss.
@@ -195,22 +306,23 @@ impl Pending {
             .stream
             .write(&reply)
             .is_ok_and(|count| count == reply.len());
-        match (status, hello) {
-            (Status::Welcome, Some(hello)) if sent => admission.keep(Proven {
-                hello,
-                stream: self.stream,
-                address: self.address,
-            }),
-            _ => {
-                let rank = hello.map(|hello| hello.from);
-                tracing::warn!(address = %self.address, ?rank, ?status, "refused a link");
+        match (status, self.said) {
+            (Status::Welcome, Some((hello, _))) if sent => {
+                let Self {
+                    stream, address, ..
+                } = self;
+                let proven = Proven {
+                    hello,
+                    stream,
+                    address,
+                };
+                admission.keep(proven, now);
+            }
+            (_, said) => {
+                complaints.refused(self.address, said.map(|(hello, _)| hello.from), status, now);
                 // The refusal must arrive before the socket goes.
                 crate::socket::hang_up(&self.stream);
             }
         }
-    }
-
-    fn drop_because(self, reason: &str) {
-        tracing::warn!(address = %self.address, reason, "dropped a connection that proved nothing");
     }
 }

@@ -16,8 +16,8 @@ use super::{Countdown, Identity, Joined, hear, say, unexpected};
 use crate::config::TcpConfig;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
-use crate::frame::Kind;
-use crate::link::Link;
+use crate::frame::{Header, Kind};
+use crate::link::{Broken, Link};
 use crate::notice::{cut, text};
 use crate::patience::processors;
 use crate::socket::tune;
@@ -57,8 +57,8 @@ pub(crate) fn coordinate(
     } else {
         Err(String::new())
     };
-    for place in 0..if wanted { data.len() } else { 0 } {
-        match hear(&mut data[place], time) {
+    for place in 0..data.len() {
+        match hear_past_pongs(&mut data[place], time) {
             Ok((header, body)) if header.kind == Kind::Ring => {
                 if !body.is_empty() && streams.is_ok() {
                     streams = Err(text(&body));
@@ -101,44 +101,53 @@ pub(super) fn seat_all(
     time: &mut Countdown,
 ) -> Result<(), InitError> {
     loop {
-        acceptor.advance(identity, seats, time.now());
-        if seats.missing().is_empty() {
+        let now = time.now();
+        acceptor.advance(identity, seats, now);
+        seats.expire(now);
+        if seats.are_taken() {
             // Whoever went while the last one came has lost its seat.
-            (1..identity.size).for_each(|rank| seats.recheck(rank - 1));
+            (1..identity.size).for_each(|rank| seats.recheck(rank - 1, now));
         }
-        let missing = seats.missing();
-        if missing.is_empty() {
+        if seats.are_taken() {
             return Ok(());
         }
-        let (now, left) = (time.now(), time.left());
+        let left = time.left();
         if left.is_zero() {
-            let error = absent(config, &missing, acceptor.trouble());
-            let streams = seats
-                .streams()
-                .filter_map(|(_, stream)| stream.try_clone().ok());
-            for stream in streams {
-                let mut link = Link::new(OwnedFd::from(stream), 0);
-                let _ = say(&mut link, Kind::Stop, cut(&error.message).as_bytes());
-                crate::socket::hang_up(&link);
-            }
+            let error = absent(config, seats, acceptor);
+            seats.stop(&error.message);
             return Err(error);
         }
+        seats.tell(now);
         let mut limit = left;
-        if let Some(due) = acceptor.next_due() {
+        for due in [acceptor.next_due(), seats.next_due()]
+            .into_iter()
+            .flatten()
+        {
             limit = limit.min(due.saturating_duration_since(now) + Duration::from_millis(1));
         }
-        let places: Vec<usize> = seats.streams().map(|(place, _)| place).collect();
+        let places: Vec<usize> = seats.links().map(|(place, _)| place).collect();
         let mut fds: Vec<PollFd<'_>> = seats
-            .streams()
-            .map(|(_, stream)| PollFd::new(stream, PollFlags::IN))
+            .links()
+            .map(|(_, link)| PollFd::new(link, PollFlags::IN))
             .collect();
         acceptor.interest(&mut fds);
         time.wait(&mut fds, limit);
         let stirred = |place: &usize| fds[*place].revents() != PollFlags::empty();
         let stirred: Vec<usize> = (0..places.len()).filter(stirred).collect();
         drop(fds);
+        let now = time.now();
         for place in stirred {
-            seats.recheck(places[place]);
+            seats.recheck(places[place], now);
+        }
+    }
+}
+
+/// Waits for what a worker says once it knows that all are there.
+fn hear_past_pongs(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Broken> {
+    loop {
+        match hear(link, time) {
+            Ok((header, _)) if header.kind == Kind::Pong => {}
+            other => return other,
         }
     }
 }
@@ -167,20 +176,18 @@ fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
     let mut places = Vec::new();
     for (place, seat) in seats.into_iter().enumerate() {
         let rank = place + 1;
-        let (Some(proven), Some(stream)) = (seat.data, seat.watch) else {
+        let (Some(its), Some(stream)) = (seat.data, seat.watch) else {
             return Err(InitError::failed(&[], format!("rank {rank} is not there")));
         };
         if places.is_empty() {
             // Where the first worker found it.
-            let here = proven.stream.local_addr().map_err(|e| internal(&e))?;
-            places.push(here.ip().to_canonical().to_string());
+            places.push(its.local.ip().to_canonical().to_string());
         }
-        let tuned = tune(&proven.stream, config.timeout);
-        tuned
+        tune(&its.link, config.timeout)
             .and_then(|()| tune(&stream, config.timeout))
             .map_err(|error| internal(&error))?;
-        places.push(proven.address.ip().to_canonical().to_string());
-        data.push(Link::new(OwnedFd::from(proven.stream), rank));
+        places.push(its.address.ip().to_canonical().to_string());
+        data.push(its.link);
         watch.push(stream);
     }
     Ok((data, watch, places))
@@ -241,8 +248,26 @@ fn gone(rank: usize, places: &[String], reason: &str) -> InitError {
     InitError::failed(&[], message)
 }
 
-fn absent(config: &TcpConfig, missing: &[usize], trouble: Option<&str>) -> InitError {
-    let advice = match trouble {
+fn absent(config: &TcpConfig, seats: &Seats<'_>, acceptor: &Acceptor) -> InitError {
+    let (missing, left) = seats.missing();
+    let timeout = config.connect_timeout;
+    let mut message = format!(
+        "{} of {} ranks did not come within {timeout:?}: {}",
+        missing.len(),
+        config.size,
+        words::ranks(&missing)
+    );
+    if missing.is_empty() {
+        let (count, size) = (left.len(), config.size);
+        message = format!("{count} of {size} ranks did not come to stay within {timeout:?}");
+    }
+    if !left.is_empty() {
+        message = format!("{message}; {}", seats.left(&left));
+    }
+    if let Some(refused) = acceptor.refused() {
+        message = format!("{message}; rank 0 refused {refused}");
+    }
+    let advice = match acceptor.trouble() {
         // Two links to each worker, and some descriptors of the program.
         Some(trouble) => format!(
             "rank 0 could not let in whoever knocked ({trouble}): {} ranks need {} descriptors and \
@@ -254,12 +279,6 @@ fn absent(config: &TcpConfig, missing: &[usize], trouble: Option<&str>) -> InitE
     };
     InitError::failed(
         &[variables::CONNECT_TIMEOUT],
-        format!(
-            "{} of {} ranks did not come within {:?}: {}; {advice}",
-            missing.len(),
-            config.size,
-            config.connect_timeout,
-            words::ranks(missing),
-        ),
+        format!("{message}; {advice}"),
     )
 }

@@ -6,13 +6,15 @@ use std::net::{SocketAddr, TcpStream};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{Identity, nonce};
-use crate::handshake::{CHALLENGE, Client, Hello, REPLY, Session, Status};
+use crate::handshake::{
+    CHALLENGE, Client, HandshakeError, Hello, REPLY, Session, Status, greeting,
+};
 use crate::socket::{begin_connect, finish_connect};
 
 /// Why a link could not be opened.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// The other end refuses this rank; trying again changes nothing.
+    /// The other end refuses this rank. If the status is one that is proven, trying again changes nothing.
     Refused(Status),
     /// Nobody is there yet, or not the right one.
     Failed(String),
@@ -85,7 +87,16 @@ impl<'a> Dial<'a> {
                     }
                     let hello = (self.hello)(self.stream.local_addr()?)?;
                     let client = Client::new(challenge, &hello, &nonce()?, &self.identity.keys);
-                    let client = client.map_err(|error| DialError::Failed(error.to_string()))?;
+                    let client = match client {
+                        Ok(client) => client,
+                        Err(HandshakeError::Version(version)) => {
+                            tracing::debug!(version, "met another version");
+                            // If it does not arrive, the other side only does not know why.
+                            let _ = self.stream.write(&greeting());
+                            return Err(DialError::Refused(Status::OtherVersion));
+                        }
+                        Err(error) => return Err(DialError::Failed(error.to_string())),
+                    };
                     // A new socket has room for these few bytes.
                     if self.stream.write(client.hello())? != client.hello().len() {
                         return Err(DialError::Failed("the link takes no bytes".to_owned()));

@@ -1,14 +1,15 @@
 //! The part of a worker.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::accept::{Acceptor, HANDSHAKE};
 use super::coordinate::link_ring;
 use super::dial::{Dial, DialError};
-use super::{Countdown, Identity, Joined, NOWHERE, hear, ring, say, unexpected};
+use super::lookup::Lookup;
+use super::{Countdown, Identity, Joined, NOWHERE, hear, ring, say, scoped, unexpected};
 use crate::config::TcpConfig;
 use crate::engine::Links;
 use crate::error::InitError;
@@ -29,6 +30,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 enum Attempt {
     /// Another one may succeed.
     Again(String),
+    /// Refused, without proof that rank 0 did it: another one may succeed, and if none does, this is why.
+    Doubtful(InitError),
     /// Another one would fail alike.
     Final(InitError),
 }
@@ -52,20 +55,31 @@ pub(crate) fn join(
     secret: Option<&Secret>,
 ) -> Result<Joined, InitError> {
     let time = &mut Countdown::new(config.connect_timeout);
+    let mut lookup = Lookup::default();
+    let mut doubtful: Option<InitError> = None;
     let mut pause = PAUSE.0;
     let mut seed = u64::from(std::process::id()) ^ (identity.rank as u64) << 32;
     loop {
-        let reason = match attempt(config, identity, secret, time) {
+        let reason = match attempt(config, identity, secret, &mut lookup, time) {
             Ok(joined) => return Ok(joined),
             Err(Attempt::Final(error)) => return Err(error),
             Err(Attempt::Again(reason)) => reason,
+            Err(Attempt::Doubtful(error)) => {
+                let reason = error.message.clone();
+                if doubtful.is_none() {
+                    // Said now, because it is the likely reason and the connect timeout may be long.
+                    tracing::warn!(rank = identity.rank, %reason, "refused without proof; trying again");
+                }
+                doubtful = Some(error);
+                reason
+            }
         };
         tracing::debug!(rank = identity.rank, %reason, "cannot join yet");
         // Jitter: ranks that failed together do not come again together.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let jitter = Duration::from_micros(seed >> 40 & 0x3fff);
         if pause + jitter >= time.left() {
-            return Err(unreachable(config, &reason));
+            return Err(doubtful.unwrap_or_else(|| unreachable(config, &reason)));
         }
         time.wait(&mut [], pause + jitter);
         pause = (pause * 2).min(PAUSE.1);
@@ -76,9 +90,10 @@ fn attempt(
     config: &TcpConfig,
     identity: &mut Identity,
     secret: Option<&Secret>,
+    lookup: &mut Lookup,
     time: &mut Countdown,
 ) -> Result<Joined, Attempt> {
-    let (coordinator, data, session, listener) = reach(config, identity, secret, time)?;
+    let (coordinator, data, session, listener) = reach(config, identity, secret, lookup, time)?;
     identity.session = session;
     let hello = |_| Ok(identity.hello(LinkKind::Watch, 0, NOWHERE));
     let watch = dial(coordinator, identity, hello, time);
@@ -87,17 +102,17 @@ fn attempt(
     tune(&watch, config.timeout)?;
 
     let mut data_link = Link::new(OwnedFd::from(data), 0);
-    let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, time)?;
-    let ring = match listener {
+    let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, config, time)?;
+    let streams = match listener {
         Some(listener) if wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
-            let streams = ring::build(identity, &mut acceptor, successor, time);
-            let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
-            say(&mut data_link, Kind::Ring, reason.as_bytes())?;
-            streams.ok()
+            ring::build(identity, &mut acceptor, successor, time)
         }
-        _ => None,
+        _ => Err(String::new()),
     };
+    let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
+    say(&mut data_link, Kind::Ring, reason.as_bytes())?;
+    let ring = streams.ok();
     let (header, body) = hear(&mut data_link, time)?;
     match header.kind {
         Kind::Start if body.len() == 2 => {}
@@ -129,13 +144,13 @@ fn reach(
     config: &TcpConfig,
     identity: &mut Identity,
     secret: Option<&Secret>,
+    lookup: &mut Lookup,
     time: &mut Countdown,
 ) -> Result<Reached, Attempt> {
     identity.session = [0; SESSION];
-    let coordinator = (config.coordinator.as_str(), config.port);
-    let addresses = time.look_up(|| coordinator.to_socket_addrs())?;
+    let addresses = lookup.addresses(&config.coordinator, config.port, time)?;
     let mut reason = format!("{} has no address", config.coordinator);
-    let mut refusal = None;
+    let mut refusal: Option<Status> = None;
     for address in addresses {
         listen::permit(address.ip(), "the coordinator", secret, config).map_err(Attempt::Final)?;
         let mut listener = None;
@@ -151,11 +166,18 @@ fn reach(
         match dial(address, identity, hello, time) {
             Ok((stream, session)) => return Ok((address, stream, session, listener)),
             Err(DialError::Failed(failure)) => reason = format!("{address}: {failure}"),
-            // Another job may listen on one of the addresses; it is final if no other is better.
-            Err(error) => drop(refusal.get_or_insert(error)),
+            // Another job may listen on one of the addresses; it is final if no other is better. One
+            // that is proven comes from this job.
+            Err(DialError::Refused(status)) => {
+                if refusal.is_none_or(|known| status.is_proven() && !known.is_proven()) {
+                    refusal = Some(status);
+                }
+            }
         }
     }
-    Err(refusal.map_or(Attempt::Again(reason), |error| classify(config, error)))
+    Err(refusal.map_or(Attempt::Again(reason), |status| {
+        classify(config, DialError::Refused(status))
+    }))
 }
 
 /// Listens for the predecessor where it can come from: on the address that leads to rank 0, or on all
@@ -178,7 +200,9 @@ pub(super) fn ring_listener(
     let mut address = local;
     address.set_ip(ip);
     address.set_port(0);
-    TcpListener::bind(address)
+    let listener = TcpListener::bind(address)?;
+    listen::make_room(&listener);
+    Ok(listener)
 }
 
 fn dial<'a>(
@@ -206,14 +230,34 @@ fn dial<'a>(
 fn seated(
     data_link: &mut Link,
     coordinator: SocketAddr,
+    config: &TcpConfig,
     time: &mut Countdown,
 ) -> Result<(SocketAddr, usize, bool), Attempt> {
-    let (header, body) = hear(data_link, time)?;
-    match header.kind {
-        Kind::Seat if body.len() == 23 => {}
-        Kind::Stop => return Err(Attempt::Final(stopped(&body))),
-        _ => return Err(unexpected(0).into()),
-    }
+    let mut missing: Option<String> = None;
+    let body = loop {
+        let (header, body) = match hear(data_link, time) {
+            Ok(frame) => frame,
+            Err(broken) => {
+                let Some(missing) = missing.filter(|_| time.left().is_zero()) else {
+                    return Err(broken.into());
+                };
+                let timeout = config.connect_timeout;
+                let reason = format!("its connect timeout of {timeout:?} was over");
+                let _ = say(data_link, Kind::Stop, reason.as_bytes());
+                crate::socket::hang_up(data_link);
+                return Err(Attempt::Final(incomplete(config, &missing)));
+            }
+        };
+        match header.kind {
+            Kind::Seat if body.len() == 23 => break body,
+            Kind::Missing => {
+                missing = Some(text(&body));
+                say(data_link, Kind::Pong, &[])?;
+            }
+            Kind::Stop => return Err(Attempt::Final(stopped(&body))),
+            _ => return Err(unexpected(0).into()),
+        }
+    };
     let mut octets = [0; 16];
     octets.copy_from_slice(&body[..16]);
     let ip = Ipv6Addr::from(octets).to_canonical();
@@ -221,7 +265,7 @@ fn seated(
     let local = u32::from_be_bytes([body[18], body[19], body[20], body[21]]);
     let successor = match SocketAddr::new(ip, port) {
         NOWHERE => coordinator,
-        address => address,
+        address => scoped(address, coordinator),
     };
     Ok((
         successor,
@@ -233,6 +277,19 @@ fn seated(
 fn stopped(body: &[u8]) -> InitError {
     let message = format!("rank 0 gave up: {}", text(body));
     InitError::failed(&[variables::CONNECT_TIMEOUT], message)
+}
+
+fn incomplete(config: &TcpConfig, missing: &str) -> InitError {
+    let TcpConfig {
+        coordinator, port, ..
+    } = config;
+    let name = variables::CONNECT_TIMEOUT;
+    let message = format!(
+        "rank {} joined rank 0 at {coordinator} port {port}, and not all ranks came within {:?}: {missing}; \
+         start them, or raise {name}",
+        config.rank, config.connect_timeout
+    );
+    InitError::failed(&[name], message)
 }
 
 fn unreachable(config: &TcpConfig, reason: &str) -> InitError {
@@ -259,10 +316,14 @@ fn classify(config: &TcpConfig, error: DialError) -> Attempt {
     };
     let TcpConfig { rank, size, .. } = config;
     let invalid = |names: &[&str], why: String| {
-        Attempt::Final(InitError::invalid(
-            names,
-            format!("rank 0 refused rank {rank}: {why}"),
-        ))
+        let message = format!("rank 0 refused rank {rank}: {why}");
+        if status.is_proven() {
+            return Attempt::Final(InitError::invalid(names, message));
+        }
+        let timeout = config.connect_timeout;
+        let doubt = "this is likely, not proven: whoever holds the port may say so";
+        let message = format!("{message} (tried for {timeout:?}; {doubt})");
+        Attempt::Doubtful(InitError::invalid(names, message))
     };
     match status {
         Status::WrongProof => invalid(

@@ -1,7 +1,7 @@
 //! Building the ring: every rank connects to its successor while its predecessor connects to it.
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::accept::{Acceptor, Admission, HANDSHAKE, Proven};
 use super::dial::{Dial, DialError};
@@ -22,12 +22,12 @@ struct RingAdmission<'a> {
 }
 
 impl Admission for RingAdmission<'_> {
-    fn decide(&mut self, hello: &Hello) -> Status {
+    fn decide(&mut self, hello: &Hello, _: Instant, _: Instant) -> Option<Status> {
         let Identity { rank, size, .. } = *self.identity;
         if let Some(status) = self.identity.differs(hello) {
-            return status;
+            return Some(status);
         }
-        if hello.session != self.identity.session {
+        Some(if hello.session != self.identity.session {
             Status::OtherSession
         } else if hello.link != LinkKind::Ring || hello.from != number((rank + size - 1) % size) {
             Status::NotExpected
@@ -35,10 +35,10 @@ impl Admission for RingAdmission<'_> {
             Status::Taken
         } else {
             Status::Welcome
-        }
+        })
     }
 
-    fn keep(&mut self, proven: Proven) {
+    fn keep(&mut self, proven: Proven, _: Instant) {
         self.prev = Some(proven.stream);
     }
 }

@@ -111,6 +111,7 @@ impl Hub {
 
     /// Reads all notices of one rank.
     fn read(&mut self, rank: usize, now: Instant) {
+        let size = self.links.len();
         loop {
             let Some(link) = &mut self.links[rank] else {
                 return;
@@ -120,6 +121,11 @@ impl Hub {
                 Ok(Some(Notice::Ping)) => {
                     tell(link, &Notice::Pong);
                     None
+                }
+                Ok(Some(notice)) if notice.names().is_some_and(|named| named >= size) => {
+                    self.links[rank] = None;
+                    let reason = "it named a rank that there is not";
+                    self.judge.lose(rank, reason)
                 }
                 Ok(Some(notice)) => self.judge.hear(rank, notice, now),
                 Err(broken) => {

@@ -120,7 +120,11 @@ impl Engine {
     fn conclude(&self, call: Call, entry: Entry) -> Result<(), Failure> {
         let cause = match entry {
             Entry::Agreed => return Ok(()),
-            Entry::Refused { rank, reason } => return Err(Failure::Refused { rank, reason }),
+            Entry::Refused { rank, reason } => {
+                // Rank 0 answers for itself if it names a rank that there is not.
+                let rank = if rank < self.size { rank } else { 0 };
+                return Err(Failure::Refused { rank, reason });
+            }
             Entry::Mismatch { rank, message } => {
                 Cause::new(FailureKind::Mismatch, Some(rank), message)
             }

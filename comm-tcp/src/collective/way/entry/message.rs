@@ -208,6 +208,7 @@ impl Incoming {
         sink: &mut L,
     ) -> Result<bool, Broken> {
         let mut moved = false;
+        let entered = kind == Kind::Enter;
         loop {
             match &mut self.state {
                 State::Done(_) => return Ok(moved),
@@ -233,7 +234,9 @@ impl Incoming {
                     let Some(body) = link.take(*length)? else {
                         return Ok(moved);
                     };
-                    let (rank, reason) = unpack(&body);
+                    let (said, reason) = unpack(&body);
+                    // Who refuses its own entry says who it is; rank 0 answers for any of them.
+                    let rank = if entered { link.peer() } else { said };
                     self.state = State::Done(match kind {
                         Kind::Mismatch => Entry::Mismatch {
                             rank,

@@ -74,19 +74,18 @@ fn what_differs_does_not_land() {
     assert_eq!((entry, sink), (Ok(Some(Entry::Differs(other))), [0xaa; 4]));
 }
 
+/// A rank refuses for itself, whatever number it writes.
 #[test]
 fn a_refusal_comes_with_its_rank_and_reason() {
-    let (entry, _) = read(frame(
-        Kind::Refused,
-        5,
-        Call::barrier(),
-        &pack(3, "too\nlong"),
-    ));
-    let refused = Entry::Refused {
-        rank: 3,
-        reason: "too long".into(),
-    };
-    assert_eq!(entry, Ok(Some(refused)));
+    for written in [1, 3, 4_294_967_294] {
+        let body = pack(written, "too\nlong");
+        let (entry, _) = read(frame(Kind::Refused, 5, Call::barrier(), &body));
+        let refused = Entry::Refused {
+            rank: 1,
+            reason: "too long".into(),
+        };
+        assert_eq!(entry, Ok(Some(refused)));
+    }
 }
 
 #[test]

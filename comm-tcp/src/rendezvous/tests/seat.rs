@@ -1,0 +1,82 @@
+//! Whose seat it is.
+
+use super::*;
+
+/// Takes the seat of a rank, both links, and then says nothing, as from a host that has vanished.
+fn vanished(rank: usize, size: usize, port: u16) -> [TcpStream; 2] {
+    let keys = Keys::new(SECRET.as_bytes());
+    let mut who = identity(rank, size);
+    [LinkKind::Data, LinkKind::Watch].map(|link| {
+        let (mut stream, challenge) = knock(port);
+        let hello = who.hello(link, 0, NOWHERE);
+        let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
+        let reply = answer(&mut stream, client.hello());
+        let (status, session) = client.reply(&reply, &keys).unwrap();
+        assert_eq!(status, Status::Welcome);
+        who.session = session;
+        stream
+    })
+}
+
+#[test]
+fn a_worker_whose_host_vanished_gives_its_seat_to_the_next_that_comes() {
+    let _turn = listen();
+    let (port, rank_0) = rank_0(3);
+    let gone = vanished(1, 3, port);
+    let rank = |rank| {
+        thread::spawn(move || {
+            let comm = TcpBackend::connect(config(rank, 3, port)).unwrap();
+            comm.barrier().unwrap();
+        })
+    };
+    let began = Instant::now();
+    let one = rank(1);
+    assert!(hears(&["WARN", "rank=1", "does not answer"]));
+    // Soon: a rank that lives is asked four times a second.
+    assert!(began.elapsed() < Duration::from_secs(4));
+    for rank in [one, rank(2), rank_0] {
+        rank.join().unwrap();
+    }
+    drop(gone);
+}
+
+#[test]
+fn a_worker_whose_host_vanished_counts_as_missing() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut short = config(0, 3, port);
+    short.connect_timeout = Duration::from_secs(8);
+    let zero = thread::spawn(move || TcpBackend::connect_with_listener(short, listener).map(drop));
+    let gone = vanished(1, 3, port);
+    let error = zero.join().unwrap().unwrap_err();
+    assert!(error.message.contains("rank 1 "), "{error}");
+    assert!(error.message.contains("does not answer"), "{error}");
+    drop(gone);
+}
+
+/// Ranks by the hundred, and strangers among them, find room until they are accepted.
+#[test]
+fn the_listener_of_the_ring_has_room_for_many() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    if most.trim().parse::<u32>().unwrap_or(0) < 400 {
+        println!("not run: the system allows no longer queue");
+        return;
+    }
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let listener = join::ring_listener(&config(1, 3, 1), local, true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(2)).unwrap();
+    let waiting: Vec<TcpStream> = (0..300).map(connect).collect();
+    assert_eq!(waiting.len(), 300);
+}
+
+/// An address that holds on one link only is of use with the number that this machine gives the link.
+#[test]
+fn an_address_of_one_link_keeps_its_link() {
+    let via: SocketAddr = "[fe80::1%7]:29500".parse().unwrap();
+    let of = |address: &str| scoped(address.parse().unwrap(), via).to_string();
+    assert_eq!(of("[fe80::2]:4000"), "[fe80::2%7]:4000");
+    assert_eq!(of("[2001:db8::2]:4000"), "[2001:db8::2]:4000");
+    assert_eq!(of("10.0.0.2:4000"), "10.0.0.2:4000");
+}

@@ -1,0 +1,59 @@
+//! What a rank that knows the secret may say, and nobody believes.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Hub, Signals, next, tell};
+use crate::link::Link;
+use crate::notice::{Cause, Notice};
+
+/// Lets rank 1 of three say something; returns what rank 2 is told.
+fn told(notice: &Notice) -> Cause {
+    let pairs = [0, 1, 2].map(|_| UnixStream::pair().unwrap());
+    let (mut ours, mut its) = (Vec::new(), Vec::new());
+    for (rank, (one, other)) in pairs.into_iter().enumerate() {
+        one.set_nonblocking(true).unwrap();
+        other.set_nonblocking(true).unwrap();
+        ours.push(Link::new(OwnedFd::from(one), rank));
+        its.push((OwnedFd::from(other), format!("host {rank}")));
+    }
+    let timeout = Some(Duration::from_millis(100));
+    let hub = Hub::new(its, timeout, Arc::new(Signals::default()));
+    let hub = hub.start().unwrap();
+    tell(&mut ours[1], notice);
+    let began = Instant::now();
+    let cause = loop {
+        match next(&mut ours[2]).unwrap() {
+            Some(Notice::Cause { cause, .. }) => break cause,
+            _ => assert!(began.elapsed() < Duration::from_secs(20), "nothing is told"),
+        }
+        std::thread::yield_now();
+    };
+    // Without rank 0 the hub ends.
+    drop(ours);
+    hub.join().unwrap();
+    cause
+}
+
+#[test]
+fn no_error_names_a_rank_that_there_is_not() {
+    let nonsense = [
+        Notice::Stalled {
+            sequence: 0,
+            peer: 4_294_967_294,
+            last: true,
+        },
+        Notice::Broken {
+            sequence: 0,
+            peer: 3,
+            reason: "it broke".to_owned(),
+        },
+    ];
+    for notice in nonsense {
+        let cause = told(&notice);
+        assert_eq!(cause.rank, Some(1), "{cause:?}");
+        assert!(!cause.message.contains("4294967294"), "{cause:?}");
+    }
+}
