@@ -15,7 +15,7 @@ use comm_kit::Call;
 pub const HEADER: usize = 40;
 
 /// The version of headers and handshakes; ranks of one job agree on it.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 
 /// The longest text in a frame: reasons and causes.
 pub(crate) const MOST_TEXT: u64 = 1024;
@@ -60,6 +60,8 @@ pub(crate) enum Kind {
     Pong = 25,
     /// Was interrupted, and ends the job.
     Interrupted = 26,
+    /// What came over a link is not what was sent.
+    Altered = 27,
 
     /// While the ranks come together, from rank 0: all are there, your successor is here.
     Seat = 32,
@@ -72,7 +74,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -89,6 +91,7 @@ impl Kind {
         Self::Ping,
         Self::Pong,
         Self::Interrupted,
+        Self::Altered,
         Self::Seat,
         Self::Ring,
         Self::Start,

@@ -53,6 +53,11 @@ pub(crate) enum Notice {
         peer: usize,
         reason: String,
     },
+    /// What came over a link is not what was sent.
+    Altered {
+        peer: usize,
+        reason: String,
+    },
     Goodbye {
         sequence: u64,
     },
@@ -93,6 +98,7 @@ impl Notice {
                 peer,
                 reason,
             } => frame(Kind::Broken, *sequence, &pack(*peer, reason)),
+            Self::Altered { peer, reason } => frame(Kind::Altered, 0, &pack(*peer, reason)),
             Self::Goodbye { sequence } => frame(Kind::Goodbye, *sequence, &[]),
             Self::Ping => frame(Kind::Ping, 0, &[]),
             Self::Pong => frame(Kind::Pong, 0, &[]),
@@ -127,6 +133,10 @@ impl Notice {
             },
             Kind::Broken => Self::Broken {
                 sequence,
+                peer: rank(*body.first_chunk()?)?,
+                reason: text(&body[4..]),
+            },
+            Kind::Altered => Self::Altered {
                 peer: rank(*body.first_chunk()?)?,
                 reason: text(&body[4..]),
             },

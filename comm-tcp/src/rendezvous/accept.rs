@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{Identity, nonce};
+use crate::encryption::{Encryption, leaves_loopback};
 use crate::handshake::{CHALLENGE, HELLO, Hello, Server, Status};
+use crate::link::{Channel, Traffic};
 use crate::socket::prepare;
 
 /// How long a handshake may take.
@@ -24,7 +26,7 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Proven {
     pub(crate) hello: Hello,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Channel,
     pub(crate) address: SocketAddr,
 }
 
@@ -50,6 +52,8 @@ struct Pending {
     address: SocketAddr,
     since: Instant,
     server: Server,
+    /// The link leaves loopback, as seen from here.
+    beyond: bool,
     sent: usize,
     hello: [u8; HELLO],
     received: usize,
@@ -145,11 +149,13 @@ impl Acceptor {
 impl Pending {
     fn new(stream: TcpStream, address: SocketAddr, since: Instant) -> std::io::Result<Self> {
         prepare(&stream)?;
+        let beyond = leaves_loopback(&stream)?;
         Ok(Self {
             stream,
             address,
             since,
-            server: Server::new(nonce()?),
+            server: Server::new(nonce()?, beyond),
+            beyond,
             sent: 0,
             hello: [0; HELLO],
             received: 0,
@@ -185,7 +191,14 @@ impl Pending {
     fn conclude(mut self, identity: &Identity, admission: &mut dyn Admission) {
         let hello = self.server.hello(&self.hello, &identity.keys);
         let (status, hello) = match hello {
-            Ok(hello) => (admission.decide(&hello), Some(hello)),
+            Ok(hello) => {
+                let wrong = || self.differs(&hello, identity).unwrap_or(Status::Welcome);
+                let status = match admission.decide(&hello) {
+                    Status::Welcome => wrong(),
+                    refusal => refusal,
+                };
+                (status, Some(hello))
+            }
             Err(status) => (status, None),
         };
         let Identity { session, keys, .. } = identity;
@@ -196,17 +209,46 @@ impl Pending {
             .write(&reply)
             .is_ok_and(|count| count == reply.len());
         match (status, hello) {
-            (Status::Welcome, Some(hello)) if sent => admission.keep(Proven {
-                hello,
-                stream: self.stream,
-                address: self.address,
-            }),
+            (Status::Welcome, Some(hello)) if sent => {
+                let secrets = self.server.secrets(&self.hello, &reply, keys);
+                let traffic = hello.sealed.then(|| Traffic {
+                    outward: secrets.to_client,
+                    inward: secrets.to_server,
+                    link: hello.link.name(),
+                });
+                let stream = Channel {
+                    stream: self.stream,
+                    traffic,
+                };
+                admission.keep(Proven {
+                    hello,
+                    stream,
+                    address: self.address,
+                });
+            }
             _ => {
                 let rank = hello.map(|hello| hello.from);
                 tracing::warn!(address = %self.address, ?rank, ?status, "refused a link");
                 // The refusal must arrive before the socket goes.
                 crate::socket::hang_up(&self.stream);
             }
+        }
+    }
+
+    /// Checks what a client that has proved itself says about the connection; returns what is wrong
+    /// with it.
+    fn differs(&self, hello: &Hello, identity: &Identity) -> Option<Status> {
+        let here = SocketAddr::new(self.address.ip().to_canonical(), self.address.port());
+        // Plain where nobody can listen in, unless somebody passes the bytes on.
+        let guarded = identity.has_secret && identity.encryption == Encryption::Auto;
+        let too_little = identity.seals(self.beyond) && !hello.sealed;
+        let too_much = hello.sealed && !identity.seals(true);
+        if too_little || too_much {
+            Some(Status::OtherEncryption)
+        } else if guarded && !hello.sealed && hello.local != here {
+            Some(Status::Relayed)
+        } else {
+            None
         }
     }
 

@@ -1,7 +1,6 @@
 //! The part of rank 0.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::config::TcpConfig;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
 use crate::frame::Kind;
-use crate::link::Link;
+use crate::link::{Channel, Link, Wire};
 use crate::notice::{cut, text};
 use crate::socket::tune;
 use crate::variables;
@@ -110,11 +109,8 @@ pub(super) fn seat_all(
         let (now, left) = (time.now(), time.left());
         if left.is_zero() {
             let error = absent(config, &missing, acceptor.trouble());
-            let streams = seats
-                .streams()
-                .filter_map(|(_, stream)| stream.try_clone().ok());
-            for stream in streams {
-                let mut link = Link::new(OwnedFd::from(stream), 0);
+            for (rank, channel) in seats.take_data() {
+                let mut link = Link::new(Wire::from(channel), rank);
                 let _ = say(&mut link, Kind::Stop, cut(&error.message).as_bytes());
                 crate::socket::hang_up(&link);
             }
@@ -155,7 +151,7 @@ fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
     body
 }
 
-type Split = (Vec<Link>, Vec<TcpStream>, Vec<String>);
+type Split = (Vec<Link>, Vec<Channel>, Vec<String>);
 
 /// Turns the streams into links, and lists where the ranks run, for messages.
 fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
@@ -177,7 +173,7 @@ fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
             .and_then(|()| tune(&stream, config.timeout))
             .map_err(|error| internal(&error))?;
         places.push(proven.address.ip().to_canonical().to_string());
-        data.push(Link::new(OwnedFd::from(proven.stream), rank));
+        data.push(Link::new(Wire::from(proven.stream), rank));
         watch.push(stream);
     }
     Ok((data, watch, places))
@@ -192,15 +188,15 @@ pub(super) fn link_ring(
     tune(&streams.next, config.timeout)?;
     tune(&streams.prev, config.timeout)?;
     Ok(Ring {
-        next: Link::new(OwnedFd::from(streams.next), (rank + 1) % size),
-        prev: Link::new(OwnedFd::from(streams.prev), (rank + size - 1) % size),
+        next: Link::new(Wire::from(streams.next), (rank + 1) % size),
+        prev: Link::new(Wire::from(streams.prev), (rank + size - 1) % size),
     })
 }
 
 /// Starts the watch.
 fn watched(
     links: Links,
-    watch: Vec<TcpStream>,
+    watch: Vec<Channel>,
     places: Vec<String>,
     config: &TcpConfig,
     local_ranks: usize,
@@ -208,8 +204,8 @@ fn watched(
     let (mine, its) = UnixStream::pair()?;
     mine.set_nonblocking(true)?;
     its.set_nonblocking(true)?;
-    let ends = [OwnedFd::from(its)].into_iter();
-    let ends = ends.chain(watch.into_iter().map(OwnedFd::from));
+    let ends = [Wire::from(its)].into_iter();
+    let ends = ends.chain(watch.into_iter().map(Wire::from));
     let signals = Arc::new(Signals::default());
     let place = places.first().cloned().unwrap_or_default();
     let hub = Hub::new(

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use super::accept::{Admission, Proven};
 use super::{Identity, NOWHERE, number};
 use crate::handshake::{Hello, LinkKind, SESSION, Status};
+use crate::link::Channel;
 
 /// The seats of all workers: a seat is kept for a rank until its links have come.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct Seats<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pub(crate) data: Option<Proven>,
-    pub(crate) watch: Option<TcpStream>,
+    pub(crate) watch: Option<Channel>,
 }
 
 impl<'a> Seats<'a> {
@@ -38,7 +39,7 @@ impl<'a> Seats<'a> {
     /// Returns the data links there are, with their places.
     pub(crate) fn streams(&self) -> impl Iterator<Item = (usize, &TcpStream)> {
         let seats = self.seats.iter().enumerate();
-        seats.filter_map(|(place, seat)| Some((place, &seat.data.as_ref()?.stream)))
+        seats.filter_map(|(place, seat)| Some((place, &*seat.data.as_ref()?.stream)))
     }
 
     /// Frees a seat whose worker has gone again; a worker has nothing to say before all are there.
@@ -53,6 +54,13 @@ impl<'a> Seats<'a> {
             tracing::warn!(rank, address = %data.address, "a rank left before all had come");
             *seat = Seat::default();
         }
+    }
+
+    /// Takes the data links there are, with their ranks.
+    pub(crate) fn take_data(&mut self) -> Vec<(usize, Channel)> {
+        let seats = self.seats.iter_mut().zip(1..);
+        let data = seats.filter_map(|(seat, rank)| Some((rank, seat.data.take()?.stream)));
+        data.collect()
     }
 
     pub(crate) fn into_seats(self) -> Vec<Seat> {
