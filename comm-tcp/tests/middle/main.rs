@@ -45,7 +45,7 @@ fn config(rank: usize, size: usize, port: u16, more: &[(&str, &str)]) -> TcpConf
 fn through_a_relay<R: Send + 'static>(
     size: usize,
     plan: &Arc<Plan>,
-    ring: bool,
+    (ring, timeout): (bool, Duration),
     rank_main: impl Fn(TcpBackend) -> R + Send + Sync + Clone + 'static,
 ) -> Vec<R> {
     let (own, port) = listener();
@@ -56,7 +56,7 @@ fn through_a_relay<R: Send + 'static>(
     for rank in 0..size {
         let port = if rank == 0 { port } else { through };
         let mut config = config(rank, size, port, &[("COBRE_TCP_ENCRYPT", "1")]);
-        config.ring = ring;
+        (config.ring, config.timeout) = (ring, Some(timeout));
         let own = own.take();
         let (sender, rank_main) = (sender.clone(), rank_main.clone());
         std::thread::spawn(move || {
@@ -118,7 +118,7 @@ fn work(comm: &TcpBackend, work: Work) -> Result<(), CommError> {
                 );
             }
             Work::Wait | Work::Ask => {
-                let late = if work == Work::Wait { 60 } else { 2700 };
+                let late = if work == Work::Wait { 60 } else { 7500 };
                 if rank == 0 {
                     std::thread::sleep(Duration::from_millis(late));
                 }
@@ -132,8 +132,10 @@ fn work(comm: &TcpBackend, work: Work) -> Result<(), CommError> {
 /// Does harm to a running job and checks that every rank fails, with the name of the link.
 fn harm(size: usize, plan: &Arc<Plan>, ring: bool, what: Work, name: &str) {
     let ready = Arc::new(Barrier::new(size));
+    // They ask a second before the timeout; elsewhere a busy machine must not end the call.
+    let timeout = Duration::from_secs(if what == Work::Ask { 8 } else { 30 });
     let (mine, started) = (Arc::clone(plan), Instant::now());
-    let errors = through_a_relay(size, plan, ring, move |comm| {
+    let errors = through_a_relay(size, plan, (ring, timeout), move |comm| {
         comm.barrier().unwrap();
         if ready.wait().is_leader() {
             mine.armed.store(true, Ordering::Release);
