@@ -1,9 +1,7 @@
 //! The communicator: what a program holds.
 
 use std::fmt;
-use std::io::IoSlice;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -22,12 +20,13 @@ use crate::config::TcpConfig;
 use crate::engine::Engine;
 use crate::error::InitError;
 use crate::handshake::{Keys, LAYOUT, SESSION, job};
-use crate::link::Stream;
+use crate::link::{Link, Voice};
 use crate::notice::Notice;
 use crate::patience::Patience;
 use crate::rendezvous::{Identity, Joined, coordinate, join};
+use crate::secret::Secret;
 use crate::watch::Signals;
-use crate::{host, listen, socket};
+use crate::{host, listen, socket, variables};
 
 /// How long an aborting rank 0 waits until all have been told.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -55,7 +54,7 @@ struct Job {
 #[derive(Debug)]
 struct Peers {
     /// A second handle to the watch link, for an abort from another thread.
-    watch_link: OwnedFd,
+    watch_link: Voice,
     signals: Arc<Signals>,
 }
 
@@ -116,6 +115,7 @@ impl TcpBackend {
             return Ok(backend);
         }
         let secret = config.proof_of()?;
+        secret.iter().for_each(Secret::warn_if_short);
         let mut identity = Identity {
             rank,
             size,
@@ -124,6 +124,8 @@ impl TcpBackend {
             job: job(config.job_id.as_deref()),
             layout: LAYOUT,
             host: host::id(),
+            encryption: config.encryption,
+            has_secret: secret.is_some(),
         };
         let failed = |error: &dyn std::fmt::Display| {
             InitError::failed(&[], format!("rank {rank} cannot set up its links: {error}"))
@@ -134,6 +136,7 @@ impl TcpBackend {
                 None => listen::open(config)?,
             };
             let address = listener.local_addr().map_err(|error| failed(&error))?;
+            listen::findable(address.ip(), config)?;
             listen::permit(
                 address.ip(),
                 "the listener of rank 0,",
@@ -146,6 +149,13 @@ impl TcpBackend {
             drop(listener);
             join(config, &mut identity, secret.as_ref())?
         };
+        if joined.links.all().any(Link::is_sealed) {
+            tracing::info!(
+                rank,
+                "links are encrypted; on a network you trust {}=0 on all ranks turns that off",
+                variables::ENCRYPT
+            );
+        }
         backend.job = Some(Job::new(joined, config).map_err(|error| failed(&error))?);
         tracing::info!(rank, size, "joined");
         Ok(backend)
@@ -193,7 +203,7 @@ fn run(
 impl Job {
     fn new(joined: Joined, config: &TcpConfig) -> std::io::Result<Self> {
         let peers = Peers {
-            watch_link: joined.watcher.as_fd().try_clone_to_owned()?,
+            watch_link: joined.watcher.voice()?,
             signals: Arc::clone(&joined.signals),
         };
         let engine = Engine {
@@ -309,13 +319,10 @@ impl Communicator for TcpBackend {
 }
 
 impl Peers {
-    /// Lets all know before the process ends. One send of a few bytes: another thread that writes
-    /// a report at the same time cannot come between its bytes.
+    /// Lets all know before the process ends, also while another thread is in a call.
     fn abort(&self, code: i32, is_rank_0: bool) {
         let bytes = Notice::Abort { code }.encode();
-        if let Ok(mut watch_link) = self.watch_link.try_clone() {
-            let _ = watch_link.send(&[IoSlice::new(&bytes)]);
-        }
+        let _ = self.watch_link.say(&bytes);
         if !is_rank_0 {
             return;
         }

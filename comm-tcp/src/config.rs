@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use comm_kit::config::{CONNECT_TIMEOUT, Faults, Reader, TIMEOUT, environment, value};
 
+use crate::encryption::Encryption;
 use crate::error::InitError;
 use crate::secret::Secret;
 use crate::variables;
@@ -57,6 +58,8 @@ pub struct TcpConfig {
     pub secret_file: Option<PathBuf>,
     /// Allows a job without a secret beyond loopback: whoever reaches the port may join.
     pub insecure: bool,
+    /// Which links are encrypted; must agree between the ranks.
+    pub encryption: Encryption,
     /// Lets bulk go from rank to rank; `false` sends it all through rank 0, which is slower. What
     /// rank 0 says holds for all.
     pub ring: bool,
@@ -81,6 +84,7 @@ impl TcpConfig {
             secret: None,
             secret_file: None,
             insecure: false,
+            encryption: Encryption::Auto,
             ring: true,
             listen_fd: None,
             job_id: None,
@@ -101,6 +105,7 @@ impl TcpConfig {
     /// | `COBRE_TCP_SECRET` | none | [`secret`](Self::secret) |
     /// | `COBRE_TCP_SECRET_FILE` | none | [`secret_file`](Self::secret_file) |
     /// | `COBRE_TCP_INSECURE` | 0 | [`insecure`](Self::insecure) |
+    /// | `COBRE_TCP_ENCRYPT` | auto | [`encryption`](Self::encryption): `auto`, `1` or `0` |
     /// | `COBRE_TCP_LISTEN_FD` | none | [`listen_fd`](Self::listen_fd) |
     /// | `COBRE_JOB_ID` | none | [`job_id`](Self::job_id) |
     ///
@@ -174,6 +179,9 @@ impl TcpConfig {
         config.secret = secret.filter(|s| !s.is_empty()).map(<[u8]>::to_vec);
         config.secret_file = reader.text(variables::SECRET_FILE).map(PathBuf::from);
         config.insecure = reader.switch(variables::INSECURE).unwrap_or(false);
+        let advice = "give auto (what leaves loopback), 1 (everything) or 0 (nothing)";
+        let encryption = reader.parse(variables::ENCRYPT, advice, str::parse);
+        config.encryption = encryption.unwrap_or_default();
         config.listen_fd = reader.number(variables::LISTEN_FD);
         config.job_id = reader.text(variables::JOB_ID).map(str::to_owned);
         config.find_faults(reader.faults());
@@ -198,7 +206,7 @@ impl TcpConfig {
     }
 
     fn find_faults(&self, faults: &mut Faults) {
-        use variables::{COORDINATOR, PORT, RANK, SECRET, SECRET_FILE, SIZE};
+        use variables::{COORDINATOR, ENCRYPT, PORT, RANK, SECRET, SECRET_FILE, SIZE};
         let coordinator = &self.coordinator;
         if coordinator.contains(['/', ' ']) || ends_in_port(coordinator) {
             let message = format!(
@@ -223,6 +231,14 @@ impl TcpConfig {
             let message = format!("{SECRET} and {SECRET_FILE} are both set; keep one");
             faults.add(&[SECRET, SECRET_FILE], message);
         }
+        let secret = self.secret.is_some() || self.secret_file.is_some();
+        if self.encryption == Encryption::On && !secret {
+            let message = format!(
+                "{ENCRYPT} is 1, which needs a secret: set {SECRET} or {SECRET_FILE} to the same on \
+                 all ranks"
+            );
+            faults.add(&[ENCRYPT, SECRET, SECRET_FILE], message);
+        }
     }
 }
 
@@ -244,6 +260,7 @@ impl fmt::Debug for TcpConfig {
             .field("secret", &self.secret.as_ref().map(|_| "(redacted)"))
             .field("secret_file", &self.secret_file)
             .field("insecure", &self.insecure)
+            .field("encryption", &self.encryption)
             .field("ring", &self.ring)
             .field("listen_fd", &self.listen_fd)
             .field("job_id", &self.job_id)

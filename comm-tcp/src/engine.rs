@@ -137,7 +137,11 @@ impl Engine {
                         }
                     }
                 }
-                Err(broken) => return Err(self.watcher.explain(&broken, self.sequence)),
+                Err(broken) => {
+                    let altered = self.links.all().any(Link::is_altered);
+                    let (watcher, sequence) = (&mut self.watcher, self.sequence);
+                    return Err(watcher.explain(&broken, sequence, altered));
+                }
             }
         }
     }

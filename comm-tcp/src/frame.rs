@@ -60,6 +60,8 @@ pub(crate) enum Kind {
     Pong = 25,
     /// Was interrupted, and ends the job.
     Interrupted = 26,
+    /// What came over a link is not what was sent.
+    Altered = 27,
 
     /// While the ranks come together, from rank 0: all are there, your successor is here.
     Seat = 32,
@@ -74,7 +76,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -91,6 +93,7 @@ impl Kind {
         Self::Ping,
         Self::Pong,
         Self::Interrupted,
+        Self::Altered,
         Self::Seat,
         Self::Ring,
         Self::Start,

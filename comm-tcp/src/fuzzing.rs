@@ -12,6 +12,7 @@ use crate::handshake::{
 };
 use crate::link::{Link, Stream};
 use crate::notice::Notice;
+use crate::seal::Opener;
 
 /// A stream that yields its bytes in pieces of one length, with a pause after each.
 struct Pieces<'a> {
@@ -38,15 +39,17 @@ impl Stream for Pieces<'_> {
     }
 }
 
-/// Reads `bytes` as frames, notices, entries of a call and all messages of a handshake.
+/// Reads `bytes` as frames, notices, entries of a call, sealed records and all messages of a
+/// handshake.
 ///
 /// # Panics
 ///
-/// If what is decoded does not encode to what it was read from, or a proof is accepted that nobody
-/// made.
+/// If what is decoded does not encode to what it was read from, or a proof or a record is accepted
+/// that nobody made.
 pub fn any_bytes(bytes: &[u8]) {
     frames(bytes);
     handshakes(bytes);
+    records(bytes);
     let piece = bytes.first().map_or(1, |&first| usize::from(first) + 1);
     let stream = Pieces {
         rest: bytes,
@@ -89,9 +92,23 @@ fn frames(bytes: &[u8]) {
     }
 }
 
+fn records(bytes: &[u8]) {
+    let mut stream = Pieces {
+        rest: bytes,
+        piece: bytes.first().map_or(1, |&first| usize::from(first) + 1),
+        pause: false,
+    };
+    let mut opener = Opener::new([5; 32], "data");
+    let mut into = [0; 24];
+    for _ in 0..2 * bytes.len() + 2 {
+        let count = opener.receive(&mut stream, &mut into).unwrap_or(0);
+        assert_eq!(count, 0, "a record out of nothing");
+    }
+}
+
 fn handshakes(bytes: &[u8]) {
     let keys = Keys::new(b"a secret nobody guesses");
-    let server = Server::new([3; NONCE]);
+    let server = Server::new([3; NONCE], false);
     let _ = Server::tolerates(bytes);
     if let Some(hello) = bytes.first_chunk::<HELLO>() {
         assert!(
@@ -125,7 +142,7 @@ pub fn header_there_and_back(sequence: u64) -> bool {
 #[must_use]
 pub fn handshake_there_and_back(secret: &[u8]) -> bool {
     let keys = Keys::new(secret);
-    let server = Server::new([1; NONCE]);
+    let server = Server::new([1; NONCE], true);
     let Some(said) = Hello::decode(&[1; HELLO]) else {
         return false;
     };

@@ -2,23 +2,24 @@
 //!
 //! ```text
 //! server                                                                client
-//!   Challenge: magic, version, nonce                              ────────►
+//!   Challenge: magic, version, beyond loopback, nonce             ────────►
 //!   ◄────────   Hello: magic, version, who, which link, nonce, HMAC(Kc, all before)
 //!   Reply: status, session, HMAC(Ks, all before)                  ────────►
 //! ```
 //!
-//! The keys of the two sides differ, `Kc = HMAC(secret, "client")` and `Ks = HMAC(secret,
-//! "server")`, so neither proof can be sent back as the other one; both cover both nonces, so neither
-//! can be used twice. Without a secret the key is empty and the code the same. All messages have a
-//! fixed length. Pure: bytes in, bytes out.
+//! The keys of the two sides differ, so neither proof can be sent back as the other one; both cover
+//! both nonces, so neither can be used twice. The server proves nothing to whoever has not proved
+//! itself: such a refusal depends on no secret. The keys of an encrypted link follow from the
+//! secret and all three messages. Without a secret the key is empty and the code the same. All
+//! messages have a fixed length. Pure: bytes in, bytes out.
 
 mod hello;
 mod keys;
 
 use crate::frame::VERSION;
 pub(crate) use hello::{Hello, LAYOUT, LinkKind, job};
-pub(crate) use keys::Keys;
 use keys::PROOF;
+pub(crate) use keys::{Keys, LinkSecrets, derive};
 
 pub(crate) const MAGIC: [u8; 8] = *b"cobrecom";
 pub(crate) const CHALLENGE: usize = 8 + 4 + NONCE;
@@ -44,6 +45,8 @@ pub(crate) enum Status {
     Taken = 7,
     WrongProof = 8,
     NotExpected = 9,
+    OtherEncryption = 10,
+    Relayed = 11,
 }
 
 impl Status {
@@ -57,7 +60,7 @@ impl Status {
         !matches!(self, Self::OtherVersion | Self::WrongProof)
     }
 
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Welcome,
         Self::OtherVersion,
         Self::OtherLayout,
@@ -68,6 +71,8 @@ impl Status {
         Self::Taken,
         Self::WrongProof,
         Self::NotExpected,
+        Self::OtherEncryption,
+        Self::Relayed,
     ];
 }
 
@@ -91,10 +96,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(nonce: [u8; NONCE]) -> Self {
+    /// Begins; `beyond` says whether the link leaves loopback, as seen from here.
+    pub(crate) fn new(nonce: [u8; NONCE], beyond: bool) -> Self {
         let mut challenge = [0; CHALLENGE];
         challenge[..8].copy_from_slice(&MAGIC);
         challenge[8..10].copy_from_slice(&u16::from(VERSION).to_be_bytes());
+        challenge[11] = u8::from(beyond);
         challenge[12..].copy_from_slice(&nonce);
         Self { challenge }
     }
@@ -131,7 +138,8 @@ impl Server {
         Hello::decode(said).ok_or(Status::NotExpected)
     }
 
-    /// Returns what to send last.
+    /// Returns what to send last. It depends on the secret only if the client has proved that it
+    /// knows it: nobody else gets anything to try guesses on.
     pub(crate) fn reply(
         &self,
         hello: &[u8; HELLO],
@@ -144,10 +152,28 @@ impl Server {
         if status == Status::Welcome {
             reply[4..4 + SESSION].copy_from_slice(session);
         }
-        let (said, proof) = reply.split_at_mut(REPLY - PROOF);
-        proof.copy_from_slice(&keys.server_proof(&[&self.challenge, hello, said]));
+        if status.is_proven() {
+            let (said, proof) = reply.split_at_mut(REPLY - PROOF);
+            proof.copy_from_slice(&keys.server_proof(&[&self.challenge, hello, said]));
+        }
         reply
     }
+
+    /// Derives the secrets of the link, once its handshake is through.
+    pub(crate) fn secrets(
+        &self,
+        hello: &[u8; HELLO],
+        reply: &[u8; REPLY],
+        keys: &Keys,
+    ) -> LinkSecrets {
+        keys.link_secrets(&[&self.challenge, hello, reply])
+    }
+}
+
+/// Returns whether the server says, in its challenge, that the link leaves loopback. If somebody
+/// changed that on the way, no proof fits.
+pub(crate) fn seen_beyond(challenge: &[u8; CHALLENGE]) -> bool {
+    challenge[11] == 1
 }
 
 /// Returns what a client says to a server of another version before it goes: its own version, where
@@ -214,6 +240,11 @@ impl Client {
         let mut session = [0; SESSION];
         session.copy_from_slice(&said[4..]);
         Ok((status, session))
+    }
+
+    /// Derives the secrets of the link, once its handshake is through.
+    pub(crate) fn secrets(&self, reply: &[u8; REPLY], keys: &Keys) -> LinkSecrets {
+        keys.link_secrets(&[&self.challenge, &self.hello, reply])
     }
 }
 

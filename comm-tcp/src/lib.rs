@@ -16,10 +16,10 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `config`, `variables`, `secret` | what a user sets |
+//! | `config`, `variables`, `secret`, `encryption` | what a user sets |
 //! | `handshake`, `frame`, `notice` | what travels, as pure functions of bytes |
 //! | `rendezvous`, `listen`, `inherited`, `host` | how the ranks find each other |
-//! | `link`, `socket` | moving bytes without waiting |
+//! | `link`, `socket`, `seal` | moving bytes without waiting, encrypted or not |
 //! | `engine`, `patience` | the one loop that waits |
 //! | `collective` | the calls |
 //! | `watch` | how all learn the first cause of a failure |
@@ -35,6 +35,7 @@
 mod collective;
 mod communicator;
 mod config;
+mod encryption;
 mod engine;
 mod error;
 mod frame;
@@ -48,6 +49,7 @@ mod listen;
 mod notice;
 mod patience;
 mod rendezvous;
+mod seal;
 mod secret;
 mod socket;
 #[doc(hidden)]
@@ -57,4 +59,5 @@ mod watch;
 
 pub use communicator::TcpBackend;
 pub use config::TcpConfig;
+pub use encryption::Encryption;
 pub use error::{InitError, InitErrorKind};

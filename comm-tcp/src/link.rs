@@ -4,54 +4,19 @@
 //! later frame is never lost; long payloads bypass it and land where they belong. What could not be
 //! written when a rank left a call early is kept and goes out first in the next one.
 
+mod wire;
+
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
 use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
 
+pub(crate) use wire::{Channel, Stream, Traffic, Voice, Wire};
+
 /// How much is read ahead.
 const INBOX: usize = 16 << 10;
-
-/// Moves bytes without waiting; `WouldBlock` if none can be moved.
-pub(crate) trait Stream {
-    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
-    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
-}
-
-/// Up to how many bytes it is cheaper to lay parts side by side than to hand the kernel a list of them.
-const TOGETHER: usize = 1 << 10;
-
-/// Peers that are gone give an error, never a signal.
-#[cfg(not(target_vendor = "apple"))]
-const QUIET: SendFlags = SendFlags::NOSIGNAL;
-#[cfg(target_vendor = "apple")]
-const QUIET: SendFlags = SendFlags::empty();
-
-impl Stream for OwnedFd {
-    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (count, _) = rustix::net::recv(&*self, into, RecvFlags::empty())?;
-        Ok(count)
-    }
-
-    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let length = parts.iter().map(|part| part.len()).sum();
-        if length <= TOGETHER {
-            let mut bytes = [0; TOGETHER];
-            let mut rest = &mut bytes[..];
-            for part in parts {
-                let (into, behind) = rest.split_at_mut(part.len());
-                into.copy_from_slice(part);
-                rest = behind;
-            }
-            return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
-        }
-        let mut control = SendAncillaryBuffer::default();
-        Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
-    }
-}
 
 /// Why a link can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +28,7 @@ pub(crate) struct Broken {
 
 /// One end of a link.
 #[derive(Debug)]
-pub(crate) struct Link<S = OwnedFd> {
+pub(crate) struct Link<S = Wire> {
     stream: S,
     peer: usize,
     inbox: Box<[u8]>,
@@ -72,6 +37,8 @@ pub(crate) struct Link<S = OwnedFd> {
     backlog: Vec<u8>,
     /// How much of a discarded frame is still to come.
     discarding: u64,
+    /// What came is not what was sent.
+    altered: bool,
 }
 
 impl<S: Stream> Link<S> {
@@ -84,11 +51,23 @@ impl<S: Stream> Link<S> {
             end: 0,
             backlog: Vec::new(),
             discarding: 0,
+            altered: false,
         }
     }
 
     pub(crate) fn peer(&self) -> usize {
         self.peer
+    }
+
+    /// Returns whether the link is of no use any more because what came is not what was sent.
+    pub(crate) fn is_altered(&self) -> bool {
+        self.altered
+    }
+
+    /// Returns whether bytes have begun to go out that do not count as written yet. They must be
+    /// presented again.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.stream.is_begun()
     }
 
     /// Takes the next header once all of it has come.
@@ -198,7 +177,7 @@ impl<S: Stream> Link<S> {
         while !self.backlog.is_empty() {
             match send(&mut self.stream, &[IoSlice::new(&self.backlog)]) {
                 Ok(0) => return Ok(0),
-                Ok(count) => drop(self.backlog.drain(..count)),
+                Ok(count) => drop(self.backlog.drain(..count.min(self.backlog.len()))),
                 Err(error) => return Err(self.broken(&error)),
             }
         }
@@ -218,21 +197,23 @@ impl<S: Stream> Link<S> {
         self.backlog.len()
     }
 
-    /// Reads ahead, once, if fewer than `count` bytes are there.
+    /// Reads ahead if fewer than `count` bytes are there, until they are or nothing more is: a
+    /// stream that opens records may hold the rest already, and no poll would tell.
     fn ahead(&mut self, count: usize) -> Result<(), Broken> {
-        if self.end - self.start >= count {
-            return Ok(());
-        }
-        self.inbox.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        match receive(&mut self.stream, &mut self.inbox[self.end..]) {
-            Ok(count) => self.end += count,
-            Err(error) => return Err(self.broken(&error)),
+        while self.end - self.start < count {
+            self.inbox.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            match receive(&mut self.stream, &mut self.inbox[self.end..]) {
+                Ok(0) => break,
+                Ok(count) => self.end += count,
+                Err(error) => return Err(self.broken(&error)),
+            }
         }
         Ok(())
     }
 
-    fn broken(&self, error: &io::Error) -> Broken {
+    fn broken(&mut self, error: &io::Error) -> Broken {
+        self.altered |= error.kind() == ErrorKind::InvalidData;
         let reason = match error.kind() {
             ErrorKind::UnexpectedEof => "it closed the link".to_owned(),
             _ => error.to_string(),
@@ -241,6 +222,18 @@ impl<S: Stream> Link<S> {
             peer: self.peer,
             reason,
         }
+    }
+}
+
+impl Link {
+    /// Returns whether what travels is encrypted.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.stream.is_sealed()
+    }
+
+    /// Returns a second way to send over the link, for a few bytes from another thread.
+    pub(crate) fn voice(&self) -> io::Result<Voice> {
+        self.stream.voice()
     }
 }
 

@@ -90,10 +90,34 @@ fn by_coordinator(coordinator: &str) -> Vec<IpAddr> {
         Ok(ip @ IpAddr::V4(_)) => vec![ip, all[1]],
         Ok(ip @ IpAddr::V6(_)) => vec![ip, all[0]],
         Err(_) if is_localhost(coordinator) => {
-            vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+            vec![localhost()]
         }
         Err(_) => all.to_vec(),
     }
+}
+
+/// Returns the one address that `localhost` stands for, whatever it resolves to: rank 0 listens there
+/// and nobody looks for it elsewhere, where another program could stand in for it.
+pub(crate) fn localhost() -> IpAddr {
+    let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
+    match TcpListener::bind((ip, 0)) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Ipv6Addr::LOCALHOST.into(),
+        _ => ip,
+    }
+}
+
+/// Refuses a listener on loopback where nobody looks for rank 0.
+pub(crate) fn findable(address: IpAddr, config: &TcpConfig) -> Result<(), InitError> {
+    let (address, sought) = (address.to_canonical(), localhost());
+    if !is_localhost(&config.coordinator) || !address.is_loopback() || address == sought {
+        return Ok(());
+    }
+    let names = [variables::COORDINATOR, variables::BIND_ADDR];
+    let message = format!(
+        "the ranks look for {} at {sought}, and rank 0 listens on {address}; set {} to {address}",
+        config.coordinator, names[0]
+    );
+    Err(InitError::invalid(&names, message))
 }
 
 pub(crate) fn is_localhost(name: &str) -> bool {
@@ -120,7 +144,7 @@ pub(crate) fn permit(
         } else {
             "whoever reaches the port"
         };
-        SAID.call_once(|| tracing::warn!(%address, "no secret is set: {who} may join the job"));
+        SAID.call_once(|| tracing::warn!(%address, "no secret is set: {who} may join the job, and nothing is encrypted"));
         return Ok(());
     }
     let names = [

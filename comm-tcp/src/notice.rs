@@ -59,6 +59,11 @@ pub(crate) enum Notice {
         peer: usize,
         reason: String,
     },
+    /// What came over a link is not what was sent.
+    Altered {
+        peer: usize,
+        reason: String,
+    },
     Goodbye {
         sequence: u64,
     },
@@ -99,6 +104,7 @@ impl Notice {
                 peer,
                 reason,
             } => frame(Kind::Broken, *sequence, &pack(*peer, reason)),
+            Self::Altered { peer, reason } => frame(Kind::Altered, 0, &pack(*peer, reason)),
             Self::Goodbye { sequence } => frame(Kind::Goodbye, *sequence, &[]),
             Self::Ping => frame(Kind::Ping, 0, &[]),
             Self::Pong => frame(Kind::Pong, 0, &[]),
@@ -117,7 +123,9 @@ impl Notice {
     /// Returns the rank that the notice names, if it names one.
     pub(crate) fn names(&self) -> Option<usize> {
         match self {
-            Self::Stalled { peer, .. } | Self::Broken { peer, .. } => Some(*peer),
+            Self::Stalled { peer, .. } | Self::Broken { peer, .. } | Self::Altered { peer, .. } => {
+                Some(*peer)
+            }
             Self::Cause { cause, .. } => cause.rank,
             Self::Waiting { .. }
             | Self::TimedOut { .. }
@@ -149,6 +157,10 @@ impl Notice {
             },
             Kind::Broken => Self::Broken {
                 sequence,
+                peer: rank(*body.first_chunk()?)?,
+                reason: text(&body[4..]),
+            },
+            Kind::Altered => Self::Altered {
                 peer: rank(*body.first_chunk()?)?,
                 reason: text(&body[4..]),
             },

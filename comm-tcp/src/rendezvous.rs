@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 use comm_kit::clock::{Clock, sleep_limit};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::encryption::Encryption;
 use crate::engine::Links;
 use crate::frame::{Header, Kind};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
@@ -56,6 +57,9 @@ pub(crate) struct Identity {
     pub(crate) job: [u8; 32],
     pub(crate) layout: u8,
     pub(crate) host: u64,
+    pub(crate) encryption: Encryption,
+    /// There is a secret: without one nothing can be encrypted.
+    pub(crate) has_secret: bool,
 }
 
 impl Identity {
@@ -69,9 +73,18 @@ impl Identity {
             size: number(self.size),
             host: self.host,
             ring,
+            encryption: self.encryption,
+            // Known once the link is connected.
+            sealed: false,
+            local: NOWHERE,
             session: self.session,
             job: self.job,
         }
+    }
+
+    /// Returns whether a link is to be encrypted; `beyond` if it leaves loopback.
+    fn seals(&self, beyond: bool) -> bool {
+        self.has_secret && self.encryption.covers(beyond)
     }
 
     /// Checks what must be the same on all ranks; returns what is not.
@@ -82,6 +95,8 @@ impl Identity {
             Some(Status::OtherJob)
         } else if hello.size != number(self.size) {
             Some(Status::OtherSize)
+        } else if hello.encryption != self.encryption {
+            Some(Status::OtherEncryption)
         } else if hello.from >= hello.size {
             Some(Status::NoSuchRank)
         } else if hello.to != number(self.rank) {

@@ -7,6 +7,10 @@ use std::path::Path;
 use crate::error::InitError;
 use crate::variables;
 
+/// A shorter secret can be guessed: whoever records a handshake, or answers one in the place of rank
+/// 0, tries as many guesses as it likes.
+const SHORT: usize = 16;
+
 /// Longer files are no secrets but a mistake.
 const LONGEST: u64 = 64 << 10;
 
@@ -51,6 +55,16 @@ impl Secret {
             ));
         }
         Ok(secret)
+    }
+
+    /// Warns of a secret that can be guessed.
+    pub(crate) fn warn_if_short(&self) {
+        if self.0.len() < SHORT {
+            tracing::warn!(
+                "the secret has fewer than {SHORT} bytes: whoever records how a rank joins can guess \
+                 it; take a random one, such as `head -c 32 /dev/urandom | base64` prints"
+            );
+        }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -10,11 +10,12 @@ pub(crate) const BIND_ADDR: &str = "COBRE_TCP_BIND_ADDR";
 pub(crate) const SECRET: &str = "COBRE_TCP_SECRET";
 pub(crate) const SECRET_FILE: &str = "COBRE_TCP_SECRET_FILE";
 pub(crate) const INSECURE: &str = "COBRE_TCP_INSECURE";
+pub(crate) const ENCRYPT: &str = "COBRE_TCP_ENCRYPT";
 pub(crate) const LISTEN_FD: &str = "COBRE_TCP_LISTEN_FD";
 pub(crate) const JOB_ID: &str = "COBRE_JOB_ID";
 
 /// All of them but the secret, whose value must show nowhere.
-pub(crate) const PLAIN: [&str; 11] = [
+pub(crate) const PLAIN: [&str; 12] = [
     COORDINATOR,
     PORT,
     RANK,
@@ -24,6 +25,7 @@ pub(crate) const PLAIN: [&str; 11] = [
     BIND_ADDR,
     SECRET_FILE,
     INSECURE,
+    ENCRYPT,
     LISTEN_FD,
     JOB_ID,
 ];

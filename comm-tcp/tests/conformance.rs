@@ -15,6 +15,9 @@ impl Subject for Tcp {
         let mut config = TcpConfig::new("127.0.0.1", seat.rank(), seat.size());
         (config.timeout, config.connect_timeout) = (seat.timeout(), seat.connect_timeout());
         config.secret = Some(seat.name().into());
+        if let Ok(encryption) = std::env::var("COBRE_TCP_ENCRYPT") {
+            config.encryption = encryption.parse()?;
+        }
         if seat.rank() == 0 {
             return Ok(TcpBackend::connect_with_listener(config, seat.listen()?)?);
         }

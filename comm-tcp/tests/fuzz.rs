@@ -8,7 +8,7 @@ fn nearly_frames() -> impl Strategy<Value = Vec<u8>> {
     let head = (1_u8..36, 0_u64..5, any::<[u8; 2]>(), 0_u64..6, 0_u64..40);
     let body = proptest::collection::vec(any::<u8>(), 0..80);
     let frame = (head, body).prop_map(|((kind, call, codes, sequence, length), body)| {
-        let mut bytes = vec![2, kind, 0, 0, 0, 0, 0, 0];
+        let mut bytes = vec![3, kind, 0, 0, 0, 0, 0, 0];
         let detail = u64::from(codes[0] % 12) << 8 | u64::from(codes[1] % 7) << 16;
         bytes.extend_from_slice(&sequence.to_be_bytes());
         bytes.extend_from_slice(&(call | detail).to_be_bytes());
@@ -35,7 +35,7 @@ proptest! {
 
     #[test]
     fn bytes_like_handshakes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 200), link in 1_u8..4) {
-        let mut hello = b"cobrecom\0\x02".to_vec();
+        let mut hello = b"cobrecom\0\x03".to_vec();
         hello.push(link);
         hello.extend_from_slice(&bytes);
         any_bytes(&hello);

@@ -97,6 +97,26 @@ fn an_iteration_of_sixteen_ranks_takes_less_than_a_fifth_of_a_second() {
     );
 }
 
+/// Encrypted, the processor is the limit: what one rank was measured to move each way.
+#[test]
+fn the_cost_of_encryption_is_that_of_the_documentation() {
+    const SEALED_RATE: f64 = 1.4e9;
+    let slower = |blocks: &Equal| {
+        let busiest = blocks.busiest_link() as f64;
+        blocks.along_the_ring() + busiest / SEALED_RATE - busiest / RATE
+    };
+    let gathered = TIMES.map(|(times, bytes)| times as f64 * slower(&Equal::new(bytes)));
+    let seconds = gathered.iter().sum::<f64>() + entry(32, 32);
+    let said = format!("the iteration takes **{seconds:.3}** s");
+    assert!(DOCUMENT.contains(&said), "docs/tcp-protocol.md: {said}");
+    for (_, bytes) in TIMES {
+        let milliseconds = 1e3 * Equal::new(bytes).busiest_link() as f64 / SEALED_RATE;
+        let digits = usize::from(milliseconds < 100.0);
+        let said = format!("{milliseconds:.digits$} ms");
+        assert!(DOCUMENT.contains(&said), "docs/tcp-protocol.md: {said}");
+    }
+}
+
 #[test]
 fn the_rows_of_the_documentation_are_those_of_the_code() {
     let entry_ms = 1e3 * entry(0, 0);

@@ -113,7 +113,7 @@ fn a_hello_recorded_from_another_job_is_worth_nothing() {
         let mut stale = challenge;
         stale[20] ^= 1;
         victim.write_all(&stale).unwrap();
-        let mut hello = [0; 164];
+        let mut hello = [0; 184];
         victim.read_exact(&mut hello).unwrap();
         real.write_all(&hello).unwrap();
         let mut reply = [0; 52];

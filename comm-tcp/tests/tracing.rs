@@ -7,6 +7,7 @@ mod common;
 
 use comm_api::Communicator;
 use comm_conformance::events::{assert_heard, hears, lines, listen};
+use comm_tcp::Encryption;
 
 #[test]
 fn ranks_that_come_and_leave_are_told_once_each() {
@@ -80,4 +81,36 @@ fn a_secret_file_that_others_may_read_is_warned_of() {
         assert_heard(0, &["a secret in a file"]);
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn encrypted_links_are_told_once_with_how_to_turn_that_off() {
+    for (encryption, times) in [
+        (Encryption::On, 2),
+        (Encryption::Auto, 0),
+        (Encryption::Off, 0),
+    ] {
+        let _turn = listen();
+        common::world(
+            2,
+            |config| config.encryption = encryption,
+            |comm| comm.barrier().unwrap(),
+        );
+        let told = ["INFO", "links are encrypted", "COBRE_TCP_ENCRYPT=0"];
+        assert_heard(times, &told);
+    }
+}
+
+#[test]
+fn a_secret_that_can_be_guessed_is_warned_of() {
+    for (secret, warnings) in [("fifteen bytes..", 2), ("sixteen bytes...", 0)] {
+        let _turn = listen();
+        common::world(
+            2,
+            |config| config.secret = Some(secret.into()),
+            |comm| comm.barrier().unwrap(),
+        );
+        assert_heard(warnings, &["WARN", "the secret has fewer than 16 bytes"]);
+        assert_heard(0, &[secret]);
+    }
 }

@@ -76,14 +76,14 @@ impl World {
         let (mut watchers, mut ends) = (Vec::new(), Vec::new());
         for rank in 0..=WORKERS {
             let (mine, other) = pair();
-            ends.push((OwnedFd::from(mine), "here".to_owned()));
+            ends.push((mine.into(), "here".to_owned()));
             watchers.push(watcher(other, rank));
         }
         let hub = Hub::new(ends, None, Arc::clone(&signals));
         let own = watchers.remove(0);
         let (links, data) = (1..=WORKERS).map(enter).unzip();
         let peers = Peers {
-            watch_link: own.as_fd().try_clone_to_owned().unwrap(),
+            watch_link: own.voice().unwrap(),
             signals: Arc::clone(&signals),
         };
         let engine = Engine {

@@ -24,6 +24,7 @@ fn every_variable_reaches_its_field() {
         ("COBRE_TCP_BIND_ADDR", "::1"),
         ("COBRE_TCP_SECRET", "hush"),
         ("COBRE_TCP_INSECURE", "1"),
+        ("COBRE_TCP_ENCRYPT", "0"),
         ("COBRE_TCP_LISTEN_FD", "3"),
         ("COBRE_JOB_ID", "j"),
     ]));
@@ -34,6 +35,7 @@ fn every_variable_reaches_its_field() {
     expected.bind_addr = Some("::1".parse().unwrap());
     expected.secret = Some("hush".into());
     expected.insecure = true;
+    expected.encryption = Encryption::Off;
     expected.listen_fd = Some(3);
     expected.job_id = Some("j".into());
     assert_eq!(config, Ok(expected));
@@ -93,12 +95,29 @@ fn everything_wrong_is_named_at_once_with_its_value_but_never_the_secret() {
 #[case::with_port("COBRE_TCP_COORDINATOR", "node:29500")]
 #[case::with_port_v6("COBRE_TCP_COORDINATOR", "[::1]:29500")]
 #[case::timeout("COBRE_TCP_TIMEOUT_SECS", "NaN")]
+#[case::encrypt("COBRE_TCP_ENCRYPT", "yes")]
 #[case::connect("COBRE_TCP_CONNECT_TIMEOUT_MS", "1.5")]
 fn a_value_that_cannot_be_used_is_named(#[case] variable: &str, #[case] value: &str) {
     let error = TcpConfig::from_map(&map(&[(variable, value)])).unwrap_err();
     assert_eq!(error.kind, InitErrorKind::InvalidConfiguration);
     assert!(error.variables.contains(&variable.to_owned()), "{error:?}");
     assert!(error.message.contains(value), "{error}");
+}
+
+#[rstest]
+#[case::none(&[], false)]
+#[case::insecure(&[("COBRE_TCP_INSECURE", "1")], false)]
+#[case::text(&[("COBRE_TCP_SECRET", "hush")], true)]
+#[case::file(&[("COBRE_TCP_SECRET_FILE", "key.txt")], true)]
+fn encryption_on_request_needs_a_secret(#[case] secret: &[(&str, &str)], #[case] works: bool) {
+    let mut map = map(secret);
+    map.insert("COBRE_TCP_ENCRYPT".to_owned(), "1".to_owned());
+    let read = TcpConfig::from_map(&map);
+    assert_eq!(read.is_ok(), works, "{read:?}");
+    if let Err(error) = read {
+        assert_eq!(error.variables[0], "COBRE_TCP_ENCRYPT");
+        assert!(error.message.contains("COBRE_TCP_SECRET"), "{error}");
+    }
 }
 
 #[test]

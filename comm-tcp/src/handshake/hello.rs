@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use sha2::{Digest, Sha256};
+use aws_lc_rs::digest::{SHA256, digest};
 
 use super::{MAGIC, SESSION, Session};
+use crate::encryption::Encryption;
 use crate::frame::VERSION;
 
 /// The length of the fields in front of the nonce.
-pub(crate) const FIELDS: usize = 8 + 2 + 2 + 4 + 4 + 4 + 8 + 18 + 2 + SESSION + 32;
+pub(crate) const FIELDS: usize = 8 + 2 + 2 + 4 + 4 + 4 + 8 + 18 + 2 + 18 + 2 + SESSION + 32;
 
 /// What a link is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,16 @@ pub(crate) enum LinkKind {
     Watch = 2,
     /// Bulk, from a rank to its successor.
     Ring = 3,
+}
+
+impl LinkKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Watch => "watch",
+            Self::Ring => "ring",
+        }
+    }
 }
 
 /// Who connects, to whom, and what for.
@@ -35,6 +46,12 @@ pub(crate) struct Hello {
     pub(crate) host: u64,
     /// Where the predecessor of this rank finds it.
     pub(crate) ring: SocketAddr,
+    /// Which links of the job are encrypted, as this rank was told.
+    pub(crate) encryption: Encryption,
+    /// This link is.
+    pub(crate) sealed: bool,
+    /// The address of this end of the link, as seen from here.
+    pub(crate) local: SocketAddr,
     /// Zero on the first link of a rank, which learns the session from the reply.
     pub(crate) session: Session,
     pub(crate) job: [u8; 32],
@@ -46,15 +63,15 @@ pub(crate) const LAYOUT: u8 =
 
 /// Shortens a job id of any length; none at all is all zeros.
 pub(crate) fn job(id: Option<&str>) -> [u8; 32] {
-    id.map_or([0; 32], |id| Sha256::digest(id.as_bytes()).into())
+    let mut short = [0; 32];
+    if let Some(id) = id {
+        short.copy_from_slice(digest(&SHA256, id.as_bytes()).as_ref());
+    }
+    short
 }
 
 impl Hello {
     pub(crate) fn encode(&self) -> [u8; FIELDS] {
-        let ip = match self.ring.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
         let mut bytes = Vec::with_capacity(FIELDS);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&u16::from(VERSION).to_be_bytes());
@@ -63,8 +80,9 @@ impl Hello {
             bytes.extend_from_slice(&number.to_be_bytes());
         }
         bytes.extend_from_slice(&self.host.to_be_bytes());
-        bytes.extend_from_slice(&ip.octets());
-        bytes.extend_from_slice(&self.ring.port().to_be_bytes());
+        bytes.extend_from_slice(&encode_address(self.ring));
+        bytes.extend_from_slice(&[self.encryption as u8, u8::from(self.sealed)]);
+        bytes.extend_from_slice(&encode_address(self.local));
         bytes.extend_from_slice(&[0; 2]);
         bytes.extend_from_slice(&self.session);
         bytes.extend_from_slice(&self.job);
@@ -84,8 +102,6 @@ impl Hello {
             3 => LinkKind::Ring,
             _ => return None,
         };
-        let ip = Ipv6Addr::from(*fields[32..].first_chunk::<16>()?).to_canonical();
-        let port = u16::from_be_bytes(*fields[48..].first_chunk()?);
         Some(Self {
             link,
             layout: fields[11],
@@ -93,9 +109,30 @@ impl Hello {
             to: number(16)?,
             size: number(20)?,
             host: u64::from_be_bytes(*fields[24..].first_chunk()?),
-            ring: SocketAddr::new(ip, port),
-            session: *fields[52..].first_chunk()?,
-            job: *fields[52 + SESSION..].first_chunk()?,
+            ring: decode_address(*fields[32..].first_chunk()?),
+            encryption: Encryption::from_code(fields[50])?,
+            sealed: fields[51] == 1,
+            local: decode_address(*fields[52..].first_chunk()?),
+            session: *fields[72..].first_chunk()?,
+            job: *fields[72 + SESSION..].first_chunk()?,
         })
     }
+}
+
+fn encode_address(address: SocketAddr) -> [u8; 18] {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut bytes = [0; 18];
+    bytes[..16].copy_from_slice(&ip.octets());
+    bytes[16..].copy_from_slice(&address.port().to_be_bytes());
+    bytes
+}
+
+fn decode_address(bytes: [u8; 18]) -> SocketAddr {
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&bytes[..16]);
+    let ip = Ipv6Addr::from(octets).to_canonical();
+    SocketAddr::new(ip, u16::from_be_bytes([bytes[16], bytes[17]]))
 }

@@ -1,45 +1,70 @@
-//! The keys of the two sides, and the proofs made with them.
+//! The keys that follow from the secret: for the proofs of the two sides, and for the links.
 
 use std::fmt;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
+
+use crate::seal::TrafficSecret;
 
 /// The length of a proof.
 pub(crate) const PROOF: usize = 32;
 
+/// Sets the keys apart from whatever else the same secret may be used for.
+const PURPOSE: &[u8] = b"cobre-comm tcp";
+
 /// Holds the keys that both sides derive from the secret.
 #[derive(Clone)]
 pub(crate) struct Keys {
-    client: Hmac<Sha256>,
-    server: Hmac<Sha256>,
+    client: Key,
+    server: Key,
+    link: Key,
+}
+
+/// From which the keys of the two directions of one link follow.
+#[derive(Clone)]
+pub(crate) struct LinkSecrets {
+    pub(crate) to_server: TrafficSecret,
+    pub(crate) to_client: TrafficSecret,
 }
 
 impl Keys {
     pub(crate) fn new(secret: &[u8]) -> Self {
-        let derive = |side: &[u8]| keyed(&proof(keyed(secret), &[side]));
+        // Extract and expand, as HKDF does.
+        let root = derive(PURPOSE, &[secret]);
+        let key = |label: &[u8]| keyed(&derive(&root, &[label]));
         Self {
-            client: derive(b"client"),
-            server: derive(b"server"),
+            client: key(b"client"),
+            server: key(b"server"),
+            link: key(b"link"),
         }
     }
 
     pub(crate) fn client_proof(&self, parts: &[&[u8]]) -> [u8; PROOF] {
-        proof(self.client.clone(), parts)
+        proof(&self.client, parts)
     }
 
     pub(crate) fn server_proof(&self, parts: &[&[u8]]) -> [u8; PROOF] {
-        proof(self.server.clone(), parts)
+        proof(&self.server, parts)
     }
 
     /// Compares in a time that does not depend on where the proofs differ.
     pub(crate) fn client_proves(&self, parts: &[&[u8]], proof: &[u8]) -> bool {
-        proves(self.client.clone(), parts, proof)
+        verify_slices_are_equal(&self.client_proof(parts), proof).is_ok()
     }
 
     /// As [`client_proves`](Self::client_proves), with the other key.
     pub(crate) fn server_proves(&self, parts: &[&[u8]], proof: &[u8]) -> bool {
-        proves(self.server.clone(), parts, proof)
+        verify_slices_are_equal(&self.server_proof(parts), proof).is_ok()
+    }
+
+    /// Derives the secrets of a link from all that its handshake said.
+    pub(crate) fn link_secrets(&self, parts: &[&[u8]]) -> LinkSecrets {
+        let secret = proof(&self.link, parts);
+        LinkSecrets {
+            to_server: derive(&secret, &[b"to the server"]),
+            to_client: derive(&secret, &[b"to the client"]),
+        }
     }
 }
 
@@ -49,20 +74,27 @@ impl fmt::Debug for Keys {
     }
 }
 
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
-    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+impl fmt::Debug for LinkSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkSecrets(redacted)")
+    }
 }
 
-fn proof(mut mac: Hmac<Sha256>, parts: &[&[u8]]) -> [u8; PROOF] {
-    for part in parts {
-        mac.update(part);
-    }
-    mac.finalize().into_bytes().into()
+/// Returns the HMAC-SHA256 of `parts`, which nobody can tell from random bytes without the key.
+pub(crate) fn derive(key: &[u8], parts: &[&[u8]]) -> [u8; PROOF] {
+    proof(&keyed(key), parts)
 }
 
-fn proves(mut mac: Hmac<Sha256>, parts: &[&[u8]], proof: &[u8]) -> bool {
+fn keyed(key: &[u8]) -> Key {
+    Key::new(HMAC_SHA256, key)
+}
+
+fn proof(key: &Key, parts: &[&[u8]]) -> [u8; PROOF] {
+    let mut context = Context::with_key(key);
     for part in parts {
-        mac.update(part);
+        context.update(part);
     }
-    mac.verify_slice(proof).is_ok()
+    let mut proof = [0; PROOF];
+    proof.copy_from_slice(context.sign().as_ref());
+    proof
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::encryption::Encryption;
 
 fn said() -> Hello {
     Hello {
@@ -14,6 +15,9 @@ fn said() -> Hello {
         size: 8,
         host: 0x0123_4567_89ab_cdef,
         ring: SocketAddr::from(([10, 0, 0, 5], 4242)),
+        encryption: Encryption::Auto,
+        sealed: true,
+        local: SocketAddr::from(([10, 0, 0, 5], 51_000)),
         session: [7; SESSION],
         job: job(Some("nightly")),
     }
@@ -21,7 +25,7 @@ fn said() -> Hello {
 
 fn parties(client: &[u8], server: &[u8]) -> (Server, Client, Keys, Keys) {
     let (client_keys, server_keys) = (Keys::new(client), Keys::new(server));
-    let server = Server::new([1; NONCE]);
+    let server = Server::new([1; NONCE], true);
     let client = Client::new(server.challenge(), &said(), &[2; NONCE], &client_keys).unwrap();
     (server, client, client_keys, server_keys)
 }
@@ -65,10 +69,61 @@ fn another_secret_is_refused_on_both_sides(#[case] here: &[u8], #[case] there: &
     );
 }
 
+#[rstest]
+fn whoever_has_proved_nothing_gets_nothing_to_try_guesses_on(
+    #[values(Status::WrongProof, Status::OtherVersion)] status: Status,
+) {
+    let (server, client, _, keys) = parties(b"guess", b"secret");
+    let said = server.reply(client.hello(), status, &[9; SESSION], &keys);
+    let other = Keys::new(b"another secret");
+    let same = server.reply(client.hello(), status, &[9; SESSION], &other);
+    assert_eq!(said, same, "{status:?} depends on the secret");
+}
+
+#[test]
+fn a_refusal_of_somebody_who_has_proved_itself_is_proven_too() {
+    let (server, client, client_keys, keys) = parties(b"secret", b"secret");
+    let mut reply = server.reply(client.hello(), Status::OtherSize, &[9; SESSION], &keys);
+    let read = client.reply(&reply, &client_keys);
+    assert_eq!(read, Ok((Status::OtherSize, [0; SESSION])));
+    reply[REPLY - PROOF..].fill(0);
+    let read = client.reply(&reply, &client_keys);
+    assert_eq!(read, Err(HandshakeError::Proof));
+}
+
+#[test]
+fn every_link_and_direction_has_a_secret_of_its_own() {
+    let secrets = |nonce: u8, link: LinkKind, beyond: bool| {
+        let keys = Keys::new(b"secret");
+        let server = Server::new([1; NONCE], beyond);
+        let hello = Hello { link, ..said() };
+        let client = Client::new(server.challenge(), &hello, &[nonce; NONCE], &keys).unwrap();
+        let reply = server.reply(client.hello(), Status::Welcome, &[9; SESSION], &keys);
+        let (here, there) = (
+            client.secrets(&reply, &keys),
+            server.secrets(client.hello(), &reply, &keys),
+        );
+        assert_eq!(here.to_server, there.to_server);
+        assert_eq!(here.to_client, there.to_client);
+        [here.to_server, here.to_client]
+    };
+    let mut all = [
+        secrets(2, LinkKind::Data, true),
+        secrets(2, LinkKind::Watch, true),
+        secrets(2, LinkKind::Ring, true),
+        secrets(3, LinkKind::Data, true),
+        secrets(2, LinkKind::Data, false),
+    ]
+    .concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 10);
+}
+
 #[test]
 fn a_recorded_hello_is_worth_nothing_against_another_nonce() {
     let (_, client, _, keys) = parties(b"secret", b"secret");
-    let later = Server::new([5; NONCE]);
+    let later = Server::new([5; NONCE], true);
     assert_eq!(later.hello(client.hello(), &keys), Err(Status::WrongProof));
 }
 
@@ -90,7 +145,7 @@ fn a_proof_cannot_be_sent_back_as_the_other_one() {
 #[test]
 fn other_versions_and_strangers_are_told_apart() {
     let keys = Keys::new(b"secret");
-    let mut challenge = *Server::new([1; NONCE]).challenge();
+    let mut challenge = *Server::new([1; NONCE], true).challenge();
     challenge[9] = VERSION + 1;
     let newer = Client::new(&challenge, &said(), &[2; NONCE], &keys);
     assert_eq!(

@@ -27,6 +27,10 @@ fn every_notice_survives_the_journey() {
             peer: 4,
             reason: "reset".into(),
         },
+        Notice::Altered {
+            peer: 5,
+            reason: "not what was sent".into(),
+        },
         Notice::Goodbye { sequence },
         Notice::Ping,
         Notice::Pong,

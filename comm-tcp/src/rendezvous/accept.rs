@@ -13,7 +13,9 @@ use rustix::event::{PollFd, PollFlags};
 use super::complaints::Complaints;
 use super::crowd::{self, Source};
 use super::{Identity, nonce};
+use crate::encryption::{Encryption, leaves_loopback};
 use crate::handshake::{CHALLENGE, HELLO, Hello, Server, Status};
+use crate::link::{Channel, Traffic};
 use crate::patience::poll_for;
 use crate::socket::prepare;
 
@@ -30,7 +32,7 @@ const ROOM: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Proven {
     pub(crate) hello: Hello,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Channel,
     pub(crate) address: SocketAddr,
 }
 
@@ -60,6 +62,8 @@ struct Pending {
     address: SocketAddr,
     since: Instant,
     server: Server,
+    /// The link leaves loopback, as seen from here.
+    beyond: bool,
     sent: usize,
     hello: [u8; HELLO],
     received: usize,
@@ -220,11 +224,13 @@ impl Drop for Acceptor {
 impl Pending {
     fn new(stream: TcpStream, address: SocketAddr, since: Instant) -> std::io::Result<Self> {
         prepare(&stream)?;
+        let beyond = leaves_loopback(&stream)?;
         Ok(Self {
             stream,
             address,
             since,
-            server: Server::new(nonce()?),
+            server: Server::new(nonce()?, beyond),
+            beyond,
             sent: 0,
             hello: [0; HELLO],
             received: 0,
@@ -288,7 +294,12 @@ impl Pending {
                 Err(status) => return Some(status),
             },
         };
-        admission.decide(&hello, asked, now)
+        match admission.decide(&hello, asked, now) {
+            Some(Status::Welcome) => {
+                Some(self.differs(&hello, identity).unwrap_or(Status::Welcome))
+            }
+            other => other,
+        }
     }
 
     fn conclude(
@@ -308,13 +319,20 @@ impl Pending {
             .is_ok_and(|count| count == reply.len());
         match (status, self.said) {
             (Status::Welcome, Some((hello, _))) if sent => {
-                let Self {
-                    stream, address, ..
-                } = self;
+                let secrets = self.server.secrets(&self.hello, &reply, keys);
+                let traffic = hello.sealed.then(|| Traffic {
+                    outward: secrets.to_client,
+                    inward: secrets.to_server,
+                    link: hello.link.name(),
+                });
+                let stream = Channel {
+                    stream: self.stream,
+                    traffic,
+                };
                 let proven = Proven {
                     hello,
                     stream,
-                    address,
+                    address: self.address,
                 };
                 admission.keep(proven, now);
             }
@@ -323,6 +341,23 @@ impl Pending {
                 // The refusal must arrive before the socket goes.
                 crate::socket::hang_up(&self.stream);
             }
+        }
+    }
+
+    /// Checks what a client that has proved itself says about the connection; returns what is wrong
+    /// with it.
+    fn differs(&self, hello: &Hello, identity: &Identity) -> Option<Status> {
+        let here = SocketAddr::new(self.address.ip().to_canonical(), self.address.port());
+        // Plain where nobody can listen in, unless somebody passes the bytes on.
+        let guarded = identity.has_secret && identity.encryption == Encryption::Auto;
+        let too_little = identity.seals(self.beyond) && !hello.sealed;
+        let too_much = hello.sealed && !identity.seals(true);
+        if too_little || too_much {
+            Some(Status::OtherEncryption)
+        } else if guarded && !hello.sealed && hello.local != here {
+            Some(Status::Relayed)
+        } else {
+            None
         }
     }
 }

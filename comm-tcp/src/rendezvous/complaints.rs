@@ -154,6 +154,8 @@ fn why(status: Status) -> Option<String> {
         Status::OtherLayout => "another byte order or pointer width".to_owned(),
         Status::NoSuchRank => format!("there is no such {}", variables::RANK),
         Status::Taken => format!("another process holds this {}", variables::RANK),
+        Status::OtherEncryption => format!("another {}", variables::ENCRYPT),
+        Status::Relayed => "somebody passes its bytes on".to_owned(),
         Status::Welcome | Status::OtherSession | Status::NotExpected => return None,
     })
 }

@@ -1,7 +1,6 @@
 //! The part of rank 0.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::config::TcpConfig;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
 use crate::frame::{Header, Kind};
-use crate::link::{Broken, Link};
+use crate::link::{Broken, Channel, Link, Wire};
 use crate::notice::{cut, text};
 use crate::patience::processors;
 use crate::socket::tune;
@@ -167,7 +166,7 @@ fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
     body
 }
 
-type Split = (Vec<Link>, Vec<TcpStream>, Vec<String>);
+type Split = (Vec<Link>, Vec<Channel>, Vec<String>);
 
 /// Turns the streams into links, and lists where the ranks run, for messages.
 fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
@@ -202,15 +201,15 @@ pub(super) fn link_ring(
     tune(&streams.next, config.timeout)?;
     tune(&streams.prev, config.timeout)?;
     Ok(Ring {
-        next: Link::new(OwnedFd::from(streams.next), (rank + 1) % size),
-        prev: Link::new(OwnedFd::from(streams.prev), (rank + size - 1) % size),
+        next: Link::new(Wire::from(streams.next), (rank + 1) % size),
+        prev: Link::new(Wire::from(streams.prev), (rank + size - 1) % size),
     })
 }
 
 /// Starts the watch.
 fn watched(
     links: Links,
-    watch: Vec<TcpStream>,
+    watch: Vec<Channel>,
     places: Vec<String>,
     config: &TcpConfig,
     (local_ranks, crowded): (usize, bool),
@@ -218,8 +217,8 @@ fn watched(
     let (mine, its) = UnixStream::pair()?;
     mine.set_nonblocking(true)?;
     its.set_nonblocking(true)?;
-    let ends = [OwnedFd::from(its)].into_iter();
-    let ends = ends.chain(watch.into_iter().map(OwnedFd::from));
+    let ends = [Wire::from(its)].into_iter();
+    let ends = ends.chain(watch.into_iter().map(Wire::from));
     let signals = Arc::new(Signals::default());
     let place = places.first().cloned().unwrap_or_default();
     let hub = Hub::new(

@@ -6,9 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{Identity, nonce};
+use crate::encryption::leaves_loopback;
 use crate::handshake::{
-    CHALLENGE, Client, HandshakeError, Hello, REPLY, Session, Status, greeting,
+    CHALLENGE, Client, HandshakeError, Hello, LinkKind, LinkSecrets, REPLY, Session, Status,
+    greeting, seen_beyond,
 };
+use crate::link::{Channel, Traffic};
 use crate::socket::{begin_connect, finish_connect};
 
 /// Why a link could not be opened.
@@ -36,12 +39,18 @@ pub(crate) struct Dial<'a> {
     hello: Box<dyn FnMut(SocketAddr) -> io::Result<Hello> + 'a>,
     state: State,
     received: usize,
+    /// The secrets of the link, once it stands, if it is to be encrypted.
+    traffic: Option<Traffic>,
 }
 
 enum State {
     Connecting,
     Challenge([u8; CHALLENGE]),
-    Reply(Box<Client>, [u8; REPLY]),
+    Reply {
+        client: Box<Client>,
+        reply: [u8; REPLY],
+        sealed: Option<LinkKind>,
+    },
 }
 
 impl<'a> Dial<'a> {
@@ -57,6 +66,7 @@ impl<'a> Dial<'a> {
             hello: Box::new(hello),
             state: State::Connecting,
             received: 0,
+            traffic: None,
         })
     }
 
@@ -85,7 +95,13 @@ impl<'a> Dial<'a> {
                     if !fill(&mut self.stream, challenge, &mut self.received)? {
                         return Ok(None);
                     }
-                    let hello = (self.hello)(self.stream.local_addr()?)?;
+                    let local = self.stream.local_addr()?;
+                    let beyond = seen_beyond(challenge) || leaves_loopback(&self.stream)?;
+                    let hello = Hello {
+                        sealed: self.identity.seals(beyond),
+                        local,
+                        ..(self.hello)(local)?
+                    };
                     let client = Client::new(challenge, &hello, &nonce()?, &self.identity.keys);
                     let client = match client {
                         Ok(client) => client,
@@ -102,14 +118,26 @@ impl<'a> Dial<'a> {
                         return Err(DialError::Failed("the link takes no bytes".to_owned()));
                     }
                     self.received = 0;
-                    self.state = State::Reply(Box::new(client), [0; REPLY]);
+                    self.state = State::Reply {
+                        client: Box::new(client),
+                        reply: [0; REPLY],
+                        sealed: hello.sealed.then_some(hello.link),
+                    };
                 }
-                State::Reply(client, reply) => {
+                State::Reply {
+                    client,
+                    reply,
+                    sealed,
+                } => {
                     if !fill(&mut self.stream, reply, &mut self.received)? {
                         return Ok(None);
                     }
                     return match client.reply(reply, &self.identity.keys) {
-                        Ok((Status::Welcome, session)) => Ok(Some(session)),
+                        Ok((Status::Welcome, session)) => {
+                            let secrets = client.secrets(reply, &self.identity.keys);
+                            self.traffic = sealed.map(|link| traffic(&secrets, link));
+                            Ok(Some(session))
+                        }
                         Ok((status, _)) => Err(DialError::Refused(status)),
                         Err(error) => Err(DialError::Failed(error.to_string())),
                     };
@@ -118,8 +146,19 @@ impl<'a> Dial<'a> {
         }
     }
 
-    pub(crate) fn into_stream(self) -> TcpStream {
-        self.stream
+    pub(crate) fn into_channel(self) -> Channel {
+        Channel {
+            stream: self.stream,
+            traffic: self.traffic,
+        }
+    }
+}
+
+fn traffic(secrets: &LinkSecrets, link: LinkKind) -> Traffic {
+    Traffic {
+        outward: secrets.to_server,
+        inward: secrets.to_client,
+        link: link.name(),
     }
 }
 

@@ -1,8 +1,7 @@
 //! The part of a worker.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use super::accept::{Acceptor, HANDSHAKE};
@@ -15,7 +14,7 @@ use crate::engine::Links;
 use crate::error::InitError;
 use crate::frame::Kind;
 use crate::handshake::{LinkKind, SESSION, Session, Status};
-use crate::link::{Broken, Link};
+use crate::link::{Broken, Channel, Link, Wire};
 use crate::listen;
 use crate::notice::{cut, text};
 use crate::secret::Secret;
@@ -101,7 +100,7 @@ fn attempt(
     tune(&data, config.timeout)?;
     tune(&watch, config.timeout)?;
 
-    let mut data_link = Link::new(OwnedFd::from(data), 0);
+    let mut data_link = Link::new(Wire::from(data), 0);
     let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, config, time)?;
     let streams = match listener {
         Some(listener) if wanted => {
@@ -129,7 +128,7 @@ fn attempt(
             data: vec![data_link],
             ring,
         },
-        watcher: Watcher::new(Link::new(watch.into(), 0), identity.rank, place),
+        watcher: Watcher::new(Link::new(Wire::from(watch), 0), identity.rank, place),
         hub: None,
         signals: std::sync::Arc::new(Signals::default()),
         local_ranks,
@@ -137,7 +136,7 @@ fn attempt(
     })
 }
 
-type Reached = (SocketAddr, TcpStream, Session, Option<TcpListener>);
+type Reached = (SocketAddr, Channel, Session, Option<TcpListener>);
 
 /// Opens the data link to whichever address of the coordinator answers.
 fn reach(
@@ -148,7 +147,11 @@ fn reach(
     time: &mut Countdown,
 ) -> Result<Reached, Attempt> {
     identity.session = [0; SESSION];
-    let addresses = lookup.addresses(&config.coordinator, config.port, time)?;
+    let addresses = if listen::is_localhost(&config.coordinator) {
+        vec![SocketAddr::new(listen::localhost(), config.port)]
+    } else {
+        lookup.addresses(&config.coordinator, config.port, time)?
+    };
     let mut reason = format!("{} has no address", config.coordinator);
     let mut refusal: Option<Status> = None;
     for address in addresses {
@@ -210,12 +213,12 @@ fn dial<'a>(
     identity: &'a Identity,
     hello: impl FnMut(SocketAddr) -> io::Result<crate::handshake::Hello> + 'a,
     time: &mut Countdown,
-) -> Result<(TcpStream, Session), DialError> {
+) -> Result<(Channel, Session), DialError> {
     let deadline = time.part(HANDSHAKE);
     let mut dial = Dial::new(address, identity, hello)?;
     loop {
         if let Some(session) = dial.advance()? {
-            return Ok((dial.into_stream(), session));
+            return Ok((dial.into_channel(), session));
         }
         let left = deadline.saturating_duration_since(time.now());
         if left.is_zero() {
@@ -358,6 +361,19 @@ fn classify(config: &TcpConfig, error: DialError) -> Attempt {
             format!("there is no such rank in a job of {size}"),
         ),
         Status::OtherVersion => invalid(&[], "it runs another version of this library".to_owned()),
+        Status::OtherEncryption => invalid(
+            &[variables::ENCRYPT],
+            format!(
+                "its {} is another; give all ranks the same",
+                variables::ENCRYPT
+            ),
+        ),
+        // Whoever stands between may be gone at the next attempt.
+        Status::Relayed => Attempt::Again(format!(
+            "something between the two passes the bytes on; {}=1 on all ranks encrypts them, then \
+             that does no harm",
+            variables::ENCRYPT
+        )),
         Status::OtherLayout => invalid(
             &[],
             "its byte order or pointer width differs; run all ranks on one kind of machine"

@@ -1,24 +1,25 @@
 //! Building the ring: every rank connects to its successor while its predecessor connects to it.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::accept::{Acceptor, Admission, HANDSHAKE, Proven};
 use super::dial::{Dial, DialError};
 use super::{Countdown, Identity, NOWHERE, number};
 use crate::handshake::{Hello, LinkKind, Status};
+use crate::link::Channel;
 
 /// The two links of a rank in the ring.
 #[derive(Debug)]
 pub(crate) struct RingStreams {
-    pub(crate) next: TcpStream,
-    pub(crate) prev: TcpStream,
+    pub(crate) next: Channel,
+    pub(crate) prev: Channel,
 }
 
 /// Lets the predecessor in, once.
 struct RingAdmission<'a> {
     identity: &'a Identity,
-    prev: Option<TcpStream>,
+    prev: Option<Channel>,
 }
 
 impl Admission for RingAdmission<'_> {
@@ -75,7 +76,7 @@ pub(crate) fn build(
             connected = dial.advance().map_err(explain)?.is_some();
         }
         if connected && let Some(prev) = admission.prev.take() {
-            let next = dial.into_stream();
+            let next = dial.into_channel();
             return Ok(RingStreams { next, prev });
         }
         let now = time.now();

@@ -1,7 +1,6 @@
 //! Who has come to rank 0 so far.
 
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use comm_kit::words;
@@ -10,7 +9,7 @@ use super::accept::{Admission, Proven};
 use super::{Identity, NOWHERE, number, say, scoped};
 use crate::frame::Kind;
 use crate::handshake::{Hello, LinkKind, SESSION, Status};
-use crate::link::Link;
+use crate::link::{Channel, Link, Wire};
 use crate::notice::{cut, text};
 
 /// How often rank 0 tells those who have come who is missing, which they confirm.
@@ -39,7 +38,7 @@ pub(crate) struct Seats<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pub(crate) data: Option<Data>,
-    pub(crate) watch: Option<TcpStream>,
+    pub(crate) watch: Option<Channel>,
     /// When the worker gave its last sign of life.
     heard: Option<Instant>,
     /// Since when another process wants the seat, as long as its worker has not been heard.
@@ -68,7 +67,7 @@ impl Data {
         let local = stream.local_addr()?;
         let peer = usize::try_from(hello.from).unwrap_or(0);
         Ok(Self {
-            link: Link::new(OwnedFd::from(stream), peer),
+            link: Link::new(Wire::from(stream), peer),
             hello,
             address,
             local,

@@ -16,7 +16,9 @@ use super::seats::Seats;
 use super::*;
 use crate::TcpBackend;
 use crate::config::TcpConfig;
+use crate::encryption::Encryption;
 use crate::handshake::{CHALLENGE, Client, HELLO, LAYOUT, REPLY, SESSION, job};
+use crate::link::Channel;
 
 const SECRET: &str = "what the ranks know";
 const WATCHDOG: Duration = Duration::from_secs(20);
@@ -62,6 +64,8 @@ fn identity(rank: usize, size: usize) -> Identity {
         job: job(None),
         layout: LAYOUT,
         host: 0,
+        encryption: Encryption::Auto,
+        has_secret: true,
     }
 }
 
@@ -93,6 +97,9 @@ type Spoil = fn(&mut Hello);
 #[case::other_job(|hello: &mut Hello| hello.job = job(Some("another")), Status::OtherJob)]
 #[case::strange_job(|hello: &mut Hello| hello.job = job(Some("\u{0}\u{1b}[2J\u{10ffff}")), Status::OtherJob)]
 #[case::meant_for_another(|hello: &mut Hello| hello.to = 2, Status::NotExpected)]
+#[case::other_encryption(|hello: &mut Hello| hello.encryption = Encryption::On, Status::OtherEncryption)]
+#[case::from_another_address(|hello: &mut Hello| hello.local.set_ip([127, 0, 0, 2].into()), Status::Relayed)]
+#[case::from_another_port(|hello: &mut Hello| hello.local.set_port(1), Status::Relayed)]
 #[case::a_session_not_given(|hello: &mut Hello| hello.session = [7; SESSION], Status::OtherSession)]
 #[case::a_watch_link_first(|hello: &mut Hello| hello.link = LinkKind::Watch, Status::OtherSession)]
 #[case::a_ring_link(|hello: &mut Hello| hello.link = LinkKind::Ring, Status::NotExpected)]
@@ -102,6 +109,7 @@ fn a_rank_that_does_not_fit_is_refused_and_logged(#[case] spoil: Spoil, #[case] 
     let (mut stream, challenge) = knock(port);
     let address = stream.local_addr().unwrap();
     let mut hello = identity(1, 3).hello(LinkKind::Data, 0, NOWHERE);
+    hello.local = address;
     spoil(&mut hello);
     let keys = Keys::new(SECRET.as_bytes());
     let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
@@ -120,7 +128,7 @@ enum Ruse {
     NoSecret,
     /// A hello that was right on another connection.
     Replay,
-    /// What rank 0 itself proves, sent back.
+    /// What rank 0 itself says in the place of a proof, sent back.
     Reflect,
     /// The hello of another link of the same rank, with another kind written in.
     OtherKind,
@@ -160,7 +168,6 @@ fn who_does_not_know_the_secret_is_refused_and_logged(
             bytes = made(&earlier, &right);
         }
         Ruse::Reflect => {
-            // A refusal is proven, too: rank 0 makes a proof for whoever asks.
             let (mut other, earlier) = knock(port);
             let refusal = answer(&mut other, &made(&earlier, &Keys::new(b"")));
             bytes[HELLO - 32..].copy_from_slice(&refusal[REPLY - 32..]);
@@ -174,6 +181,10 @@ fn who_does_not_know_the_secret_is_refused_and_logged(
     let reply = answer(&mut stream, &bytes);
     assert_eq!(reply[0], expected as u8);
     assert_eq!(reply[4..4 + SESSION], [0; SESSION], "the session is there");
+    // Whoever is right about the secret would see it here, at home, as often as it likes.
+    let (said, proof) = reply.split_at(REPLY - 32);
+    let confirmed = right.server_proves(&[&challenge, &bytes, said], proof);
+    assert!(!confirmed, "a refusal tells a right guess from a wrong one");
     assert!(hears(&[
         "WARN",
         "refused a link",
@@ -210,7 +221,8 @@ fn a_proven_rank_that_goes_before_the_start_is_logged(#[values(false, true)] spe
     let (port, rank_0) = rank_0(3);
     let (mut stream, challenge) = knock(port);
     let address = stream.local_addr().unwrap().to_string();
-    let hello = identity(1, 3).hello(LinkKind::Data, 0, NOWHERE);
+    let mut hello = identity(1, 3).hello(LinkKind::Data, 0, NOWHERE);
+    hello.local = stream.local_addr().unwrap();
     let keys = Keys::new(SECRET.as_bytes());
     let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
     let reply = answer(&mut stream, client.hello());
@@ -289,7 +301,10 @@ fn seats_are_looked_at_once_more_before_the_start() {
         let hello = super::tests::identity(1, 2).hello(link, 0, NOWHERE);
         let proven = Proven {
             hello,
-            stream,
+            stream: Channel {
+                stream,
+                traffic: None,
+            },
             address,
         };
         seats.keep(proven, Instant::now());

@@ -1,6 +1,5 @@
 //! The thread on rank 0 that owns the watch links and decides the first cause.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -11,7 +10,7 @@ use rustix::event::PollFd;
 
 use super::verdict::{Judge, Ruling};
 use super::{next, tell};
-use crate::link::Link;
+use crate::link::{Link, Wire};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
@@ -52,14 +51,16 @@ pub(crate) struct Hub {
 impl Hub {
     /// Takes one watch link per rank, in rank order, with the place of its rank for messages.
     pub(crate) fn new(
-        links: Vec<(OwnedFd, String)>,
+        links: Vec<(Wire, String)>,
         timeout: Option<Duration>,
         signals: Arc<Signals>,
     ) -> Self {
-        let (fds, places): (Vec<OwnedFd>, Vec<String>) = links.into_iter().unzip();
-        let links = fds.into_iter().enumerate();
+        let (wires, places): (Vec<Wire>, Vec<String>) = links.into_iter().unzip();
+        let links = wires.into_iter().enumerate();
         Self {
-            links: links.map(|(rank, fd)| Some(Link::new(fd, rank))).collect(),
+            links: links
+                .map(|(rank, wire)| Some(Link::new(wire, rank)))
+                .collect(),
             judge: Judge::new(places, timeout),
             clock: Clock::start(),
             signals,
@@ -128,6 +129,14 @@ impl Hub {
                     self.judge.lose(rank, reason)
                 }
                 Ok(Some(notice)) => self.judge.hear(rank, notice, now),
+                Err(broken) if link.is_altered() => {
+                    if let Some(ruling) = self.judge.alter(0, rank, &broken.reason) {
+                        self.announce(ruling);
+                    }
+                    // The other direction may be sound: that rank hears of it, too.
+                    self.links[rank].take().iter().for_each(hang_up);
+                    None
+                }
                 Err(broken) => {
                     self.links[rank] = None;
                     self.judge.lose(rank, &broken.reason)

@@ -1,12 +1,11 @@
 //! What a rank that knows the secret may say, and nobody believes.
 
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Hub, Signals, next, tell};
-use crate::link::Link;
+use crate::link::{Link, Wire};
 use crate::notice::{Cause, Notice};
 
 /// Lets rank 1 of three say something; returns what rank 2 is told.
@@ -16,8 +15,8 @@ fn told(notice: &Notice) -> Cause {
     for (rank, (one, other)) in pairs.into_iter().enumerate() {
         one.set_nonblocking(true).unwrap();
         other.set_nonblocking(true).unwrap();
-        ours.push(Link::new(OwnedFd::from(one), rank));
-        its.push((OwnedFd::from(other), format!("host {rank}")));
+        ours.push(Link::new(Wire::from(one), rank));
+        its.push((Wire::from(other), format!("host {rank}")));
     }
     let timeout = Some(Duration::from_millis(100));
     let hub = Hub::new(its, timeout, Arc::new(Signals::default()));

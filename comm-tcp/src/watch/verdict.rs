@@ -110,6 +110,7 @@ impl Judge {
                 self.members[rank].entered = Some(sequence);
                 self.torn(rank, peer, &reason, now)
             }
+            Notice::Altered { peer, reason } => self.alter(rank, peer, &reason),
             Notice::Goodbye { sequence } => {
                 self.members[rank].left = Some(sequence);
                 let deserted = self.deserted();
@@ -132,6 +133,12 @@ impl Judge {
             return None;
         }
         self.lost(rank, Lost::Ended, Some(reason))
+    }
+
+    /// Notes that `rank` received from `peer` what `peer` did not send. No death explains that.
+    pub(crate) fn alter(&mut self, rank: usize, peer: usize, reason: &str) -> Option<Ruling> {
+        let message = distrusted(&self.list(&[rank]), &self.list(&[peer]), reason);
+        self.decide(Cause::new(FailureKind::Io, Some(peer), message))
     }
 
     /// Returns how long nothing falls due.
@@ -308,6 +315,14 @@ impl Judge {
         let place = |rank: usize| Some(self.members.get(rank)?.place.as_str());
         words::ranks_at(ranks, place)
     }
+}
+
+/// Says that what `peer` sent to `rank` was changed on its way.
+pub(super) fn distrusted(rank: &str, peer: &str, reason: &str) -> String {
+    format!(
+        "the link between {rank} and {peer} cannot be trusted ({reason}); look at the network \
+         between them, then restart the job"
+    )
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use comm_kit::interrupt;
 use comm_kit::words::{self, Lost};
 use rustix::event::{PollFd, PollFlags};
 
-use crate::link::{Broken, Link};
+use super::verdict::distrusted;
+use crate::link::{Broken, Link, Voice};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 
@@ -36,6 +37,8 @@ pub(crate) struct Watcher {
     cause: Option<(Cause, u64)>,
     rank_0_left: Option<u64>,
     lost: Option<String>,
+    /// What came from rank 0 is not what it sent.
+    altered: bool,
     /// Rank 0 has not answered the last ping.
     unanswered: bool,
 }
@@ -49,6 +52,7 @@ impl Watcher {
             cause: None,
             rank_0_left: None,
             lost: None,
+            altered: false,
             unanswered: false,
         }
     }
@@ -56,6 +60,11 @@ impl Watcher {
     /// Sends a notice to rank 0. If that fails rank 0 is gone, which the next look finds.
     pub(crate) fn tell(&mut self, notice: &Notice) {
         super::tell(&mut self.link, notice);
+    }
+
+    /// Returns a second way to send to rank 0, for another thread.
+    pub(crate) fn voice(&self) -> std::io::Result<Voice> {
+        self.link.voice()
     }
 
     /// Reads what has come.
@@ -69,7 +78,14 @@ impl Watcher {
                 Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
-                Err(broken) => self.lost = Some(broken.reason),
+                Err(Broken { peer, reason }) => {
+                    self.altered = self.link.is_altered();
+                    if self.altered {
+                        let reason = reason.clone();
+                        self.tell(&Notice::Altered { peer, reason });
+                    }
+                    self.lost = Some(reason);
+                }
             }
         }
     }
@@ -86,6 +102,11 @@ impl Watcher {
         match (self.rank_0_left, &self.lost) {
             (Some(left), _) if sequence < left => None,
             (Some(_), _) => Some(Self::lost_rank_0(Lost::Dropped, &self.place_of_rank_0)),
+            (None, Some(reason)) if self.altered => {
+                let (rank, rank_0) = (format!("rank {}", self.rank), "rank 0");
+                let message = distrusted(&rank, rank_0, reason);
+                Some(Cause::new(FailureKind::Io, Some(0), message))
+            }
             (None, Some(reason)) => {
                 let place = format!("{}: {reason}", self.place_of_rank_0);
                 Some(Self::lost_rank_0(Lost::Ended, &place))
@@ -125,11 +146,16 @@ impl Watcher {
     }
 
     /// Reports a broken link and waits, for a bounded time, for what rank 0 makes of it.
-    pub(crate) fn explain(&mut self, broken: &Broken, sequence: u64) -> Cause {
-        self.tell(&Notice::Broken {
-            sequence,
-            peer: broken.peer,
-            reason: broken.reason.clone(),
+    pub(crate) fn explain(&mut self, broken: &Broken, sequence: u64, is_altered: bool) -> Cause {
+        let Broken { peer, reason } = broken.clone();
+        self.tell(&if is_altered {
+            Notice::Altered { peer, reason }
+        } else {
+            Notice::Broken {
+                sequence,
+                peer,
+                reason,
+            }
         });
         let mut clock = Clock::start();
         let deadline = clock.now() + VERDICT;
@@ -144,6 +170,14 @@ impl Watcher {
             if interrupt::requested() {
                 return self.interrupt();
             }
+        }
+        if is_altered {
+            let (rank, peer) = (
+                format!("rank {}", self.rank),
+                format!("rank {}", broken.peer),
+            );
+            let message = distrusted(&rank, &peer, &broken.reason);
+            return Cause::new(FailureKind::Io, Some(broken.peer), message);
         }
         let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
         Cause::new(

@@ -52,6 +52,8 @@ const MPI_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
 const FACTORY_WORLDS: [&str; 8] = [
     "--", "--table", "--world", "1", "--world", "2", "--world", "3",
 ];
+/// Two ranks and three take all ways that bytes can take; what is above the links does not know about encryption.
+const SEALED_WORLDS: [&str; 6] = ["--", "--table", "--world", "2", "--world", "3"];
 /// A few seconds of faults, the same ones every time.
 const CHAOS: [&str; 8] = [
     "--test",
@@ -121,6 +123,7 @@ pub(super) fn after_build() -> Vec<Step> {
         step("factory-tcp", Second, factory_suite("conformance_tcp")),
         step("chaos-shm", Front, test(&shm, &CHAOS)),
         step("chaos-tcp", Front, test(&tcp, &CHAOS)),
+        step("sealed-tcp", Front, sealed_suite()),
         step("sddp", Front, test(&SOLVER, &[])),
         step("bench", Front, benchmark(&["--no-peers"])),
         step("port-build", Beside, portable(&["--no-run"])),
@@ -209,6 +212,16 @@ fn mpi_factory(mpi: Mpi, name: &str, arguments: &[&str]) -> Command {
 /// Runs the suite through the factory.
 fn factory_suite(name: &str) -> Command {
     test(&FACTORY, &[&["--test", name], &FACTORY_WORLDS[..]].concat())
+}
+
+/// Runs the suite over encrypted links, which loopback has only on request.
+fn sealed_suite() -> Command {
+    let mut suite = test(
+        &["--package", "comm-tcp", "--test", "conformance"],
+        &SEALED_WORLDS,
+    );
+    suite.env("COBRE_TCP_ENCRYPT", "1");
+    suite
 }
 
 /// Runs the benchmark for a moment, to see that the command works; the figures mean nothing.

@@ -155,8 +155,9 @@ impl<S: Sink + ?Sized> Enter<'_, S> {
     /// Leaves what was not sent to the link, and returns what was read. What was not even begun is
     /// forgotten: nobody needs it, and it would pile up while the other end refuses call after call.
     fn finish(mut self, links: &mut Links) -> Entry {
-        if self.message.is_begun() && !self.message.is_sent() {
-            self.message.leave(&mut links.data[0]);
+        let link = &mut links.data[0];
+        if (self.message.is_begun() || link.is_begun()) && !self.message.is_sent() {
+            self.message.leave(link);
         }
         self.answer.entry().cloned().unwrap_or(Entry::Agreed)
     }

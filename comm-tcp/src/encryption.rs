@@ -1,0 +1,52 @@
+//! Which links are encrypted.
+
+use std::net::{SocketAddr, TcpStream};
+use std::str::FromStr;
+
+/// Which links are encrypted and authenticated, given that there is a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Encryption {
+    /// Those that leave loopback, as `auto` in the variable.
+    #[default]
+    Auto = 0,
+    /// All, as `1`. Needs a secret.
+    On = 1,
+    /// None, as `0`: whoever sits between the ranks reads everything and can change results.
+    Off = 2,
+}
+
+impl Encryption {
+    /// Returns whether a link is encrypted in a job with a secret; `beyond` if it leaves loopback.
+    pub(crate) fn covers(self, beyond: bool) -> bool {
+        match self {
+            Self::Auto => beyond,
+            Self::On => true,
+            Self::Off => false,
+        }
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        let all = [Self::Auto, Self::On, Self::Off];
+        all.into_iter().find(|&known| known as u8 == code)
+    }
+}
+
+impl FromStr for Encryption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "1" => Ok(Self::On),
+            "0" => Ok(Self::Off),
+            _ => Err("there is no such way to encrypt".to_owned()),
+        }
+    }
+}
+
+/// Returns whether a link leaves loopback, as far as this end of it can see.
+pub(crate) fn leaves_loopback(stream: &TcpStream) -> std::io::Result<bool> {
+    let inside = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+    Ok(!inside(stream.local_addr()?) || !inside(stream.peer_addr()?))
+}
