@@ -215,7 +215,6 @@ impl<'g, T: Transport> Pass<'g, T> {
     #[cold]
     fn panicked(&mut self) {
         let rank = self.gate.rank;
-        tracing::error!(rank, "panicked inside a call");
         let message = words::lost(Lost::PanickedInside, None);
         let lost = CommError::failed("call", FailureKind::PeerLost, Some(rank), message);
         // A call that had failed for good keeps its cause, and all know of it.
@@ -223,6 +222,8 @@ impl<'g, T: Transport> Pass<'g, T> {
             self.inside.first = Some(lost);
             self.gate.transport.panicked(&mut self.inside.state);
         }
+        // After the others were told: a log may block.
+        tracing::error!(rank, "panicked inside a call");
     }
 }
 

@@ -6,6 +6,7 @@
 //! ([`watcher`]) report what they see and return what the thread says.
 
 mod hub;
+mod log;
 mod verdict;
 mod watcher;
 

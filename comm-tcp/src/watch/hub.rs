@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use comm_kit::clock::{Clock, LONGEST_SLEEP};
 use rustix::event::PollFd;
 
+use super::log::Log;
 use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::Link;
@@ -25,6 +26,8 @@ pub(crate) struct Signals {
     pub(crate) passed: AtomicU64,
     /// A cause was decided and has been sent to all.
     pub(crate) announced: AtomicBool,
+    /// So the log says.
+    pub(crate) logged: AtomicBool,
 }
 
 impl Signals {
@@ -47,6 +50,7 @@ pub(crate) struct Hub {
     judge: Judge,
     clock: Clock,
     signals: Arc<Signals>,
+    log: Log,
 }
 
 impl Hub {
@@ -63,6 +67,7 @@ impl Hub {
             judge: Judge::new(places, timeout),
             clock: Clock::start(),
             signals,
+            log: Log::default(),
         }
     }
 
@@ -78,7 +83,8 @@ impl Hub {
             let now = match self.wait() {
                 Ok(now) => now,
                 Err(error) => {
-                    tracing::error!(%error, "the watch cannot poll its links");
+                    self.log
+                        .write(move || tracing::error!(%error, "the watch cannot poll its links"));
                     break;
                 }
             };
@@ -88,6 +94,9 @@ impl Hub {
             let passed = self.signals.passed.load(Ordering::Relaxed);
             if let Some(ruling) = self.judge.due(now, passed) {
                 self.announce(ruling);
+            }
+            if let Some(warning) = self.judge.warning() {
+                self.log.write(move || warning.log());
             }
         }
         for link in self.links.iter().flatten() {
@@ -133,26 +142,29 @@ impl Hub {
         }
     }
 
+    /// Tells all ranks first, and the log after that: it may block.
     fn announce(&mut self, ruling: Ruling) {
         let answered = self.signals.answered.load(Ordering::Acquire);
         let notice = match ruling {
-            Ruling::Cause(cause) => {
-                let Cause {
-                    kind,
-                    rank,
-                    message,
-                } = &cause;
-                tracing::error!(%kind, ?rank, %message, "the job has failed");
-                Notice::Cause { cause, answered }
-            }
+            Ruling::Cause(cause) => Notice::Cause { cause, answered },
             Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
         };
         // Rank 0 last: once it knows, it may end this process.
         for link in self.links.iter_mut().rev().flatten() {
             tell(link, &notice);
         }
-        if matches!(notice, Notice::Cause { .. }) {
+        if let Notice::Cause { cause, .. } = notice {
             self.signals.announced.store(true, Ordering::Release);
+            let signals = Arc::clone(&self.signals);
+            self.log.write(move || {
+                let Cause {
+                    kind,
+                    rank,
+                    message,
+                } = &cause;
+                tracing::error!(%kind, ?rank, %message, "the job has failed");
+                signals.logged.store(true, Ordering::Release);
+            });
         }
     }
 }

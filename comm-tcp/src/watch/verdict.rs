@@ -34,6 +34,22 @@ pub(crate) struct Judge {
     /// The first call in which a rank has waited for too long, and when that is decided.
     overdue: Option<(Instant, u64)>,
     warn_at: Option<Instant>,
+    warning: Option<Warning>,
+}
+
+/// What the log says about a call that waits for long.
+#[derive(Debug)]
+pub(crate) struct Warning {
+    operation: &'static str,
+    missing: String,
+    waited: Duration,
+}
+
+impl Warning {
+    /// Writes it to the log.
+    pub(crate) fn log(&self) {
+        words::log_waiting(self.operation, 0, &self.missing, self.waited);
+    }
 }
 
 /// What the watch knows of one rank.
@@ -77,6 +93,7 @@ impl Judge {
             pending: None,
             overdue: None,
             warn_at: None,
+            warning: None,
         }
     }
 
@@ -143,8 +160,13 @@ impl Judge {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Decides what has waited long enough, and logs who is waited for. Rank 0 is through with all
-    /// calls before `passed`, so nobody waits for anybody in one of them.
+    /// Returns what the log is to say about who is waited for.
+    pub(crate) fn warning(&mut self) -> Option<Warning> {
+        self.warning.take()
+    }
+
+    /// Decides what has waited long enough. Rank 0 is through with all calls before `passed`, so nobody
+    /// waits for anybody in one of them.
     pub(crate) fn due(&mut self, now: Instant, passed: u64) -> Option<Ruling> {
         if self.warn_at.is_some_and(|at| at <= now) {
             self.warn(now, passed);
@@ -298,7 +320,11 @@ impl Judge {
         }
         let missing = self.missing(sequence);
         if !missing.is_empty() {
-            words::log_waiting(call.operation(), 0, &self.list(&missing), now - since);
+            self.warning = Some(Warning {
+                operation: call.operation(),
+                missing: self.list(&missing),
+                waited: now - since,
+            });
             self.warn_at = Some(now + SLOW);
         }
     }

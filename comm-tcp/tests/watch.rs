@@ -1,0 +1,103 @@
+//! Who decides and who is told when rank 0 cannot do its part.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use std::time::Duration;
+
+use comm_api::{CommError, Communicator};
+use comm_tcp::{TcpBackend, TcpConfig};
+use common::ranks::{Rank, role, say, start_with};
+use rstest::rstest;
+use rustix::process::Signal;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+const WATCHDOG: Duration = Duration::from_mins(1);
+
+/// What a rank does; run by the others as a program of its own.
+#[test]
+fn one_rank() {
+    let Some(role) = role(WATCHDOG) else {
+        return;
+    };
+    let comm = TcpBackend::connect(TcpConfig::from_env().unwrap()).unwrap();
+    comm.barrier().unwrap();
+    match (role.as_str(), comm.rank()) {
+        ("blocked log", 0) => tracing::subscriber::set_global_default(Blocked).unwrap(),
+        ("blocked log", 2) => {
+            say("ready", comm.rank());
+            // Killed in this time.
+            std::thread::sleep(Duration::from_millis(if role == "paused" {
+                300
+            } else {
+                30_000
+            }));
+        }
+        _ => {}
+    }
+    say("ready", comm.rank());
+    say("end", describe(comm.barrier()));
+    // Nobody leaves before the others have seen what they are to see.
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+fn describe(result: Result<(), CommError>) -> String {
+    match result {
+        Ok(()) => "ok".to_owned(),
+        Err(CommError::CollectiveFailed { kind, rank, .. }) => {
+            let rank = rank.map_or("none".to_owned(), |rank| rank.to_string());
+            format!("{kind:?} {rank}")
+        }
+        Err(other) => other.to_string(),
+    }
+}
+
+/// A log whose reader has stopped: whoever writes to it waits for ever.
+struct Blocked;
+
+impl Subscriber for Blocked {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        say("blocked", std::process::id());
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn ready(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
+    let mut ranks = start_with(role, size, seconds);
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    ranks
+}
+
+/// Rank 0 cannot write its log, from the failure on or from an earlier warning on: the others are
+/// told of a death all the same, and not that rank 0 is late.
+#[rstest]
+fn a_death_is_told_although_the_log_of_rank_0_blocks(#[values(false, true)] warned: bool) {
+    let mut ranks = ready("blocked log", 3, "20");
+    if warned {
+        ranks[0].wait_for("blocked");
+    }
+    ranks[2].signal(Signal::KILL);
+    assert_eq!(ranks[1].wait_for("end"), "PeerLost 2");
+}
