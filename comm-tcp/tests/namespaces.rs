@@ -165,8 +165,13 @@ fn one_rank() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
-    std::thread::spawn(|| {
-        std::thread::sleep(WATCHDOG);
+    let limit = if role == "vanish" {
+        WATCHDOG * 2
+    } else {
+        WATCHDOG
+    };
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
         eprintln!("the rank did not end in time");
         std::process::exit(3);
     });
@@ -174,11 +179,15 @@ fn one_rank() {
     let mut config = TcpConfig::new("10.99.0.1", rank, HOSTS);
     config.secret = Some("between the hosts".into());
     config.timeout = Some(Duration::from_secs(if role == "cut" { 3 } else { 30 }));
+    if role == "vanish" {
+        config.timeout = None;
+    }
     config.ring = role != "star";
     let comm = TcpBackend::connect(config).unwrap();
     let report = match role.as_str() {
         "core" => core(&comm).map(|()| "ok".to_owned()),
         "cut" => Ok(until_failure(&comm)),
+        "vanish" => Ok(until_barrier_fails(&comm)),
         _ => timed(&comm).map(|time| format!("{}", time.as_secs_f64())),
     };
     println!("report: {}", report.unwrap());
@@ -227,6 +236,21 @@ fn until_failure(comm: &TcpBackend) -> String {
     }
 }
 
+/// Enters barriers until one fails; tells how, and how long after it began.
+fn until_barrier_fails(comm: &TcpBackend) -> String {
+    loop {
+        let began = Instant::now();
+        match comm.barrier() {
+            Ok(()) => {}
+            Err(CommError::CollectiveFailed { kind, rank, .. }) => {
+                let rank = rank.map_or(-1, |rank| rank as i64);
+                return format!("{kind:?} {rank} {:.2}", began.elapsed().as_secs_f64());
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
 const BYTES: usize = 100_000_000;
 
 /// Gathers [`BYTES`] twice and gives the time of the second on the slowest rank.
@@ -269,6 +293,24 @@ fn a_host_cut_off_without_a_word_is_named_by_all_others() {
         assert!(matches!(words[0], "TimedOut" | "PeerLost"), "{reports:?}");
         assert_eq!(words[1], "2", "{reports:?}");
         assert!(words[2].parse::<f64>().unwrap() < 5.0, "{reports:?}");
+    }
+}
+
+/// The host of rank 0 is gone, and every worker had sent it something that nobody acknowledges any more.
+/// There is no timeout, and all know within a minute.
+#[test]
+fn the_host_of_rank_0_vanishes_and_all_know_within_a_minute_without_a_timeout() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    let children = network.start("vanish", &[]);
+    std::thread::sleep(Duration::from_secs(2));
+    network.cut(0);
+    let reports = reports(children);
+    for worker in &reports[1..] {
+        let words: Vec<&str> = worker.split(' ').collect();
+        assert_eq!(words[..2], ["PeerLost", "0"], "{reports:?}");
+        assert!(words[2].parse::<f64>().unwrap() < 70.0, "{reports:?}");
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::InitError;
 use crate::frame::Kind;
 use crate::link::Link;
 use crate::notice::{cut, text};
-use crate::socket::tune;
+use crate::socket::{tune, tune_watch};
 use crate::variables;
 use crate::watch::{Hub, Signals, Watcher};
 
@@ -174,7 +174,7 @@ fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
         }
         let tuned = tune(&proven.stream, config.timeout);
         tuned
-            .and_then(|()| tune(&stream, config.timeout))
+            .and_then(|()| tune_watch(&stream, config.timeout))
             .map_err(|error| internal(&error))?;
         places.push(proven.address.ip().to_canonical().to_string());
         data.push(Link::new(OwnedFd::from(proven.stream), rank));

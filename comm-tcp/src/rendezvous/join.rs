@@ -18,7 +18,7 @@ use crate::link::{Broken, Link};
 use crate::listen;
 use crate::notice::{cut, text};
 use crate::secret::Secret;
-use crate::socket::tune;
+use crate::socket::{tune, tune_watch};
 use crate::variables;
 use crate::watch::{Signals, Watcher};
 
@@ -84,7 +84,7 @@ fn attempt(
     let watch = dial(coordinator, identity, hello, time);
     let (watch, _) = watch.map_err(|error| classify(config, error))?;
     tune(&data, config.timeout)?;
-    tune(&watch, config.timeout)?;
+    tune_watch(&watch, config.timeout)?;
 
     let mut data_link = Link::new(OwnedFd::from(data), 0);
     let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, time)?;
