@@ -142,6 +142,16 @@ impl Engine {
         }
     }
 
+    /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that
+    /// have not given up by themselves; if a cause was decided before, it fails on all.
+    pub(crate) fn commit(&mut self) -> Result<(), Cause> {
+        self.watcher.catch_up(self.timeout);
+        if self.signals.answer(self.sequence) {
+            return Ok(());
+        }
+        Err(self.watcher.decided())
+    }
+
     /// Goes on to the next call.
     pub(crate) fn pass(&mut self) {
         self.sequence += 1;
@@ -204,8 +214,14 @@ impl Engine {
                 (Action::Fail, _) => {
                     return Err(cause.unwrap_or_else(|| self.gave_up(peer, outlook)));
                 }
-                (Action::BlameRank0, _) => return Err(self.gave_up(0, Outlook::Entering)),
-                (Action::BlamePeer, _) => return Err(self.gave_up(peer, outlook)),
+                (Action::BlameRank0, _) => {
+                    let cause = self.gave_up(0, Outlook::Entering);
+                    return Err(self.watcher.give_up(cause));
+                }
+                (Action::BlamePeer, _) => {
+                    let cause = self.gave_up(peer, outlook);
+                    return Err(self.watcher.give_up(cause));
+                }
             }
             moment.unanswered = self.watcher.is_unanswered();
         };

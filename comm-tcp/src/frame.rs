@@ -60,6 +60,8 @@ pub(crate) enum Kind {
     Pong = 25,
     /// Was interrupted, and ends the job.
     Interrupted = 26,
+    /// To rank 0: gave up by itself, and why.
+    GaveUp = 27,
 
     /// While the ranks come together, from rank 0: all are there, your successor is here.
     Seat = 32,
@@ -72,7 +74,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -89,6 +91,7 @@ impl Kind {
         Self::Ping,
         Self::Pong,
         Self::Interrupted,
+        Self::GaveUp,
         Self::Seat,
         Self::Ring,
         Self::Start,

@@ -25,6 +25,24 @@ impl Cause {
         }
     }
 
+    /// Returns the body of a frame.
+    fn body(&self) -> Vec<u8> {
+        let mut body = vec![failure_code(self.kind)];
+        body.extend_from_slice(&self.rank.map_or(NO_RANK.to_be_bytes(), number));
+        body.extend_from_slice(cut(&self.message).as_bytes());
+        body
+    }
+
+    /// Reads the body of a frame.
+    fn read(body: &[u8]) -> Option<Self> {
+        let (kind, rest) = body.split_first()?;
+        Some(Self {
+            kind: failure_kind(*kind)?,
+            rank: rank(*rest.first_chunk()?),
+            message: text(&rest[4..]),
+        })
+    }
+
     /// Returns the error of a method.
     pub(crate) fn error(&self, operation: &'static str) -> CommError {
         CommError::failed(operation, self.kind, self.rank, self.message.clone())
@@ -65,6 +83,8 @@ pub(crate) enum Notice {
     },
     /// The rank was interrupted while it waited, and ends the job.
     Interrupted,
+    /// The rank failed with a cause that nobody told it.
+    GaveUp(Cause),
     /// `answered` is the first sequence rank 0 has not answered: answers below it are on their way.
     Cause {
         cause: Cause,
@@ -99,12 +119,8 @@ impl Notice {
             Self::Lost(lost) => frame(Kind::Lost, 0, &[lost.code()]),
             Self::Interrupted => frame(Kind::Interrupted, 0, &[]),
             Self::Abort { code } => frame(Kind::Abort, 0, &code.to_be_bytes()),
-            Self::Cause { cause, answered } => {
-                let mut body = vec![failure_code(cause.kind)];
-                body.extend_from_slice(&cause.rank.map_or(NO_RANK.to_be_bytes(), number));
-                body.extend_from_slice(cut(&cause.message).as_bytes());
-                frame(Kind::Cause, *answered, &body)
-            }
+            Self::GaveUp(cause) => frame(Kind::GaveUp, 0, &cause.body()),
+            Self::Cause { cause, answered } => frame(Kind::Cause, *answered, &cause.body()),
         }
     }
 
@@ -138,18 +154,11 @@ impl Notice {
             Kind::Abort => Self::Abort {
                 code: i32::from_be_bytes(*body.first_chunk()?),
             },
-            Kind::Cause => {
-                let (kind, rest) = body.split_first()?;
-                let cause = Cause {
-                    kind: failure_kind(*kind)?,
-                    rank: rank(*rest.first_chunk()?),
-                    message: text(&rest[4..]),
-                };
-                Self::Cause {
-                    cause,
-                    answered: sequence,
-                }
-            }
+            Kind::GaveUp => Self::GaveUp(Cause::read(body)?),
+            Kind::Cause => Self::Cause {
+                cause: Cause::read(body)?,
+                answered: sequence,
+            },
             _ => return None,
         })
     }

@@ -7,13 +7,15 @@
 
 mod hub;
 mod log;
+mod signals;
 mod verdict;
 mod watcher;
 
 use crate::link::{Broken, Link};
 use crate::notice::Notice;
 
-pub(crate) use hub::{Hub, Signals};
+pub(crate) use hub::Hub;
+pub(crate) use signals::Signals;
 pub(crate) use watcher::{Outlook, Watcher};
 
 /// Sends a notice. If the link is broken, that shows when it is read.

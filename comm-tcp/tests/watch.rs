@@ -1,4 +1,4 @@
-//! Who decides and who is told when rank 0 cannot do its part.
+//! Who decides and who is told while rank 0 is stopped, or cannot write its log.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -29,11 +29,12 @@ fn one_rank() {
         ("blocked log", 2) => {
             say("ready", comm.rank());
             // Killed in this time.
-            std::thread::sleep(Duration::from_millis(if role == "paused" {
-                300
-            } else {
-                30_000
-            }));
+            std::thread::sleep(Duration::from_secs(30));
+        }
+        ("paused before", 0) | ("paused inside", 1) => {
+            say("ready", comm.rank());
+            // Rank 0 is stopped in this time.
+            std::thread::sleep(Duration::from_millis(300));
         }
         _ => {}
     }
@@ -100,4 +101,24 @@ fn a_death_is_told_although_the_log_of_rank_0_blocks(#[values(false, true)] warn
     }
     ranks[2].signal(Signal::KILL);
     assert_eq!(ranks[1].wait_for("end"), "PeerLost 2");
+}
+
+/// Rank 0 was stopped for longer than the timeout and goes on with the entries of all in its hands:
+/// it learns that the others have given up, and its call fails as theirs did.
+#[rstest]
+#[case(2, "paused before")]
+#[case(3, "paused before")]
+#[case(3, "paused inside")]
+#[case(5, "paused inside")]
+fn rank_0_that_was_stopped_fails_as_those_who_gave_up_on_it(
+    #[case] size: usize,
+    #[case] role: &str,
+) {
+    let mut ranks = ready(role, size, "1.5");
+    ranks[0].signal(Signal::STOP);
+    for rank in &mut ranks[1..] {
+        assert_eq!(rank.wait_for("end"), "TimedOut 0");
+    }
+    ranks[0].signal(Signal::CONT);
+    assert_eq!(ranks[0].wait_for("end"), "TimedOut 0");
 }

@@ -33,6 +33,7 @@ fn every_notice_survives_the_journey() {
         Notice::Lost(Lost::PanickedInside),
         Notice::Interrupted,
         Notice::Abort { code: -3 },
+        Notice::GaveUp(cause.clone()),
         Notice::Cause {
             cause: Cause {
                 rank: None,

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,37 +10,13 @@ use comm_kit::clock::{Clock, LONGEST_SLEEP};
 use rustix::event::PollFd;
 
 use super::log::Log;
+use super::signals::Signals;
 use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::Link;
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
-
-/// What the main thread of rank 0 and the hub tell each other without a message.
-#[derive(Debug, Default)]
-pub(crate) struct Signals {
-    /// The first sequence that rank 0 has not answered.
-    pub(crate) answered: AtomicU64,
-    /// The first call that rank 0 is not through with.
-    pub(crate) passed: AtomicU64,
-    /// A cause was decided and has been sent to all.
-    pub(crate) announced: AtomicBool,
-    /// So the log says.
-    pub(crate) logged: AtomicBool,
-}
-
-impl Signals {
-    /// Notes that rank 0 has seen all enter call `sequence`.
-    pub(crate) fn answer(&self, sequence: u64) {
-        self.answered.store(sequence + 1, Ordering::Release);
-    }
-
-    /// Notes that answers to call `sequence` that were not sent yet do not come any more.
-    pub(crate) fn take_back(&self, sequence: u64) {
-        self.answered.fetch_min(sequence, Ordering::Release);
-    }
-}
 
 /// Owns the watch links.
 #[derive(Debug)]
@@ -51,6 +27,8 @@ pub(crate) struct Hub {
     clock: Clock,
     signals: Arc<Signals>,
     log: Log,
+    /// Rank 0 wants to know when all links have been read.
+    catching_up: bool,
 }
 
 impl Hub {
@@ -68,6 +46,7 @@ impl Hub {
             clock: Clock::start(),
             signals,
             log: Log::default(),
+            catching_up: false,
         }
     }
 
@@ -95,6 +74,7 @@ impl Hub {
             if let Some(ruling) = self.judge.due(now, passed) {
                 self.announce(ruling);
             }
+            self.caught_up();
             if let Some(warning) = self.judge.warning() {
                 self.log.write(move || warning.log());
             }
@@ -126,6 +106,11 @@ impl Hub {
             };
             let ruling = match next(link) {
                 Ok(None) => return,
+                // Answered when the other links have been read, too.
+                Ok(Some(Notice::Ping)) if rank == 0 => {
+                    self.catching_up = true;
+                    None
+                }
                 Ok(Some(Notice::Ping)) => {
                     tell(link, &Notice::Pong);
                     None
@@ -142,11 +127,22 @@ impl Hub {
         }
     }
 
+    /// Answers rank 0, which commits itself to an answer only after whatever came before was heard.
+    fn caught_up(&mut self) {
+        if std::mem::take(&mut self.catching_up)
+            && let Some(link) = &mut self.links[0]
+        {
+            tell(link, &Notice::Pong);
+        }
+    }
+
     /// Tells all ranks first, and the log after that: it may block.
     fn announce(&mut self, ruling: Ruling) {
-        let answered = self.signals.answered.load(Ordering::Acquire);
         let notice = match ruling {
-            Ruling::Cause(cause) => Notice::Cause { cause, answered },
+            Ruling::Cause(cause) => Notice::Cause {
+                cause,
+                answered: self.signals.decide(),
+            },
             Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
         };
         // Rank 0 last: once it knows, it may end this process.

@@ -138,6 +138,11 @@ impl Judge {
             Notice::Lost(lost) => self.lost(rank, lost, None),
             Notice::Abort { code } => self.abort(rank, words::aborted(code)),
             Notice::Interrupted => self.abort(rank, words::interrupted()),
+            // It has failed already, for this cause; the others can have no better one.
+            Notice::GaveUp(mut cause) => {
+                cause.rank = cause.rank.filter(|&rank| rank < self.members.len());
+                self.decide(cause)
+            }
             // The thread answers pings itself, and only it sends the others.
             Notice::Ping | Notice::Pong | Notice::Cause { .. } => None,
         }
