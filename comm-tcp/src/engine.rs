@@ -86,6 +86,11 @@ pub(crate) trait Task {
         Outlook::Moving
     }
 
+    /// Returns whether all whose bytes it waits for have begun to send them.
+    fn is_underway(&self) -> bool {
+        true
+    }
+
     /// Returns a rank without which it cannot go on.
     fn waits_for(&self) -> usize;
 }
@@ -183,18 +188,25 @@ impl Engine {
     ) -> Result<Duration, Cause> {
         let outlook = task.outlook();
         let cause = self.watcher.verdict(self.sequence, outlook);
+        if self.watcher.waits_on() {
+            timers.wait_on(now);
+        }
         let mut moment = Moment {
             now,
             since,
             outlook,
+            underway: task.is_underway(),
             cause: cause.as_ref().map(|cause| cause.kind),
             unanswered: self.watcher.is_unanswered(),
         };
         let (sequence, peer) = (self.sequence, task.waits_for());
+        // Whoever has no timeout is never late, and reports nothing that needs it.
+        let timeout = self.timeout.unwrap_or_default();
         let stalled = |last| Notice::Stalled {
             sequence,
             peer,
             last,
+            timeout,
         };
         let limit = loop {
             let action = match timers.due(&moment) {
@@ -206,9 +218,16 @@ impl Engine {
                     self.watcher.tell(&Notice::Waiting { sequence, call });
                 }
                 (Action::ReportStalled, _) => self.watcher.tell(&stalled(false)),
+                (Action::ReportMoving, _) => {
+                    self.watcher.tell(&Notice::Moving { sequence, timeout });
+                }
                 (Action::Ping, _) => self.watcher.ping(),
                 (Action::Appeal, Outlook::Entering) => {
-                    self.watcher.tell(&Notice::TimedOut { sequence, call });
+                    self.watcher.tell(&Notice::TimedOut {
+                        sequence,
+                        call,
+                        timeout,
+                    });
                 }
                 (Action::Appeal, Outlook::Moving) => self.watcher.tell(&stalled(true)),
                 (Action::Fail, _) => {

@@ -62,6 +62,10 @@ pub(crate) enum Kind {
     Interrupted = 26,
     /// To rank 0: gave up by itself, and why.
     GaveUp = 27,
+    /// To rank 0: bytes of this call move, however slowly.
+    Moving = 28,
+    /// From rank 0: bytes move elsewhere; wait on.
+    WaitOn = 29,
 
     /// While the ranks come together, from rank 0: all are there, your successor is here.
     Seat = 32,
@@ -74,7 +78,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 23] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -92,6 +96,8 @@ impl Kind {
         Self::Pong,
         Self::Interrupted,
         Self::GaveUp,
+        Self::Moving,
+        Self::WaitOn,
         Self::Seat,
         Self::Ring,
         Self::Start,

@@ -2,6 +2,8 @@
 //!
 //! Pure, as `frame` is: a notice becomes bytes, and any bytes become a notice or an error.
 
+use std::time::Duration;
+
 use comm_api::{CommError, FailureKind};
 use comm_kit::Call;
 use comm_kit::words::{Lost, printable};
@@ -56,16 +58,26 @@ pub(crate) enum Notice {
         sequence: u64,
         call: Call,
     },
+    /// After `timeout`, which is that of the rank.
     TimedOut {
         sequence: u64,
         call: Call,
+        timeout: Duration,
     },
     /// `last` says that the timeout is over.
     Stalled {
         sequence: u64,
         peer: usize,
         last: bool,
+        timeout: Duration,
     },
+    /// Bytes of the call have moved since the last report.
+    Moving {
+        sequence: u64,
+        timeout: Duration,
+    },
+    /// The timeout of the rank begins anew: bytes move elsewhere.
+    WaitOn,
     Broken {
         sequence: u64,
         peer: usize,
@@ -98,16 +110,28 @@ impl Notice {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Waiting { sequence, call } => with_call(Kind::Waiting, *sequence, *call),
-            Self::TimedOut { sequence, call } => with_call(Kind::TimedOut, *sequence, *call),
+            Self::TimedOut {
+                sequence,
+                call,
+                timeout,
+            } => {
+                let body = micros(*timeout);
+                let header = Header::new(Kind::TimedOut, *sequence, *call, body.len());
+                [&header.encode()[..], &body].concat()
+            }
             Self::Stalled {
                 sequence,
                 peer,
                 last,
+                timeout,
             } => {
                 let mut body = number(*peer).to_vec();
                 body.push(u8::from(*last));
+                body.extend_from_slice(&micros(*timeout));
                 frame(Kind::Stalled, *sequence, &body)
             }
+            Self::Moving { sequence, timeout } => frame(Kind::Moving, *sequence, &micros(*timeout)),
+            Self::WaitOn => frame(Kind::WaitOn, 0, &[]),
             Self::Broken {
                 sequence,
                 peer,
@@ -135,12 +159,19 @@ impl Notice {
             Kind::TimedOut => Self::TimedOut {
                 sequence,
                 call: header.call?,
+                timeout: duration(*body.first_chunk()?),
             },
             Kind::Stalled => Self::Stalled {
                 sequence,
                 peer: rank(*body.first_chunk()?)?,
                 last: *body.get(4)? == 1,
+                timeout: duration(*body.get(5..)?.first_chunk()?),
             },
+            Kind::Moving => Self::Moving {
+                sequence,
+                timeout: duration(*body.first_chunk()?),
+            },
+            Kind::WaitOn => Self::WaitOn,
             Kind::Broken => Self::Broken {
                 sequence,
                 peer: rank(*body.first_chunk()?)?,
@@ -200,6 +231,16 @@ pub(crate) fn frame(kind: Kind, sequence: u64, body: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&Header::plain(kind, sequence, body.len()).encode());
     bytes.extend_from_slice(body);
     bytes
+}
+
+fn micros(time: Duration) -> [u8; 8] {
+    u64::try_from(time.as_micros())
+        .unwrap_or(u64::MAX)
+        .to_be_bytes()
+}
+
+fn duration(micros: [u8; 8]) -> Duration {
+    Duration::from_micros(u64::from_be_bytes(micros))
 }
 
 fn number(rank: usize) -> [u8; 4] {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use comm_api::{CommError, Communicator};
 use comm_tcp::{TcpBackend, TcpConfig};
-use common::ranks::{Rank, role, say, start_with};
+use common::ranks::{Rank, role, say, start_each, start_with};
 use rstest::rstest;
 use rustix::process::Signal;
 use tracing::span::{Attributes, Id, Record};
@@ -26,7 +26,7 @@ fn one_rank() {
     comm.barrier().unwrap();
     match (role.as_str(), comm.rank()) {
         ("blocked log", 0) => tracing::subscriber::set_global_default(Blocked).unwrap(),
-        ("blocked log", 2) => {
+        ("blocked log" | "mixed", 2) => {
             say("ready", comm.rank());
             // Killed in this time.
             std::thread::sleep(Duration::from_secs(30));
@@ -39,7 +39,10 @@ fn one_rank() {
         _ => {}
     }
     say("ready", comm.rank());
-    say("end", describe(comm.barrier()));
+    match (role.as_str(), comm.barrier()) {
+        ("mixed", Err(error)) => say("end", error),
+        (_, result) => say("end", describe(result)),
+    }
     // Nobody leaves before the others have seen what they are to see.
     std::thread::sleep(Duration::from_millis(300));
 }
@@ -121,4 +124,15 @@ fn rank_0_that_was_stopped_fails_as_those_who_gave_up_on_it(
     }
     ranks[0].signal(Signal::CONT);
     assert_eq!(ranks[0].wait_for("end"), "TimedOut 0");
+}
+
+/// Rank 1 is the one that waited for too long: all say how long that was, whatever their own timeout.
+#[test]
+fn the_timeout_that_was_over_is_the_one_that_is_named() {
+    let seconds = |rank| if rank == 1 { "1.25" } else { "20" }.to_owned();
+    let mut ranks = start_each("mixed", 3, seconds);
+    for rank in &mut ranks[..2] {
+        let error = rank.wait_for("end");
+        assert!(error.contains("within 1.25s"), "{error}");
+    }
 }

@@ -78,7 +78,7 @@ impl World {
             ends.push((OwnedFd::from(mine), "here".to_owned()));
             watchers.push(watcher(other, rank));
         }
-        let hub = Hub::new(ends, None, Arc::clone(&signals));
+        let hub = Hub::new(ends, Arc::clone(&signals));
         let own = watchers.remove(0);
         let (links, data) = (1..=WORKERS).map(enter).unzip();
         let peers = Peers {

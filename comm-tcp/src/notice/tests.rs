@@ -14,14 +14,22 @@ fn decode(bytes: &[u8]) -> Option<Notice> {
 fn every_notice_survives_the_journey() {
     let (sequence, call) = (9, Call::broadcast(24, 8, 1));
     let cause = Cause::new(FailureKind::PeerLost, Some(3), "gone");
+    let timeout = Duration::from_micros(1_250_001);
     let notices = [
         Notice::Waiting { sequence, call },
-        Notice::TimedOut { sequence, call },
+        Notice::TimedOut {
+            sequence,
+            call,
+            timeout,
+        },
         Notice::Stalled {
             sequence,
             peer: 2,
             last: true,
+            timeout,
         },
+        Notice::Moving { sequence, timeout },
+        Notice::WaitOn,
         Notice::Broken {
             sequence,
             peer: 4,

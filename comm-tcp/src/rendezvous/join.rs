@@ -89,9 +89,9 @@ fn attempt(
     let mut data_link = Link::new(OwnedFd::from(data), 0);
     let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, time)?;
     let ring = match listener {
-        Some(listener) if wanted => {
+        Some(listener) if let Some(limit) = wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
-            let streams = ring::build(identity, &mut acceptor, successor, time);
+            let streams = ring::build(identity, &mut acceptor, successor, limit, time);
             let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
             say(&mut data_link, Kind::Ring, reason.as_bytes())?;
             streams.ok()
@@ -200,16 +200,16 @@ fn dial<'a>(
     }
 }
 
-/// Waits until all ranks have come; returns the successor, how many ranks share the processors, and
-/// whether there is to be a ring.
+/// Waits until all ranks have come; returns the successor, how many ranks share the processors, and if
+/// there is to be a ring, how long building it may take.
 fn seated(
     data_link: &mut Link,
     coordinator: SocketAddr,
     time: &mut Countdown,
-) -> Result<(SocketAddr, usize, bool), Attempt> {
+) -> Result<(SocketAddr, usize, Option<Duration>), Attempt> {
     let (header, body) = hear(data_link, time)?;
     match header.kind {
-        Kind::Seat if body.len() == 23 => {}
+        Kind::Seat if body.len() == 27 => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
         _ => return Err(unexpected(0).into()),
     }
@@ -222,10 +222,12 @@ fn seated(
         NOWHERE => coordinator,
         address => address,
     };
+    let limit = u32::from_be_bytes([body[23], body[24], body[25], body[26]]);
+    let limit = Duration::from_millis(limit.into());
     Ok((
         successor,
         usize::try_from(local).unwrap_or(1),
-        body[22] == 1,
+        (body[22] == 1).then_some(limit),
     ))
 }
 

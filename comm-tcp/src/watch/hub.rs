@@ -33,16 +33,12 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// Takes one watch link per rank, in rank order, with the place of its rank for messages.
-    pub(crate) fn new(
-        links: Vec<(OwnedFd, String)>,
-        timeout: Option<Duration>,
-        signals: Arc<Signals>,
-    ) -> Self {
+    pub(crate) fn new(links: Vec<(OwnedFd, String)>, signals: Arc<Signals>) -> Self {
         let (fds, places): (Vec<OwnedFd>, Vec<String>) = links.into_iter().unzip();
         let links = fds.into_iter().enumerate();
         Self {
             links: links.map(|(rank, fd)| Some(Link::new(fd, rank))).collect(),
-            judge: Judge::new(places, timeout),
+            judge: Judge::new(places),
             clock: Clock::start(),
             signals,
             log: Log::default(),
@@ -144,6 +140,14 @@ impl Hub {
                 answered: self.signals.decide(),
             },
             Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
+            Ruling::WaitOn(ranks) => {
+                for rank in ranks {
+                    if let Some(link) = &mut self.links[rank] {
+                        tell(link, &Notice::WaitOn);
+                    }
+                }
+                return;
+            }
         };
         // Rank 0 last: once it knows, it may end this process.
         for link in self.links.iter_mut().rev().flatten() {

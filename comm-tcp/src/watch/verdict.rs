@@ -16,25 +16,40 @@ const EXPLANATION: Duration = Duration::from_millis(200);
 /// they do.
 const ARRIVAL: Duration = Duration::from_millis(50);
 
+/// The longest that a report counts; longer than any timeout that somebody waits for.
+const LONGEST_NEWS: Duration = Duration::from_hours(24 * 365);
+
 /// What goes out to all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ruling {
     Cause(Cause),
     /// Rank 0 left for good, after the calls below this sequence.
     Farewell(u64),
+    /// Bytes move: these ranks, whose timeouts are over, are to wait on.
+    WaitOn(Vec<usize>),
 }
 
 /// Decides the first cause, from what each rank said last.
 #[derive(Debug)]
 pub(crate) struct Judge {
     members: Vec<Member>,
-    timeout: Option<Duration>,
     decided: bool,
     pending: Option<Pending>,
-    /// The first call in which a rank has waited for too long, and when that is decided.
-    overdue: Option<(Instant, u64)>,
+    overdue: Option<Overdue>,
     warn_at: Option<Instant>,
     warning: Option<Warning>,
+    /// When those who wait were last told that bytes move.
+    reassured: Option<Instant>,
+}
+
+/// The first call in which a rank has waited for too long.
+#[derive(Debug, Clone, Copy)]
+struct Overdue {
+    /// When that is decided.
+    at: Instant,
+    sequence: u64,
+    /// How long was too long.
+    timeout: Duration,
 }
 
 /// What the log says about a call that waits for long.
@@ -63,8 +78,12 @@ struct Member {
     entered: Option<u64>,
     /// The first call it takes no part in.
     left: Option<u64>,
-    /// The stall it has reported: the call, for whom it waits, and when it said so.
+    /// The stall it has reported: the call, for whom it waits, and until when that counts.
     stalled: Option<(u64, usize, Instant)>,
+    /// The call of which it has moved bytes, and until when that counts.
+    moving: Option<(u64, Instant)>,
+    /// It has said that its timeout is over, and was not answered.
+    appealed: bool,
 }
 
 /// What will be decided unless something better turns up.
@@ -78,22 +97,24 @@ struct Pending {
 }
 
 impl Judge {
-    pub(crate) fn new(places: Vec<String>, timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(places: Vec<String>) -> Self {
         let member = |place| Member {
             place,
             waiting: None,
             entered: None,
             left: None,
             stalled: None,
+            moving: None,
+            appealed: false,
         };
         Self {
             members: places.into_iter().map(member).collect(),
-            timeout,
             decided: false,
             pending: None,
             overdue: None,
             warn_at: None,
             warning: None,
+            reassured: None,
         }
     }
 
@@ -106,18 +127,33 @@ impl Judge {
                 self.warn_at.get_or_insert(now + SLOW);
                 self.deserted()
             }
-            Notice::TimedOut { sequence, call } => {
+            Notice::TimedOut {
+                sequence,
+                call,
+                timeout,
+            } => {
                 self.members[rank].waiting = Some((sequence, call, now));
-                self.overdue.get_or_insert((now + ARRIVAL, sequence));
+                self.members[rank].appealed = true;
+                self.overdue.get_or_insert(Overdue {
+                    at: now + ARRIVAL,
+                    sequence,
+                    timeout,
+                });
                 None
             }
             Notice::Stalled {
                 sequence,
                 peer,
                 last,
+                timeout,
             } => {
-                self.members[rank].stalled = Some((sequence, peer, now));
-                last.then(|| self.stall(sequence, peer, now))?
+                self.members[rank].stalled = Some((sequence, peer, news_until(now, timeout)));
+                self.members[rank].appealed |= last;
+                last.then(|| self.stall(sequence, peer, timeout, now))?
+            }
+            Notice::Moving { sequence, timeout } => {
+                self.members[rank].moving = Some((sequence, news_until(now, timeout)));
+                self.reassure(sequence, timeout, now)
             }
             Notice::Broken {
                 sequence,
@@ -144,7 +180,7 @@ impl Judge {
                 self.decide(cause)
             }
             // The thread answers pings itself, and only it sends the others.
-            Notice::Ping | Notice::Pong | Notice::Cause { .. } => None,
+            Notice::Ping | Notice::Pong | Notice::WaitOn | Notice::Cause { .. } => None,
         }
     }
 
@@ -159,7 +195,7 @@ impl Judge {
     /// Returns how long nothing falls due.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let pending = self.pending.as_ref().map(|pending| pending.at);
-        let overdue = self.overdue.map(|(at, _)| at);
+        let overdue = self.overdue.map(|overdue| overdue.at);
         let next = [pending, overdue, self.warn_at].into_iter().flatten();
         let next = next.min()?;
         Some(next.saturating_duration_since(now))
@@ -183,8 +219,8 @@ impl Judge {
                 self.decide(pending.cause)
             };
         }
-        let (_, sequence) = self.overdue.take_if(|(at, _)| *at <= now)?;
-        self.time_out(sequence, now)
+        let overdue = self.overdue.take_if(|overdue| overdue.at <= now)?;
+        self.time_out(overdue, now)
     }
 
     /// The first cause wins: later ones are not heard.
@@ -252,22 +288,34 @@ impl Judge {
 
     /// Decides a call in the middle of which no byte moves any more. Everybody accuses a neighbour;
     /// the one to blame is accused and has not complained itself.
-    fn stall(&mut self, sequence: u64, peer: usize, now: Instant) -> Option<Ruling> {
+    fn stall(
+        &mut self,
+        sequence: u64,
+        peer: usize,
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Ruling> {
+        if self.moves(sequence, now) {
+            return self.wait_on();
+        }
         let fresh = |member: &Member| {
-            let (call, peer, at) = member.stalled?;
-            (call == sequence && self.is_news(at, now)).then_some(peer)
+            let (call, peer, until) = member.stalled?;
+            (call == sequence && now < until).then_some(peer)
         };
         let accused = self.members.iter().filter_map(fresh);
         let silent =
             accused.filter(|&rank| self.members.get(rank).is_some_and(|s| fresh(s).is_none()));
         let rank = silent.min().unwrap_or(peer);
-        let message = words::stalled(&self.list(&[rank]), self.timeout, variables::TIMEOUT);
+        let message = words::stalled(&self.list(&[rank]), Some(timeout), variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
     /// missing, unless they are stuck behind others in the middle of an earlier call.
-    fn time_out(&mut self, sequence: u64, now: Instant) -> Option<Ruling> {
+    fn time_out(&mut self, overdue: Overdue, now: Instant) -> Option<Ruling> {
+        let Overdue {
+            sequence, timeout, ..
+        } = overdue;
         let there = |member: &Member| member.waiting.filter(|&(s, ..)| s == sequence);
         let calls = self.members.iter().enumerate();
         let calls = calls.filter_map(|(rank, member)| Some((rank, there(member)?.1)));
@@ -276,31 +324,66 @@ impl Judge {
         }
         let missing = self.missing(sequence);
         let stuck = |&rank: &usize| {
-            let stalled = self.members[rank].stalled;
-            stalled.is_some_and(|(call, _, at)| call < sequence && self.is_news(at, now))
+            let Member {
+                stalled, moving, ..
+            } = self.members[rank];
+            stalled.is_some_and(|(call, _, until)| call < sequence && now < until)
+                || moving.is_some_and(|(call, until)| call < sequence && now < until)
         };
         let (stuck, mut idle): (Vec<usize>, Vec<usize>) =
             missing.iter().partition(|rank| stuck(rank));
         if idle.is_empty() {
+            if self.moves(sequence, now) {
+                return self.wait_on();
+            }
             idle = stuck;
         }
         // All have come, the last of them just now: it is for them to finish.
         let &rank = idle.first()?;
-        let message = words::absent(&self.list(&idle), self.timeout, variables::TIMEOUT);
+        let message = words::absent(&self.list(&idle), Some(timeout), variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }
 
     /// Returns whether something was reported that counts for a while, and whose age therefore
     /// matters.
     pub(crate) fn remembers(&self, now: Instant) -> bool {
-        let mut stalls = self.members.iter().filter_map(|member| member.stalled);
-        !self.decided && stalls.any(|(_, _, at)| self.is_news(at, now))
+        let until = |member: &Member| {
+            let stalled = member.stalled.map(|(_, _, until)| until);
+            stalled.max(member.moving.map(|(_, until)| until))
+        };
+        !self.decided && self.members.iter().filter_map(until).any(|it| now < it)
     }
 
-    /// Returns whether a report of a stall counts: whoever is stuck repeats it much more often.
-    fn is_news(&self, at: Instant, now: Instant) -> bool {
-        let timeout = self.timeout.unwrap_or(Duration::MAX);
-        now.saturating_duration_since(at) < (timeout / 2).max(ARRIVAL)
+    /// Returns whether somebody moves bytes of call `sequence` or an earlier one.
+    fn moves(&self, sequence: u64, now: Instant) -> bool {
+        let mut moving = self.members.iter().filter_map(|member| member.moving);
+        moving.any(|(call, until)| call <= sequence && now < until)
+    }
+
+    /// Lets those wait on who wait while bytes of call `sequence` move, before they ask: on a slow link an
+    /// answer to them would stand in line behind these bytes.
+    fn reassure(&mut self, sequence: u64, timeout: Duration, now: Instant) -> Option<Ruling> {
+        // Many may move bytes; each eighth of a timeout one of them suffices.
+        let soon = self.reassured.is_some_and(|at| now < at + timeout / 16);
+        if soon || self.decided {
+            return None;
+        }
+        self.reassured = Some(now);
+        let waits = |member: &Member| member.waiting.is_some_and(|(call, ..)| call >= sequence);
+        let members = self.members.iter().enumerate();
+        let waiting = members.filter(|(_, member)| waits(member));
+        Some(Ruling::WaitOn(waiting.map(|(rank, _)| rank).collect()))
+    }
+
+    /// Lets those wait on who have said that their timeout is over.
+    fn wait_on(&mut self) -> Option<Ruling> {
+        if self.decided {
+            return None;
+        }
+        let members = self.members.iter_mut().enumerate();
+        let appealed = members
+            .filter_map(|(rank, member)| std::mem::take(&mut member.appealed).then_some(rank));
+        Some(Ruling::WaitOn(appealed.collect()))
     }
 
     fn missing(&self, sequence: u64) -> Vec<usize> {
@@ -339,6 +422,11 @@ impl Judge {
         let place = |rank: usize| Some(self.members.get(rank)?.place.as_str());
         words::ranks_at(ranks, place)
     }
+}
+
+/// Returns until when a report counts: whoever is in the middle of a call repeats it much more often.
+fn news_until(now: Instant, timeout: Duration) -> Instant {
+    now + (timeout / 2).clamp(ARRIVAL, LONGEST_NEWS)
 }
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ pub(crate) struct Watcher {
     lost: Option<String>,
     /// Rank 0 has not answered the last ping.
     unanswered: bool,
+    /// Rank 0 has said that bytes move elsewhere.
+    wait_on: bool,
     /// When this rank 0 was known to have missed nothing.
     caught_up: Duration,
 }
@@ -64,6 +66,7 @@ impl Watcher {
             rank_0_left: None,
             lost: None,
             unanswered: false,
+            wait_on: false,
             caught_up: uptime(),
         }
     }
@@ -81,6 +84,7 @@ impl Watcher {
                     self.cause.get_or_insert((cause, answered));
                 }
                 Ok(Some(Notice::Pong)) => self.unanswered = false,
+                Ok(Some(Notice::WaitOn)) => self.wait_on = true,
                 Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
@@ -133,6 +137,11 @@ impl Watcher {
     pub(crate) fn is_unanswered(&self) -> bool {
         // Who has left in good order owes nothing.
         self.unanswered && self.rank_0_left.is_none()
+    }
+
+    /// Returns whether rank 0 has said since the last time that the timeout begins anew.
+    pub(crate) fn waits_on(&mut self) -> bool {
+        std::mem::take(&mut self.wait_on)
     }
 
     /// Returns whether the other end can still say something.

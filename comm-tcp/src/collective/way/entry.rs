@@ -282,6 +282,10 @@ impl Task for Collect<'_> {
         Outlook::Entering
     }
 
+    fn is_underway(&self) -> bool {
+        self.entries.iter().all(Incoming::has_begun)
+    }
+
     fn waits_for(&self) -> usize {
         let mut entries = self.entries.iter();
         let missing = entries.position(|entry| entry.entry().is_none());
