@@ -17,7 +17,7 @@ use comm_kit::{Call, interrupt, words};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::link::{Broken, Link};
-use crate::notice::{Cause, Notice};
+use crate::notice::{Cause, Flow, Notice};
 use crate::patience::{Idle, Patience, Pause, poll_for};
 use crate::variables;
 use crate::watch::{Outlook, Signals, Watcher};
@@ -202,11 +202,17 @@ impl Engine {
         let (sequence, peer) = (self.sequence, task.waits_for());
         // Whoever has no timeout is never late, and reports nothing that needs it.
         let timeout = self.timeout.unwrap_or_default();
+        let ring = self.links.ring.as_ref();
+        let flow = ring.map_or(Flow::default(), |ring| Flow {
+            next: ring.next.flow(),
+            prev: ring.prev.flow(),
+        });
         let stalled = |last| Notice::Stalled {
             sequence,
             peer,
             last,
             timeout,
+            flow,
         };
         let limit = loop {
             let action = match timers.due(&moment) {

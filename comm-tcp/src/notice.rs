@@ -51,6 +51,14 @@ impl Cause {
     }
 }
 
+/// What has gone over the ring links of a rank so far: sent to and received from its successor, then its
+/// predecessor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) next: (u64, u64),
+    pub(crate) prev: (u64, u64),
+}
+
 /// A message on a watch link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
@@ -70,6 +78,7 @@ pub(crate) enum Notice {
         peer: usize,
         last: bool,
         timeout: Duration,
+        flow: Flow,
     },
     /// Bytes of the call have moved since the last report.
     Moving {
@@ -124,10 +133,14 @@ impl Notice {
                 peer,
                 last,
                 timeout,
+                flow: Flow { next, prev },
             } => {
                 let mut body = number(*peer).to_vec();
                 body.push(u8::from(*last));
                 body.extend_from_slice(&micros(*timeout));
+                for count in [next.0, next.1, prev.0, prev.1] {
+                    body.extend_from_slice(&count.to_be_bytes());
+                }
                 frame(Kind::Stalled, *sequence, &body)
             }
             Self::Moving { sequence, timeout } => frame(Kind::Moving, *sequence, &micros(*timeout)),
@@ -166,6 +179,16 @@ impl Notice {
                 peer: rank(*body.first_chunk()?)?,
                 last: *body.get(4)? == 1,
                 timeout: duration(*body.get(5..)?.first_chunk()?),
+                flow: {
+                    let count = |place: usize| {
+                        let bytes = body.get(13 + 8 * place..)?.first_chunk()?;
+                        Some(u64::from_be_bytes(*bytes))
+                    };
+                    Flow {
+                        next: (count(0)?, count(1)?),
+                        prev: (count(2)?, count(3)?),
+                    }
+                },
             },
             Kind::Moving => Self::Moving {
                 sequence,

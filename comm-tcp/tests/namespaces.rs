@@ -204,7 +204,7 @@ fn one_rank() {
     config.secret = Some("between the hosts".into());
     let seconds = match role.as_str() {
         "slow" => 2,
-        "cut" => 3,
+        "cut" | "one way" => 3,
         _ => 30,
     };
     config.timeout = Some(Duration::from_secs(seconds));
@@ -218,7 +218,7 @@ fn one_rank() {
     let comm = TcpBackend::connect(config).unwrap();
     let report = match role.as_str() {
         "core" | "short start" => core(&comm).map(|()| "ok".to_owned()),
-        "cut" => Ok(until_failure(&comm)),
+        "cut" | "one way" => Ok(until_failure(&comm)),
         "slow" => small(&comm).map(|()| "ok".to_owned()),
         "vanish" => Ok(until_barrier_fails(&comm)),
         _ => timed(&comm).map(|time| format!("{}", time.as_secs_f64())),
@@ -378,6 +378,23 @@ fn a_small_call_on_slow_links_takes_the_time_it_needs() {
     assert_eq!(reports(ranks), ["ok"; 2]);
     let took = began.elapsed();
     assert!(took > Duration::from_secs(12), "only {took:?}: not slow");
+}
+
+/// What rank 1 sends to rank 2 does not arrive any more; each waits for the other, and both live.
+#[test]
+fn a_ring_link_cut_one_way_is_named_with_both_its_ends() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    let children = network.start("one way", &[]);
+    std::thread::sleep(Duration::from_secs(2));
+    network.cut_one_way(1, 2);
+    let reports = reports(children);
+    for report in &reports {
+        for part in ["link between", "rank 1 (10.99.0.2)", "rank 2 (10.99.0.3)"] {
+            assert!(report.contains(part), "no {part} in {reports:?}");
+        }
+    }
 }
 
 /// Rank 1 gets no answer from rank 2, and there is little time left to start.

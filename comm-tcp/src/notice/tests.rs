@@ -27,6 +27,10 @@ fn every_notice_survives_the_journey() {
             peer: 2,
             last: true,
             timeout,
+            flow: Flow {
+                next: (1, 2),
+                prev: (3, 4),
+            },
         },
         Notice::Moving { sequence, timeout },
         Notice::WaitOn,

@@ -6,7 +6,7 @@ use comm_api::FailureKind;
 use comm_kit::Call;
 use comm_kit::words::{self, Lost, SLOW};
 
-use crate::notice::{Cause, Notice};
+use crate::notice::{Cause, Flow, Notice};
 use crate::variables;
 
 /// How long a broken link waits for a death that explains it.
@@ -80,6 +80,8 @@ struct Member {
     left: Option<u64>,
     /// The stall it has reported: the call, for whom it waits, and until when that counts.
     stalled: Option<(u64, usize, Instant)>,
+    /// What had gone over its ring links then.
+    flow: Flow,
     /// The call of which it has moved bytes, and until when that counts.
     moving: Option<(u64, Instant)>,
     /// It has said that its timeout is over, and was not answered.
@@ -104,6 +106,7 @@ impl Judge {
             entered: None,
             left: None,
             stalled: None,
+            flow: Flow::default(),
             moving: None,
             appealed: false,
         };
@@ -146,7 +149,9 @@ impl Judge {
                 peer,
                 last,
                 timeout,
+                flow,
             } => {
+                self.members[rank].flow = flow;
                 self.members[rank].stalled = Some((sequence, peer, news_until(now, timeout)));
                 self.members[rank].appealed |= last;
                 last.then(|| self.stall(sequence, peer, timeout, now))?
@@ -305,9 +310,45 @@ impl Judge {
         let accused = self.members.iter().filter_map(fresh);
         let silent =
             accused.filter(|&rank| self.members.get(rank).is_some_and(|s| fresh(s).is_none()));
-        let rank = silent.min().unwrap_or(peer);
+        let silent = silent.min();
+        // Through with this call, and waiting in a later one: what it sent did not arrive.
+        let is_through = |rank: usize| {
+            let waiting = self.members[rank].waiting;
+            waiting.is_some_and(|(call, ..)| call > sequence)
+        };
+        let link = match silent {
+            Some(rank) if is_through(rank) => {
+                let mut members = self.members.iter();
+                let waits = members.position(|member| fresh(member) == Some(rank));
+                waits.map(|waits| (rank, waits))
+            }
+            Some(_) => None,
+            None => self.swallowed(|member| fresh(member).is_some()),
+        };
+        if let Some((rank, next)) = link {
+            let message = format!(
+                "no byte came through the link between {} and {} within {timeout:?} although both \
+                 live; look at the network between them, then restart the job",
+                self.list(&[rank]),
+                self.list(&[next])
+            );
+            return self.decide(Cause::new(FailureKind::TimedOut, None, message));
+        }
+        let rank = silent.unwrap_or(peer);
         let message = words::stalled(&self.list(&[rank]), Some(timeout), variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
+    }
+
+    /// Finds the ring link on which bytes were sent that did not arrive, between two ranks that are both
+    /// stuck: who of them is to blame nobody knows.
+    fn swallowed(&self, is_stuck: impl Fn(&Member) -> bool) -> Option<(usize, usize)> {
+        let size = self.members.len();
+        let links = (0..size).map(|rank| (rank, (rank + 1) % size));
+        links.into_iter().find(|&(rank, next)| {
+            let (one, other) = (&self.members[rank], &self.members[next]);
+            let ((sent, received), (sent_back, came)) = (one.flow.next, other.flow.prev);
+            is_stuck(one) && is_stuck(other) && (sent > came || sent_back > received)
+        })
     }
 
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are

@@ -134,6 +134,7 @@ fn a_stall_is_blamed_on_who_is_accused_and_silent() {
         peer,
         last,
         timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     assert_eq!(judge.hear(0, stalled(3, false), now), None);
     assert_eq!(judge.hear(3, stalled(2, false), now), None);
@@ -171,6 +172,7 @@ fn nonsense_from_a_rank_is_survived() {
         peer: 99,
         last: true,
         timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     assert!(judge.hear(1, stalled, now).is_some());
 }
@@ -210,6 +212,7 @@ fn a_timeout_is_not_blamed_on_who_is_stuck_behind_another() {
         peer: 2,
         last: false,
         timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     assert_eq!(judge.hear(0, waiting(7), now), None);
     for rank in [1, 3] {
@@ -295,6 +298,7 @@ fn reports_are_remembered_for_half_a_timeout() {
         peer: 2,
         last: false,
         timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     judge.hear(1, stalled, now);
     assert!(judge.remembers(now + Duration::from_millis(499)));
@@ -322,4 +326,36 @@ fn a_timeout_waits_for_bytes_that_move() {
     let heard = judge.hear(1, timed_out(7, Call::barrier()), later);
     let ruling = decided(&mut judge, heard, later);
     assert_eq!(blame(ruling), Some((TimedOut, Some(2))));
+}
+
+/// Rank 1 has sent its bytes to rank 2 and waits in the next call; they do not arrive.
+#[test]
+fn a_link_that_swallows_bytes_is_named_with_both_its_ends() {
+    for through in [true, false] {
+        let (mut judge, now) = judge(4);
+        let stalled = |peer, last, sent, received| Notice::Stalled {
+            sequence: 6,
+            peer,
+            last,
+            timeout: TIMEOUT,
+            flow: Flow {
+                next: (sent, 0),
+                prev: (0, received),
+            },
+        };
+        if through {
+            assert_eq!(judge.hear(1, waiting(7), now), None);
+        } else {
+            assert_eq!(judge.hear(1, stalled(0, false, 9, 5), now), None);
+        }
+        assert_eq!(judge.hear(0, stalled(3, false, 5, 5), now), None);
+        assert_eq!(judge.hear(3, stalled(2, false, 5, 5), now), None);
+        let ruling = judge.hear(2, stalled(1, true, 5, 5), now);
+        let Some(Ruling::Cause(cause)) = ruling else {
+            panic!("no cause");
+        };
+        assert_eq!((cause.kind, cause.rank), (TimedOut, None));
+        let ends = "between rank 1 (host-1) and rank 2 (host-2)";
+        assert!(cause.message.contains(ends), "{}", cause.message);
+    }
 }
