@@ -32,6 +32,10 @@ use crate::op::{ReduceOp, ScalarKind};
 ///   `Refused` with its rank and reason in that call, and the communicator stays usable.
 /// - **Nothing hangs.** A rank that dies or stays away becomes an error on the others in bounded
 ///   time, and every later call returns that first cause again, see [`CommError::is_fatal`].
+/// - **One outcome.** Whether a call succeeded is decided in one place, and all ranks that are told
+///   are told the same. What remains: a rank that hears nothing any more gives up alone, at its
+///   timeout, and at that very moment the call may have succeeded for the others. No protocol over
+///   links that can fail excludes this (the two generals' problem); the next call fails on all.
 ///
 /// Deliberately absent: point-to-point messages, non-blocking collectives, gather and scatter.
 ///

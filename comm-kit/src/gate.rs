@@ -223,6 +223,7 @@ impl<'g, T: Transport> Pass<'g, T> {
             self.inside.first = Some(lost);
             self.gate.transport.panicked(&mut self.inside.state);
         }
+        // After the others were told: a log may block.
         report_while_unwinding(|| tracing::error!(rank, "panicked inside a call"));
     }
 }

@@ -31,6 +31,9 @@ use crate::{host, listen, socket, variables};
 /// How long an aborting rank 0 waits until all have been told.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How long it waits until the log says so.
+const LAST_LINE: Duration = Duration::from_millis(100);
+
 /// Communicates with other ranks over TCP.
 ///
 /// Created by [`connect`](Self::connect), which returns when all ranks have come. Dropped, it says
@@ -326,12 +329,17 @@ impl Peers {
         if !is_rank_0 {
             return;
         }
-        // The watch is a thread of this process.
-        let mut clock = Clock::start();
-        let deadline = clock.now() + LAST_WORDS;
-        let pause = Duration::from_millis(1);
-        while !self.signals.announced.load(Ordering::Acquire) && clock.waited(pause) < deadline {
-            std::thread::sleep(pause);
+        // The watch is a thread of this process, and so is its log, which may block.
+        let Signals {
+            announced, logged, ..
+        } = &*self.signals;
+        for (done, limit) in [(announced, LAST_WORDS), (logged, LAST_LINE)] {
+            let mut clock = Clock::start();
+            let deadline = clock.now() + limit;
+            let pause = Duration::from_millis(1);
+            while !done.load(Ordering::Acquire) && clock.waited(pause) < deadline {
+                std::thread::sleep(pause);
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::collective::Hosts;
 use crate::link::{Broken, Link};
-use crate::notice::{Cause, Notice};
+use crate::notice::{Cause, Flow, Notice};
 use crate::patience::{Idle, Patience, Pause, poll_for};
 use crate::variables;
 use crate::watch::{Outlook, Signals, Watcher};
@@ -87,6 +87,11 @@ pub(crate) trait Task {
         Outlook::Moving
     }
 
+    /// Returns whether all whose bytes it waits for have begun to send them.
+    fn is_underway(&self) -> bool {
+        true
+    }
+
     /// Returns a rank without which it cannot go on.
     fn waits_for(&self) -> usize;
 }
@@ -146,6 +151,16 @@ impl Engine {
         }
     }
 
+    /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that
+    /// have not given up by themselves; if a cause was decided before, it fails on all.
+    pub(crate) fn commit(&mut self) -> Result<(), Cause> {
+        self.watcher.catch_up(self.timeout);
+        if self.signals.answer(self.sequence) {
+            return Ok(());
+        }
+        Err(self.watcher.decided())
+    }
+
     /// Goes on to the next call.
     pub(crate) fn pass(&mut self) {
         self.sequence += 1;
@@ -177,18 +192,31 @@ impl Engine {
     ) -> Result<Duration, Cause> {
         let outlook = task.outlook();
         let cause = self.watcher.verdict(self.sequence, outlook);
+        if self.watcher.waits_on() {
+            timers.wait_on(now);
+        }
         let mut moment = Moment {
             now,
             since,
             outlook,
+            underway: task.is_underway(),
             cause: cause.as_ref().map(|cause| cause.kind),
             unanswered: self.watcher.is_unanswered(),
         };
         let (sequence, peer) = (self.sequence, task.waits_for());
+        // Whoever has no timeout is never late, and reports nothing that needs it.
+        let timeout = self.timeout.unwrap_or_default();
+        let ring = self.links.ring.as_ref();
+        let flow = ring.map_or(Flow::default(), |ring| Flow {
+            next: ring.next.flow(),
+            prev: ring.prev.flow(),
+        });
         let stalled = |last| Notice::Stalled {
             sequence,
             peer,
             last,
+            timeout,
+            flow,
         };
         let limit = loop {
             let action = match timers.due(&moment) {
@@ -200,16 +228,29 @@ impl Engine {
                     self.watcher.tell(&Notice::Waiting { sequence, call });
                 }
                 (Action::ReportStalled, _) => self.watcher.tell(&stalled(false)),
+                (Action::ReportMoving, _) => {
+                    self.watcher.tell(&Notice::Moving { sequence, timeout });
+                }
                 (Action::Ping, _) => self.watcher.ping(),
                 (Action::Appeal, Outlook::Entering) => {
-                    self.watcher.tell(&Notice::TimedOut { sequence, call });
+                    self.watcher.tell(&Notice::TimedOut {
+                        sequence,
+                        call,
+                        timeout,
+                    });
                 }
                 (Action::Appeal, Outlook::Moving) => self.watcher.tell(&stalled(true)),
                 (Action::Fail, _) => {
                     return Err(cause.unwrap_or_else(|| self.gave_up(peer, outlook)));
                 }
-                (Action::BlameRank0, _) => return Err(self.gave_up(0, Outlook::Entering)),
-                (Action::BlamePeer, _) => return Err(self.gave_up(peer, outlook)),
+                (Action::BlameRank0, _) => {
+                    let cause = self.gave_up(0, Outlook::Entering);
+                    return Err(self.watcher.give_up(cause));
+                }
+                (Action::BlamePeer, _) => {
+                    let cause = self.gave_up(peer, outlook);
+                    return Err(self.watcher.give_up(cause));
+                }
             }
             moment.unanswered = self.watcher.is_unanswered();
         };

@@ -60,8 +60,14 @@ pub(crate) enum Kind {
     Pong = 25,
     /// Was interrupted, and ends the job.
     Interrupted = 26,
+    /// To rank 0: gave up by itself, and why.
+    GaveUp = 27,
+    /// To rank 0: bytes of this call move, however slowly.
+    Moving = 28,
+    /// From rank 0: bytes move elsewhere; wait on.
+    WaitOn = 29,
     /// What came over a link is not what was sent.
-    Altered = 27,
+    Altered = 30,
 
     /// While the ranks come together, from rank 0: all are there, your successor is here.
     Seat = 32,
@@ -76,7 +82,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 25] = [
         Self::Enter,
         Self::Refused,
         Self::Answer,
@@ -93,6 +99,9 @@ impl Kind {
         Self::Ping,
         Self::Pong,
         Self::Interrupted,
+        Self::GaveUp,
+        Self::Moving,
+        Self::WaitOn,
         Self::Altered,
         Self::Seat,
         Self::Ring,

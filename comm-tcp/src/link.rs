@@ -39,6 +39,8 @@ pub(crate) struct Link<S = Wire> {
     discarding: u64,
     /// What came is not what was sent.
     altered: bool,
+    sent: u64,
+    received: u64,
 }
 
 impl<S: Stream> Link<S> {
@@ -52,7 +54,14 @@ impl<S: Stream> Link<S> {
             backlog: Vec::new(),
             discarding: 0,
             altered: false,
+            sent: 0,
+            received: 0,
         }
+    }
+
+    /// Returns how many bytes this end has sent and received so far.
+    pub(crate) fn flow(&self) -> (u64, u64) {
+        (self.sent, self.received)
     }
 
     pub(crate) fn peer(&self) -> usize {
@@ -147,7 +156,10 @@ impl<S: Stream> Link<S> {
             return Ok(ahead);
         }
         match receive(&mut self.stream, &mut into[ahead..]) {
-            Ok(count) => Ok(ahead + count),
+            Ok(count) => {
+                self.received += count as u64;
+                Ok(ahead + count)
+            }
             // What came before the end counts; the end shows again at the next read.
             Err(_) if ahead > 0 => Ok(ahead),
             Err(error) => Err(self.broken(&error)),
@@ -177,14 +189,24 @@ impl<S: Stream> Link<S> {
         while !self.backlog.is_empty() {
             match send(&mut self.stream, &[IoSlice::new(&self.backlog)]) {
                 Ok(0) => return Ok(0),
-                Ok(count) => drop(self.backlog.drain(..count.min(self.backlog.len()))),
+                Ok(count) => {
+                    let count = count.min(self.backlog.len());
+                    self.sent += count as u64;
+                    drop(self.backlog.drain(..count));
+                }
                 Err(error) => return Err(self.broken(&error)),
             }
         }
         if parts.iter().all(|part| part.is_empty()) {
             return Ok(0);
         }
-        send(&mut self.stream, parts).map_err(|error| self.broken(&error))
+        match send(&mut self.stream, parts) {
+            Ok(count) => {
+                self.sent += count as u64;
+                Ok(count)
+            }
+            Err(error) => Err(self.broken(&error)),
+        }
     }
 
     /// Keeps bytes that must go out before anything else.
@@ -205,7 +227,10 @@ impl<S: Stream> Link<S> {
             (self.start, self.end) = (0, self.end - self.start);
             match receive(&mut self.stream, &mut self.inbox[self.end..]) {
                 Ok(0) => break,
-                Ok(count) => self.end += count,
+                Ok(count) => {
+                    self.received += count as u64;
+                    self.end += count;
+                }
                 Err(error) => return Err(self.broken(&error)),
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! Pure, as `frame` is: a notice becomes bytes, and any bytes become a notice or an error.
 
+use std::time::Duration;
+
 use comm_api::{CommError, FailureKind};
 use comm_kit::Call;
 use comm_kit::words::{Lost, printable};
@@ -31,10 +33,36 @@ impl Cause {
         self
     }
 
+    /// Returns the body of a frame.
+    fn body(&self) -> Vec<u8> {
+        let mut body = vec![failure_code(self.kind)];
+        body.extend_from_slice(&self.rank.map_or(NO_RANK.to_be_bytes(), number));
+        body.extend_from_slice(cut(&self.message).as_bytes());
+        body
+    }
+
+    /// Reads the body of a frame.
+    fn read(body: &[u8]) -> Option<Self> {
+        let (kind, rest) = body.split_first()?;
+        Some(Self {
+            kind: failure_kind(*kind)?,
+            rank: rank(*rest.first_chunk()?),
+            message: text(&rest[4..]),
+        })
+    }
+
     /// Returns the error of a method.
     pub(crate) fn error(&self, operation: &'static str) -> CommError {
         CommError::failed(operation, self.kind, self.rank, self.message.clone())
     }
+}
+
+/// What has gone over the ring links of a rank so far: sent to and received from its successor, then its
+/// predecessor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) next: (u64, u64),
+    pub(crate) prev: (u64, u64),
 }
 
 /// A message on a watch link.
@@ -44,16 +72,27 @@ pub(crate) enum Notice {
         sequence: u64,
         call: Call,
     },
+    /// After `timeout`, which is that of the rank.
     TimedOut {
         sequence: u64,
         call: Call,
+        timeout: Duration,
     },
     /// `last` says that the timeout is over.
     Stalled {
         sequence: u64,
         peer: usize,
         last: bool,
+        timeout: Duration,
+        flow: Flow,
     },
+    /// Bytes of the call have moved since the last report.
+    Moving {
+        sequence: u64,
+        timeout: Duration,
+    },
+    /// The timeout of the rank begins anew: bytes move elsewhere.
+    WaitOn,
     Broken {
         sequence: u64,
         peer: usize,
@@ -76,6 +115,8 @@ pub(crate) enum Notice {
     },
     /// The rank was interrupted while it waited, and ends the job.
     Interrupted,
+    /// The rank failed with a cause that nobody told it.
+    GaveUp(Cause),
     /// `answered` is the first sequence rank 0 has not answered: answers below it are on their way.
     Cause {
         cause: Cause,
@@ -89,16 +130,32 @@ impl Notice {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Waiting { sequence, call } => with_call(Kind::Waiting, *sequence, *call),
-            Self::TimedOut { sequence, call } => with_call(Kind::TimedOut, *sequence, *call),
+            Self::TimedOut {
+                sequence,
+                call,
+                timeout,
+            } => {
+                let body = micros(*timeout);
+                let header = Header::new(Kind::TimedOut, *sequence, *call, body.len());
+                [&header.encode()[..], &body].concat()
+            }
             Self::Stalled {
                 sequence,
                 peer,
                 last,
+                timeout,
+                flow: Flow { next, prev },
             } => {
                 let mut body = number(*peer).to_vec();
                 body.push(u8::from(*last));
+                body.extend_from_slice(&micros(*timeout));
+                for count in [next.0, next.1, prev.0, prev.1] {
+                    body.extend_from_slice(&count.to_be_bytes());
+                }
                 frame(Kind::Stalled, *sequence, &body)
             }
+            Self::Moving { sequence, timeout } => frame(Kind::Moving, *sequence, &micros(*timeout)),
+            Self::WaitOn => frame(Kind::WaitOn, 0, &[]),
             Self::Broken {
                 sequence,
                 peer,
@@ -111,12 +168,8 @@ impl Notice {
             Self::Lost(lost) => frame(Kind::Lost, 0, &[lost.code()]),
             Self::Interrupted => frame(Kind::Interrupted, 0, &[]),
             Self::Abort { code } => frame(Kind::Abort, 0, &code.to_be_bytes()),
-            Self::Cause { cause, answered } => {
-                let mut body = vec![failure_code(cause.kind)];
-                body.extend_from_slice(&cause.rank.map_or(NO_RANK.to_be_bytes(), number));
-                body.extend_from_slice(cut(&cause.message).as_bytes());
-                frame(Kind::Cause, *answered, &body)
-            }
+            Self::GaveUp(cause) => frame(Kind::GaveUp, 0, &cause.body()),
+            Self::Cause { cause, answered } => frame(Kind::Cause, *answered, &cause.body()),
         }
     }
 
@@ -126,9 +179,11 @@ impl Notice {
             Self::Stalled { peer, .. } | Self::Broken { peer, .. } | Self::Altered { peer, .. } => {
                 Some(*peer)
             }
-            Self::Cause { cause, .. } => cause.rank,
+            Self::Cause { cause, .. } | Self::GaveUp(cause) => cause.rank,
             Self::Waiting { .. }
             | Self::TimedOut { .. }
+            | Self::Moving { .. }
+            | Self::WaitOn
             | Self::Goodbye { .. }
             | Self::Ping
             | Self::Pong
@@ -149,12 +204,29 @@ impl Notice {
             Kind::TimedOut => Self::TimedOut {
                 sequence,
                 call: header.call?,
+                timeout: duration(*body.first_chunk()?),
             },
             Kind::Stalled => Self::Stalled {
                 sequence,
                 peer: rank(*body.first_chunk()?)?,
                 last: *body.get(4)? == 1,
+                timeout: duration(*body.get(5..)?.first_chunk()?),
+                flow: {
+                    let count = |place: usize| {
+                        let bytes = body.get(13 + 8 * place..)?.first_chunk()?;
+                        Some(u64::from_be_bytes(*bytes))
+                    };
+                    Flow {
+                        next: (count(0)?, count(1)?),
+                        prev: (count(2)?, count(3)?),
+                    }
+                },
             },
+            Kind::Moving => Self::Moving {
+                sequence,
+                timeout: duration(*body.first_chunk()?),
+            },
+            Kind::WaitOn => Self::WaitOn,
             Kind::Broken => Self::Broken {
                 sequence,
                 peer: rank(*body.first_chunk()?)?,
@@ -172,18 +244,11 @@ impl Notice {
             Kind::Abort => Self::Abort {
                 code: i32::from_be_bytes(*body.first_chunk()?),
             },
-            Kind::Cause => {
-                let (kind, rest) = body.split_first()?;
-                let cause = Cause {
-                    kind: failure_kind(*kind)?,
-                    rank: rank(*rest.first_chunk()?),
-                    message: text(&rest[4..]),
-                };
-                Self::Cause {
-                    cause,
-                    answered: sequence,
-                }
-            }
+            Kind::GaveUp => Self::GaveUp(Cause::read(body)?),
+            Kind::Cause => Self::Cause {
+                cause: Cause::read(body)?,
+                answered: sequence,
+            },
             _ => return None,
         })
     }
@@ -225,6 +290,16 @@ pub(crate) fn frame(kind: Kind, sequence: u64, body: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&Header::plain(kind, sequence, body.len()).encode());
     bytes.extend_from_slice(body);
     bytes
+}
+
+fn micros(time: Duration) -> [u8; 8] {
+    u64::try_from(time.as_micros())
+        .unwrap_or(u64::MAX)
+        .to_be_bytes()
+}
+
+fn duration(micros: [u8; 8]) -> Duration {
+    Duration::from_micros(u64::from_be_bytes(micros))
 }
 
 fn number(rank: usize) -> [u8; 4] {

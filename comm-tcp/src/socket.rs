@@ -46,15 +46,14 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
 
 /// Sets the options that a link of a running job needs.
 ///
-/// Keepalive finds a host that vanished while nothing is sent. Deliberately absent:
-/// `TCP_USER_TIMEOUT`, which ends links to living ranks that merely do not read for a while.
+/// Keepalive finds a host that vanished while nothing is sent. Deliberately absent on data and ring
+/// links: `TCP_USER_TIMEOUT`, which ends links to living ranks that merely do not read for a while.
 pub(crate) fn tune(stream: &impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
-    let limit = timeout.map_or(LONGEST_KEEPALIVE, |limit| limit.min(LONGEST_KEEPALIVE));
-    let second = Duration::from_secs(1);
+    let (idle, interval) = keepalive(timeout);
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, (limit / 4).max(second))?;
-    sockopt::set_tcp_keepintvl(stream, (limit / 8).max(second))?;
-    sockopt::set_tcp_keepcnt(stream, 4)?;
+    sockopt::set_tcp_keepidle(stream, idle)?;
+    sockopt::set_tcp_keepintvl(stream, interval)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
     #[cfg(target_os = "linux")]
     if rustix::net::getpeername(stream)?
         .and_then(|peer| SocketAddr::try_from(peer).ok())
@@ -64,6 +63,32 @@ pub(crate) fn tune(stream: &impl AsFd, timeout: Option<Duration>) -> io::Result<
         let _ = sockopt::set_tcp_congestion(stream, "reno");
     }
     Ok(())
+}
+
+/// Sets the options that a watch link needs.
+///
+/// Keepalive does not probe while something that was sent is not acknowledged, and the system goes on
+/// sending it for a quarter of an hour. A watch link may be ended earlier: its few bytes always find
+/// room at the other end, so what is not acknowledged there has not arrived.
+pub(crate) fn tune_watch(stream: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {
+    tune(stream, timeout)?;
+    #[cfg(target_os = "linux")]
+    {
+        let (idle, interval) = keepalive(timeout);
+        let limit = (idle + interval * PROBES).as_millis();
+        sockopt::set_tcp_user_timeout(stream, u32::try_from(limit).unwrap_or(u32::MAX))?;
+    }
+    Ok(())
+}
+
+/// How many probes of keepalive stay without an answer before the link ends.
+const PROBES: u32 = 4;
+
+/// Returns after how much silence keepalive begins to probe, and how often it does.
+fn keepalive(timeout: Option<Duration>) -> (Duration, Duration) {
+    let limit = timeout.map_or(LONGEST_KEEPALIVE, |limit| limit.min(LONGEST_KEEPALIVE));
+    let second = Duration::from_secs(1);
+    ((limit / 4).max(second), (limit / 8).max(second))
 }
 
 /// Closes the writing side, and reads what is there, so that closing resets nothing on its way.

@@ -6,15 +6,18 @@
 //! ([`watcher`]) report what they see and return what the thread says.
 
 mod hub;
+mod log;
 #[cfg(test)]
 mod nonsense;
+mod signals;
 mod verdict;
 mod watcher;
 
 use crate::link::{Broken, Link};
 use crate::notice::Notice;
 
-pub(crate) use hub::{Hub, Signals};
+pub(crate) use hub::Hub;
+pub(crate) use signals::Signals;
 pub(crate) use watcher::{Outlook, Watcher};
 
 /// Sends a notice. If the link is broken, that shows when it is read.

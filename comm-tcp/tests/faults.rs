@@ -4,106 +4,31 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::io::{BufRead, BufReader};
+mod common;
+
 use std::net::TcpListener;
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
 use comm_kit::interrupt;
 use comm_tcp::{TcpBackend, TcpConfig};
+use common::ranks::{Rank, role, say, start_with};
 use rstest::rstest;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-const ROLE: &str = "COMM_TCP_TEST_ROLE";
 const WATCHDOG: Duration = Duration::from_mins(1);
-
-/// One rank, and the lines it prints.
-struct Rank {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Rank {
-    /// Returns the next line that begins with `word`, without it.
-    fn wait_for(&mut self, word: &str) -> String {
-        for line in self.lines.by_ref() {
-            let line = line.unwrap();
-            if let Some((_, rest)) = line.split_once(&format!("@{word} ")) {
-                return rest.to_owned();
-            }
-        }
-        panic!("a rank ended without saying {word}");
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-}
-
-impl Drop for Rank {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Numbers the worlds of this process.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 fn start(role: &str, size: usize) -> Vec<Rank> {
     start_with(role, size, "20")
 }
 
-/// Starts ranks that wait for so many seconds.
-fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
-    // A port that the system gives to nobody else until rank 0 listens on it.
-    let name = format!(
-        "{}-{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    );
-    let listener = comm_conformance::port::listen(&name).unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    drop(listener);
-    let program = std::env::current_exe().unwrap();
-    let start = |rank: usize| {
-        let mut child = Command::new(&program)
-            .args(["--exact", "one_rank", "--nocapture", "--test-threads", "1"])
-            .env(ROLE, role)
-            .env("COBRE_TCP_COORDINATOR", "127.0.0.1")
-            .env("COBRE_TCP_PORT", &port)
-            .env("COBRE_TCP_RANK", rank.to_string())
-            .env("COBRE_TCP_SIZE", size.to_string())
-            .env("COBRE_TCP_SECRET", "between processes")
-            .env("COBRE_TCP_TIMEOUT_SECS", seconds)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Rank { child, lines }
-    };
-    (0..size).map(start).collect()
-}
-
-/// Prints something for the test that started this rank.
-fn say(word: &str, rest: impl std::fmt::Display) {
-    println!("@{word} {rest}");
-}
-
 /// What a rank does; run by the others as a program of its own.
 #[test]
 fn one_rank() {
-    let Ok(role) = std::env::var(ROLE) else {
+    let Some(role) = role(WATCHDOG) else {
         return;
     };
-    std::thread::spawn(|| {
-        std::thread::sleep(WATCHDOG);
-        std::process::exit(3);
-    });
     let mut config = TcpConfig::from_env().unwrap();
     config.ring = role != "bulk without a ring";
     let comm = TcpBackend::connect(config).unwrap();

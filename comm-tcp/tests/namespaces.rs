@@ -93,6 +93,23 @@ impl Network {
         Ok(())
     }
 
+    /// Makes every link slow, in both directions.
+    fn slow_down(&self, rate: &str) -> Result<(), String> {
+        for rank in 0..HOSTS {
+            let host = self.host(rank);
+            let limit = format!("root tbf rate {rate} burst 8kb latency 400ms");
+            run("tc", &format!("-n {host} qdisc add dev eth0 {limit}"))?;
+        }
+        Ok(())
+    }
+
+    /// Lets packets from one host to another vanish; those of the other direction pass.
+    fn cut_one_way(&self, from: usize, to: usize) {
+        let (host, to) = (self.host(from), to + 1);
+        let nobody = "lladdr 02:00:00:00:00:99 dev eth0 nud permanent";
+        ip(&format!("-n {host} neigh replace 10.99.0.{to} {nobody}")).unwrap();
+    }
+
     /// Cuts a host off: no packet passes any more, and nobody is told.
     fn cut(&self, rank: usize) {
         ip(&format!("-n {} link set p{rank} down", self.host("sw"))).unwrap();
@@ -100,6 +117,11 @@ impl Network {
 
     /// Starts this program as a rank on every host.
     fn start(&self, role: &str, arguments: &[(&str, &str)]) -> Vec<Child> {
+        self.start_on(HOSTS, role, arguments)
+    }
+
+    /// Starts this program as a rank on each of the first hosts.
+    fn start_on(&self, hosts: usize, role: &str, arguments: &[(&str, &str)]) -> Vec<Child> {
         let program = std::env::current_exe().unwrap();
         let start = |rank: usize| {
             Command::new("ip")
@@ -108,12 +130,13 @@ impl Network {
                 .args(["--exact", "one_rank", "--nocapture", "--test-threads", "1"])
                 .env(ROLE, role)
                 .env("COBRE_TCP_RANK", rank.to_string())
+                .env("COBRE_TCP_SIZE", hosts.to_string())
                 .envs(arguments.iter().copied())
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap()
         };
-        (0..HOSTS).map(start).collect()
+        (0..hosts).map(start).collect()
     }
 }
 
@@ -165,20 +188,39 @@ fn one_rank() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
-    std::thread::spawn(|| {
-        std::thread::sleep(WATCHDOG);
+    let limit = if role == "vanish" {
+        WATCHDOG * 2
+    } else {
+        WATCHDOG
+    };
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
         eprintln!("the rank did not end in time");
         std::process::exit(3);
     });
     let rank = std::env::var("COBRE_TCP_RANK").unwrap().parse().unwrap();
-    let mut config = TcpConfig::new("10.99.0.1", rank, HOSTS);
+    let size = std::env::var("COBRE_TCP_SIZE").unwrap().parse().unwrap();
+    let mut config = TcpConfig::new("10.99.0.1", rank, size);
     config.secret = Some("between the hosts".into());
-    config.timeout = Some(Duration::from_secs(if role == "cut" { 3 } else { 30 }));
+    let seconds = match role.as_str() {
+        "slow" => 2,
+        "cut" | "one way" => 3,
+        _ => 30,
+    };
+    config.timeout = Some(Duration::from_secs(seconds));
+    if role == "short start" {
+        config.connect_timeout = Duration::from_millis(4500);
+    }
+    if role == "vanish" {
+        config.timeout = None;
+    }
     config.ring = role != "star";
     let comm = TcpBackend::connect(config).unwrap();
     let report = match role.as_str() {
-        "core" => core(&comm).map(|()| "ok".to_owned()),
-        "cut" => Ok(until_failure(&comm)),
+        "core" | "short start" => core(&comm).map(|()| "ok".to_owned()),
+        "cut" | "one way" => Ok(until_failure(&comm)),
+        "slow" => small(&comm).map(|()| "ok".to_owned()),
+        "vanish" => Ok(until_barrier_fails(&comm)),
         _ => timed(&comm).map(|time| format!("{}", time.as_secs_f64())),
     };
     println!("report: {}", report.unwrap());
@@ -216,14 +258,45 @@ fn until_failure(comm: &TcpBackend) -> String {
     loop {
         let began = Instant::now();
         let result = comm.allgatherv(&mine, &mut all, &[mine.len(); HOSTS], &displs);
-        if let Err(CommError::CollectiveFailed { kind, rank, .. }) = result {
+        if let Err(ref error @ CommError::CollectiveFailed { kind, rank, .. }) = result {
             let seconds = began.elapsed().as_secs_f64();
             return format!(
-                "{kind:?} {} {seconds:.2}",
+                "{kind:?} {} {seconds:.2} {error}",
                 rank.map_or(-1, |rank| rank as i64)
             );
         }
         result.unwrap();
+    }
+}
+
+/// Moves as much as small calls may, so much that each takes longer than the timeout, and then makes
+/// some wait for the others.
+fn small(comm: &TcpBackend) -> Result<(), CommError> {
+    let mine = vec![comm.rank() as u64; 1 << 17];
+    let mut sum = mine.clone();
+    comm.allreduce(&mine, &mut sum, ReduceOp::Sum)?;
+    assert!(sum.iter().all(|&sum| sum == 1));
+    let mut buffer = vec![comm.rank() as u8; 7 << 19];
+    for root in [0, 1] {
+        comm.broadcast(&mut buffer, root)?;
+        assert!(buffer.iter().all(|&byte| byte == 0));
+        comm.barrier()?;
+    }
+    Ok(())
+}
+
+/// Enters barriers until one fails; tells how, and how long after it began.
+fn until_barrier_fails(comm: &TcpBackend) -> String {
+    loop {
+        let began = Instant::now();
+        match comm.barrier() {
+            Ok(()) => {}
+            Err(CommError::CollectiveFailed { kind, rank, .. }) => {
+                let rank = rank.map_or(-1, |rank| rank as i64);
+                return format!("{kind:?} {rank} {:.2}", began.elapsed().as_secs_f64());
+            }
+            Err(other) => panic!("{other}"),
+        }
     }
 }
 
@@ -270,6 +343,68 @@ fn a_host_cut_off_without_a_word_is_named_by_all_others() {
         assert_eq!(words[1], "2", "{reports:?}");
         assert!(words[2].parse::<f64>().unwrap() < 5.0, "{reports:?}");
     }
+}
+
+/// The host of rank 0 is gone, and every worker had sent it something that nobody acknowledges any more.
+/// There is no timeout, and all know within a minute.
+#[test]
+fn the_host_of_rank_0_vanishes_and_all_know_within_a_minute_without_a_timeout() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    let children = network.start("vanish", &[]);
+    std::thread::sleep(Duration::from_secs(2));
+    network.cut(0);
+    let reports = reports(children);
+    for worker in &reports[1..] {
+        let words: Vec<&str> = worker.split(' ').collect();
+        assert_eq!(words[..2], ["PeerLost", "0"], "{reports:?}");
+        assert!(words[2].parse::<f64>().unwrap() < 70.0, "{reports:?}");
+    }
+}
+
+/// A small call takes longer than the timeout, because its links are slow; its bytes move all the time.
+#[test]
+fn a_small_call_on_slow_links_takes_the_time_it_needs() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    if let Err(reason) = network.slow_down("4mbit") {
+        println!("not run: links cannot be limited here: {reason}");
+        return;
+    }
+    let began = Instant::now();
+    let ranks = network.start_on(2, "slow", &[]);
+    assert_eq!(reports(ranks), ["ok"; 2]);
+    let took = began.elapsed();
+    assert!(took > Duration::from_secs(12), "only {took:?}: not slow");
+}
+
+/// What rank 1 sends to rank 2 does not arrive any more; each waits for the other, and both live.
+#[test]
+fn a_ring_link_cut_one_way_is_named_with_both_its_ends() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    let children = network.start("one way", &[]);
+    std::thread::sleep(Duration::from_secs(2));
+    network.cut_one_way(1, 2);
+    let reports = reports(children);
+    for report in &reports {
+        for part in ["link between", "rank 1 (10.99.0.2)", "rank 2 (10.99.0.3)"] {
+            assert!(report.contains(part), "no {part} in {reports:?}");
+        }
+    }
+}
+
+/// Rank 1 gets no answer from rank 2, and there is little time left to start.
+#[test]
+fn a_ring_that_a_silent_firewall_prevents_is_relayed_with_little_time_left() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    network.cut_one_way(1, 2);
+    assert_eq!(reports(network.start("short start", &[])), ["ok"; HOSTS]);
 }
 
 #[test]

@@ -14,15 +14,15 @@ const MOST_KEPT: usize = 1 << 20;
 impl Engine {
     /// Announces that this rank refused its arguments, and goes on to the next call.
     pub(crate) fn refuse(&mut self, reason: &str) {
-        let body = pack(self.rank, reason);
-        let bytes = frame(Kind::Refused, self.sequence, &body);
-        for link in &mut self.links.data {
-            link.keep(&bytes);
-            // A link that is broken shows in the next call.
-            let _ = link.write(&[]);
-        }
-        if self.rank == 0 {
-            self.signals.answer(self.sequence);
+        // The refusal of rank 0 is its answer, for which it may be too late.
+        if self.rank > 0 || self.signals.answer(self.sequence) {
+            let body = pack(self.rank, reason);
+            let bytes = frame(Kind::Refused, self.sequence, &body);
+            for link in &mut self.links.data {
+                link.keep(&bytes);
+                // A link that is broken shows in the next call.
+                let _ = link.write(&[]);
+            }
         }
         self.pass();
         if self.links.data.iter().any(|link| link.kept() > MOST_KEPT) {

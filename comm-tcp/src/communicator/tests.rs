@@ -24,8 +24,7 @@ thread_local! {
 
 fn panic_among_answers() -> bool {
     ANSWERING.with_borrow(|signals| {
-        let answered = |signals: &Arc<Signals>| signals.answered.load(Ordering::Acquire);
-        assert!(signals.as_ref().is_none_or(|s| answered(s) == 0));
+        assert!(signals.as_ref().is_none_or(|s| s.answered() == 0));
     });
     false
 }
@@ -79,7 +78,7 @@ impl World {
             ends.push((mine.into(), "here".to_owned()));
             watchers.push(watcher(other, rank));
         }
-        let hub = Hub::new(ends, None, Arc::clone(&signals));
+        let hub = Hub::new(ends, Arc::clone(&signals));
         let own = watchers.remove(0);
         let (links, data) = (1..=WORKERS).map(enter).unzip();
         let peers = Peers {
@@ -164,7 +163,7 @@ fn answers_that_a_loss_cuts_short_are_not_waited_for() {
     let dies = world.watchers.pop().unwrap();
     let signals = Arc::clone(&world.signals);
     let death = thread::spawn(move || {
-        while signals.answered.load(Ordering::Acquire) == 0 {
+        while signals.answered() == 0 {
             thread::yield_now();
         }
         drop(dies);

@@ -3,7 +3,7 @@
 //! | after | it |
 //! |---|---|
 //! | 10 ms in which not all have entered | reports that it waits, so that the watch knows who is missing |
-//! | every eighth of the timeout in the middle of a call | reports that it is stalled, and behind whom |
+//! | every eighth of the timeout in the middle of a call | reports that bytes have moved, or that it is stalled, and behind whom |
 //! | the timeout, less 1 s or a quarter of it | asks whether rank 0 is there |
 //! | the timeout, and at least 150 ms after that question | gives up on a rank 0 that has not answered |
 //! | the timeout | appeals to rank 0 to decide who is to blame |
@@ -39,6 +39,8 @@ pub(super) struct Moment {
     /// Since when nothing has moved.
     pub(super) since: Instant,
     pub(super) outlook: Outlook,
+    /// All whose bytes are waited for have begun to send: bytes that move are a sign of life.
+    pub(super) underway: bool,
     /// The kind of the cause for which the call cannot be completed any more, if one was heard. The
     /// task was asked after that, in this call or an earlier one, and could not finish.
     pub(super) cause: Option<FailureKind>,
@@ -53,6 +55,8 @@ pub(super) enum Action {
     ReportWaiting,
     /// Report to the watch that no byte moves.
     ReportStalled,
+    /// Report to the watch that bytes move.
+    ReportMoving,
     /// Ask whether rank 0 is there.
     Ping,
     /// Let rank 0 decide: the timeout is over.
@@ -80,6 +84,8 @@ pub(super) struct Timers {
     began: Option<Instant>,
     reported_waiting: bool,
     reported_stalled: Option<Instant>,
+    /// When rank 0 has said that bytes move elsewhere.
+    waits_on: Option<Instant>,
     pinged: Option<Instant>,
     appealed: Option<Instant>,
 }
@@ -92,6 +98,7 @@ impl Timers {
             began: None,
             reported_waiting: false,
             reported_stalled: None,
+            waits_on: None,
             pinged: None,
             appealed: None,
         }
@@ -100,6 +107,13 @@ impl Timers {
     /// Notes that nothing has moved since then.
     pub(super) fn waiting(&mut self, since: Instant) {
         self.began.get_or_insert(since);
+    }
+
+    /// Begins the timeout anew: bytes move elsewhere.
+    pub(super) fn wait_on(&mut self, now: Instant) {
+        self.waits_on = Some(now);
+        self.pinged = None;
+        self.appealed = None;
     }
 
     /// Returns the next action that is due, and counts it as done; once none is left, when to ask
@@ -134,22 +148,27 @@ impl Timers {
         Ok(Some(at))
     }
 
-    /// Again and again, also if a byte moves now and then: by it the watch tells ranks that are stuck
-    /// behind others from ranks that are not there.
+    /// Again and again: by it the watch tells ranks that move bytes, however slowly, from ranks that are
+    /// stuck behind others, and both from ranks that are not there.
     fn report_stalled(&mut self, moment: &Moment) -> Result<Option<Instant>, Action> {
         let Some((timeout, _)) = self.deadline(moment) else {
             return Ok(None);
         };
-        if moment.outlook == Outlook::Entering {
+        if moment.outlook == Outlook::Entering && !moment.underway {
             return Ok(None);
         }
         let last = self.reported_stalled.or(self.began);
-        let at = last.unwrap_or(moment.since) + (timeout / 8).max(REPORT);
-        if moment.now >= at {
-            self.reported_stalled = Some(moment.now);
-            return Err(Action::ReportStalled);
+        let last = last.unwrap_or(moment.since);
+        let at = last + (timeout / 8).max(REPORT);
+        if moment.now < at {
+            return Ok(Some(at));
         }
-        Ok(Some(at))
+        self.reported_stalled = Some(moment.now);
+        match moment.outlook {
+            _ if moment.since > last => Err(Action::ReportMoving),
+            Outlook::Moving => Err(Action::ReportStalled),
+            Outlook::Entering => Ok(Some(moment.now + (timeout / 8).max(REPORT))),
+        }
     }
 
     fn time_out(&mut self, moment: &Moment) -> Result<Option<Instant>, Action> {
@@ -186,10 +205,11 @@ impl Timers {
     /// Returns since when the wait counts: ranks that enter one after the other do not prolong it,
     /// bytes that move do.
     fn start(&self, moment: &Moment) -> Instant {
-        match moment.outlook {
-            Outlook::Entering => self.began.unwrap_or(moment.since),
-            Outlook::Moving => moment.since,
-        }
+        let start = match moment.outlook {
+            Outlook::Entering if !moment.underway => self.began.unwrap_or(moment.since),
+            Outlook::Entering | Outlook::Moving => moment.since,
+        };
+        self.waits_on.map_or(start, |anew| anew.max(start))
     }
 
     /// Returns the timeout and when it is over.

@@ -14,14 +14,26 @@ fn decode(bytes: &[u8]) -> Option<Notice> {
 fn every_notice_survives_the_journey() {
     let (sequence, call) = (9, Call::broadcast(24, 8, 1));
     let cause = Cause::new(FailureKind::PeerLost, Some(3), "gone");
+    let timeout = Duration::from_micros(1_250_001);
     let notices = [
         Notice::Waiting { sequence, call },
-        Notice::TimedOut { sequence, call },
+        Notice::TimedOut {
+            sequence,
+            call,
+            timeout,
+        },
         Notice::Stalled {
             sequence,
             peer: 2,
             last: true,
+            timeout,
+            flow: Flow {
+                next: (1, 2),
+                prev: (3, 4),
+            },
         },
+        Notice::Moving { sequence, timeout },
+        Notice::WaitOn,
         Notice::Broken {
             sequence,
             peer: 4,
@@ -37,6 +49,7 @@ fn every_notice_survives_the_journey() {
         Notice::Lost(Lost::PanickedInside),
         Notice::Interrupted,
         Notice::Abort { code: -3 },
+        Notice::GaveUp(cause.clone()),
         Notice::Cause {
             cause: Cause {
                 rank: None,

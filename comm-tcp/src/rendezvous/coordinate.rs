@@ -19,7 +19,7 @@ use crate::frame::{Header, Kind};
 use crate::link::{Broken, Channel, Link, Wire};
 use crate::notice::{cut, text};
 use crate::patience::processors;
-use crate::socket::tune;
+use crate::socket::{tune, tune_watch};
 use crate::variables;
 use crate::watch::{Hub, Signals, Watcher};
 
@@ -35,7 +35,8 @@ pub(crate) fn coordinate(
     seat_all(config, identity, &mut acceptor, &mut seats, time)?;
 
     let wanted = identity.size > 2 && config.ring;
-    let bodies = (1..identity.size).map(|rank| seat_body(&seats, rank, wanted));
+    let limit = ring::limit(time);
+    let bodies = (1..identity.size).map(|rank| seat_body(&seats, rank, wanted, limit));
     let bodies: Vec<Vec<u8>> = bodies.collect();
     let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
     let (mut data, watch, places) = split(seats.into_seats(), config)?;
@@ -52,7 +53,7 @@ pub(crate) fn coordinate(
         }
     }
     let mut streams = if wanted {
-        ring::build(identity, &mut acceptor, successor, time)
+        ring::build(identity, &mut acceptor, successor, limit, time)
     } else {
         Err(String::new())
     };
@@ -88,7 +89,7 @@ pub(crate) fn coordinate(
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
     let links = Links { data, ring };
-    watched(links, watch, places, config, (local_ranks, crowded)).map_err(|error| internal(&error))
+    watched(links, watch, places, (local_ranks, crowded)).map_err(|error| internal(&error))
 }
 
 /// Takes links until every seat is taken.
@@ -151,9 +152,9 @@ fn hear_past_pongs(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec
     }
 }
 
-/// Returns what is sent to a worker once all are there: its successor, how many share its processors, and
-/// whether there is to be a ring.
-fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
+/// Returns what is sent to a worker once all are there: its successor, how many share its processors,
+/// whether there is to be a ring, and how long building it may take.
+fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool, limit: Duration) -> Vec<u8> {
     let successor = seats.successor(rank);
     let ip = match successor {
         SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
@@ -163,6 +164,8 @@ fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool) -> Vec<u8> {
     body.extend_from_slice(&successor.port().to_be_bytes());
     body.extend_from_slice(&super::number(seats.neighbours(rank)).to_be_bytes());
     body.push(u8::from(ring));
+    let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    body.extend_from_slice(&limit.to_be_bytes());
     body
 }
 
@@ -183,7 +186,7 @@ fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
             places.push(its.local.ip().to_canonical().to_string());
         }
         tune(&its.link, config.timeout)
-            .and_then(|()| tune(&stream, config.timeout))
+            .and_then(|()| tune_watch(&stream, config.timeout))
             .map_err(|error| internal(&error))?;
         places.push(its.address.ip().to_canonical().to_string());
         data.push(its.link);
@@ -211,7 +214,6 @@ fn watched(
     links: Links,
     watch: Vec<Channel>,
     places: Vec<String>,
-    config: &TcpConfig,
     (local_ranks, crowded): (usize, bool),
 ) -> std::io::Result<Joined> {
     let (mine, its) = UnixStream::pair()?;
@@ -221,11 +223,7 @@ fn watched(
     let ends = ends.chain(watch.into_iter().map(Wire::from));
     let signals = Arc::new(Signals::default());
     let place = places.first().cloned().unwrap_or_default();
-    let hub = Hub::new(
-        ends.zip(places).collect(),
-        config.timeout,
-        Arc::clone(&signals),
-    );
+    let hub = Hub::new(ends.zip(places).collect(), Arc::clone(&signals));
     Ok(Joined {
         links,
         watcher: Watcher::new(Link::new(mine.into(), 0), 0, place),

@@ -18,7 +18,7 @@ use crate::link::{Broken, Channel, Link, Wire};
 use crate::listen;
 use crate::notice::{cut, text};
 use crate::secret::Secret;
-use crate::socket::tune;
+use crate::socket::{tune, tune_watch};
 use crate::variables;
 use crate::watch::{Signals, Watcher};
 
@@ -98,14 +98,14 @@ fn attempt(
     let watch = dial(coordinator, identity, hello, time);
     let (watch, _) = watch.map_err(|error| classify(config, error))?;
     tune(&data, config.timeout)?;
-    tune(&watch, config.timeout)?;
+    tune_watch(&watch, config.timeout)?;
 
     let mut data_link = Link::new(Wire::from(data), 0);
     let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, config, time)?;
     let streams = match listener {
-        Some(listener) if wanted => {
+        Some(listener) if let Some(limit) = wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
-            ring::build(identity, &mut acceptor, successor, time)
+            ring::build(identity, &mut acceptor, successor, limit, time)
         }
         _ => Err(String::new()),
     };
@@ -228,14 +228,14 @@ fn dial<'a>(
     }
 }
 
-/// Waits until all ranks have come; returns the successor, how many ranks share the processors, and
-/// whether there is to be a ring.
+/// Waits until all ranks have come; returns the successor, how many ranks share the processors, and if
+/// there is to be a ring, how long building it may take.
 fn seated(
     data_link: &mut Link,
     coordinator: SocketAddr,
     config: &TcpConfig,
     time: &mut Countdown,
-) -> Result<(SocketAddr, usize, bool), Attempt> {
+) -> Result<(SocketAddr, usize, Option<Duration>), Attempt> {
     let mut missing: Option<String> = None;
     let body = loop {
         let (header, body) = match hear(data_link, time) {
@@ -252,7 +252,7 @@ fn seated(
             }
         };
         match header.kind {
-            Kind::Seat if body.len() == 23 => break body,
+            Kind::Seat if body.len() == 27 => break body,
             Kind::Missing => {
                 missing = Some(text(&body));
                 say(data_link, Kind::Pong, &[])?;
@@ -270,10 +270,12 @@ fn seated(
         NOWHERE => coordinator,
         address => scoped(address, coordinator),
     };
+    let limit = u32::from_be_bytes([body[23], body[24], body[25], body[26]]);
+    let limit = Duration::from_millis(limit.into());
     Ok((
         successor,
         usize::try_from(local).unwrap_or(1),
-        body[22] == 1,
+        (body[22] == 1).then_some(limit),
     ))
 }
 

@@ -44,14 +44,21 @@ impl Admission for RingAdmission<'_> {
     }
 }
 
-/// Opens both links, or returns why that is not possible.
+/// Returns how long building the ring may take: less than what is left to start, so that there is time to
+/// go without one.
+pub(crate) fn limit(time: &mut Countdown) -> Duration {
+    HANDSHAKE.min(time.left() / 2)
+}
+
+/// Opens both links within `limit`, or returns why that is not possible.
 pub(crate) fn build(
     identity: &Identity,
     acceptor: &mut Acceptor,
     successor: SocketAddr,
+    limit: Duration,
     time: &mut Countdown,
 ) -> Result<RingStreams, String> {
-    let deadline = time.part(HANDSHAKE);
+    let deadline = time.part(limit);
     let next_rank = (identity.rank + 1) % identity.size;
     let explain = |error: DialError| {
         let reason = match error {

@@ -1,42 +1,21 @@
 //! The thread on rank 0 that owns the watch links and decides the first cause.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use comm_kit::clock::{Clock, LONGEST_SLEEP};
 use rustix::event::PollFd;
 
+use super::log::Log;
+use super::signals::Signals;
 use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::{Link, Wire};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
-
-/// What the main thread of rank 0 and the hub tell each other without a message.
-#[derive(Debug, Default)]
-pub(crate) struct Signals {
-    /// The first sequence that rank 0 has not answered.
-    pub(crate) answered: AtomicU64,
-    /// The first call that rank 0 is not through with.
-    pub(crate) passed: AtomicU64,
-    /// A cause was decided and has been sent to all.
-    pub(crate) announced: AtomicBool,
-}
-
-impl Signals {
-    /// Notes that rank 0 has seen all enter call `sequence`.
-    pub(crate) fn answer(&self, sequence: u64) {
-        self.answered.store(sequence + 1, Ordering::Release);
-    }
-
-    /// Notes that answers to call `sequence` that were not sent yet do not come any more.
-    pub(crate) fn take_back(&self, sequence: u64) {
-        self.answered.fetch_min(sequence, Ordering::Release);
-    }
-}
 
 /// Owns the watch links.
 #[derive(Debug)]
@@ -46,24 +25,25 @@ pub(crate) struct Hub {
     judge: Judge,
     clock: Clock,
     signals: Arc<Signals>,
+    log: Log,
+    /// Rank 0 wants to know when all links have been read.
+    catching_up: bool,
 }
 
 impl Hub {
     /// Takes one watch link per rank, in rank order, with the place of its rank for messages.
-    pub(crate) fn new(
-        links: Vec<(Wire, String)>,
-        timeout: Option<Duration>,
-        signals: Arc<Signals>,
-    ) -> Self {
+    pub(crate) fn new(links: Vec<(Wire, String)>, signals: Arc<Signals>) -> Self {
         let (wires, places): (Vec<Wire>, Vec<String>) = links.into_iter().unzip();
         let links = wires.into_iter().enumerate();
         Self {
             links: links
                 .map(|(rank, wire)| Some(Link::new(wire, rank)))
                 .collect(),
-            judge: Judge::new(places, timeout),
+            judge: Judge::new(places),
             clock: Clock::start(),
             signals,
+            log: Log::default(),
+            catching_up: false,
         }
     }
 
@@ -79,7 +59,8 @@ impl Hub {
             let now = match self.wait() {
                 Ok(now) => now,
                 Err(error) => {
-                    tracing::error!(%error, "the watch cannot poll its links");
+                    self.log
+                        .write(move || tracing::error!(%error, "the watch cannot poll its links"));
                     break;
                 }
             };
@@ -89,6 +70,10 @@ impl Hub {
             let passed = self.signals.passed.load(Ordering::Relaxed);
             if let Some(ruling) = self.judge.due(now, passed) {
                 self.announce(ruling);
+            }
+            self.caught_up();
+            if let Some(warning) = self.judge.warning() {
+                self.log.write(move || warning.log());
             }
         }
         for link in self.links.iter().flatten() {
@@ -119,6 +104,11 @@ impl Hub {
             };
             let ruling = match next(link) {
                 Ok(None) => return,
+                // Answered when the other links have been read, too.
+                Ok(Some(Notice::Ping)) if rank == 0 => {
+                    self.catching_up = true;
+                    None
+                }
                 Ok(Some(Notice::Ping)) => {
                     tell(link, &Notice::Pong);
                     None
@@ -148,26 +138,48 @@ impl Hub {
         }
     }
 
+    /// Answers rank 0, which commits itself to an answer only after whatever came before was heard.
+    fn caught_up(&mut self) {
+        if std::mem::take(&mut self.catching_up)
+            && let Some(link) = &mut self.links[0]
+        {
+            tell(link, &Notice::Pong);
+        }
+    }
+
+    /// Tells all ranks first, and the log after that: it may block.
     fn announce(&mut self, ruling: Ruling) {
-        let answered = self.signals.answered.load(Ordering::Acquire);
         let notice = match ruling {
-            Ruling::Cause(cause) => {
+            Ruling::Cause(cause) => Notice::Cause {
+                cause,
+                answered: self.signals.decide(),
+            },
+            Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
+            Ruling::WaitOn(ranks) => {
+                for rank in ranks {
+                    if let Some(link) = &mut self.links[rank] {
+                        tell(link, &Notice::WaitOn);
+                    }
+                }
+                return;
+            }
+        };
+        // Rank 0 last: once it knows, it may end this process.
+        for link in self.links.iter_mut().rev().flatten() {
+            tell(link, &notice);
+        }
+        if let Notice::Cause { cause, .. } = notice {
+            self.signals.announced.store(true, Ordering::Release);
+            let signals = Arc::clone(&self.signals);
+            self.log.write(move || {
                 let Cause {
                     kind,
                     rank,
                     message,
                 } = &cause;
                 tracing::error!(%kind, ?rank, %message, "the job has failed");
-                Notice::Cause { cause, answered }
-            }
-            Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
-        };
-        // Rank 0 last: once it knows, it may end this process.
-        for link in self.links.iter_mut().rev().flatten() {
-            tell(link, &notice);
-        }
-        if matches!(notice, Notice::Cause { .. }) {
-            self.signals.announced.store(true, Ordering::Release);
+                signals.logged.store(true, Ordering::Release);
+            });
         }
     }
 }

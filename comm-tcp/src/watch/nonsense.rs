@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Hub, Signals, next, tell};
 use crate::link::{Link, Wire};
-use crate::notice::{Cause, Notice};
+use crate::notice::{Cause, Flow, Notice};
 
 /// Lets rank 1 of three say something; returns what rank 2 is told.
 fn told(notice: &Notice) -> Cause {
@@ -18,8 +18,7 @@ fn told(notice: &Notice) -> Cause {
         ours.push(Link::new(Wire::from(one), rank));
         its.push((Wire::from(other), format!("host {rank}")));
     }
-    let timeout = Some(Duration::from_millis(100));
-    let hub = Hub::new(its, timeout, Arc::new(Signals::default()));
+    let hub = Hub::new(its, Arc::new(Signals::default()));
     let hub = hub.start().unwrap();
     tell(&mut ours[1], notice);
     let began = Instant::now();
@@ -43,6 +42,8 @@ fn no_error_names_a_rank_that_there_is_not() {
             sequence: 0,
             peer: 4_294_967_294,
             last: true,
+            timeout: Duration::from_millis(100),
+            flow: Flow::default(),
         },
         Notice::Broken {
             sequence: 0,

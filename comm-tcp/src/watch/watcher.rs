@@ -8,6 +8,7 @@ use comm_kit::clock::{Clock, sleep_limit};
 use comm_kit::interrupt;
 use comm_kit::words::{self, Lost};
 use rustix::event::{PollFd, PollFlags};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::verdict::distrusted;
 use crate::link::{Broken, Link, Voice};
@@ -17,6 +18,17 @@ use crate::patience::poll_for;
 /// How long a rank that saw a link break waits for the verdict of rank 0, and an interrupted rank 0
 /// for its watch.
 const VERDICT: Duration = Duration::from_secs(1);
+
+/// How long a rank that gave up by itself waits for another cause, which the others may have been told.
+const CONSENT: Duration = Duration::from_millis(500);
+
+/// How long rank 0 waits for the watch, a thread of its own process, which may have to wait for a
+/// processor.
+const OWN_WATCH: Duration = Duration::from_secs(10);
+
+/// The time between two answers of rank 0 in which nobody can have given up on it: this, or half of the
+/// timeout if that is less.
+const NO_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a rank is waiting for while it asks whether that can still come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +53,10 @@ pub(crate) struct Watcher {
     altered: bool,
     /// Rank 0 has not answered the last ping.
     unanswered: bool,
+    /// Rank 0 has said that bytes move elsewhere.
+    wait_on: bool,
+    /// When this rank 0 was known to have missed nothing.
+    caught_up: Duration,
 }
 
 impl Watcher {
@@ -54,6 +70,8 @@ impl Watcher {
             lost: None,
             altered: false,
             unanswered: false,
+            wait_on: false,
+            caught_up: uptime(),
         }
     }
 
@@ -75,6 +93,7 @@ impl Watcher {
                     self.cause.get_or_insert((cause, answered));
                 }
                 Ok(Some(Notice::Pong)) => self.unanswered = false,
+                Ok(Some(Notice::WaitOn)) => self.wait_on = true,
                 Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
@@ -94,7 +113,8 @@ impl Watcher {
     pub(crate) fn verdict(&self, sequence: u64, outlook: Outlook) -> Option<Cause> {
         if let Some((cause, answered)) = &self.cause {
             // Rank 0 had seen all enter before it lost a rank: the answer is on its way.
-            let answer_comes = outlook == Outlook::Entering
+            let answer_comes = self.rank > 0
+                && outlook == Outlook::Entering
                 && cause.kind == FailureKind::PeerLost
                 && sequence < *answered;
             return (!answer_comes).then(|| cause.clone());
@@ -140,6 +160,11 @@ impl Watcher {
         self.unanswered && self.rank_0_left.is_none()
     }
 
+    /// Returns whether rank 0 has said since the last time that the timeout begins anew.
+    pub(crate) fn waits_on(&mut self) -> bool {
+        std::mem::take(&mut self.wait_on)
+    }
+
     /// Returns whether the other end can still say something.
     pub(crate) fn is_open(&self) -> bool {
         self.lost.is_none()
@@ -180,11 +205,66 @@ impl Watcher {
             return Cause::new(FailureKind::Io, Some(broken.peer), message);
         }
         let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
-        Cause::new(
+        self.give_up(Cause::new(
             FailureKind::PeerLost,
             Some(broken.peer),
             words::lost(Lost::Ended, Some(&link)),
-        )
+        ))
+    }
+
+    /// Tells rank 0 that this rank fails for a cause that nobody told it; returns the one that counts:
+    /// another, if the others were told another.
+    #[cold]
+    pub(crate) fn give_up(&mut self, cause: Cause) -> Cause {
+        self.tell(&Notice::GaveUp(cause.clone()));
+        let limit = if self.rank == 0 { OWN_WATCH } else { CONSENT };
+        self.told_within(limit).unwrap_or(cause)
+    }
+
+    /// Returns the cause that the watch of this rank 0 has decided, before this rank could answer.
+    #[cold]
+    pub(crate) fn decided(&mut self) -> Cause {
+        self.told_within(OWN_WATCH).unwrap_or_else(|| {
+            let message = "the watch found a cause and did not say which; restart the job";
+            Cause::new(FailureKind::Io, Some(0), message)
+        })
+    }
+
+    /// Waits for a cause, for a bounded time.
+    fn told_within(&mut self, limit: Duration) -> Option<Cause> {
+        let mut clock = Clock::start();
+        let deadline = clock.now() + limit;
+        loop {
+            self.look();
+            if let Some((cause, _)) = &self.cause {
+                return Some(cause.clone());
+            }
+            if !self.wait(&mut clock, deadline) {
+                return None;
+            }
+        }
+    }
+
+    /// Lets the watch of this rank 0 read all links, if so much time has passed since the last answer
+    /// that somebody may have given up on it: it may have been stopped.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, timeout: Option<Duration>) {
+        let now = uptime();
+        let limit = timeout.map_or(NO_PAUSE, |timeout| NO_PAUSE.min(timeout / 2));
+        if now.saturating_sub(self.caught_up) >= limit {
+            self.read_all();
+        }
+        self.caught_up = now;
+    }
+
+    #[cold]
+    fn read_all(&mut self) {
+        self.ping();
+        let mut clock = Clock::start();
+        let deadline = clock.now() + OWN_WATCH;
+        while self.is_unanswered() && self.cause.is_none() && self.wait(&mut clock, deadline) {
+            self.look();
+        }
     }
 
     /// Sleeps until something comes or `deadline` is over; returns whether something still can.
@@ -213,6 +293,17 @@ impl Watcher {
         }
         Cause::new(FailureKind::Aborted, Some(self.rank), words::interrupted())
     }
+}
+
+/// Returns how long this machine has been up, times included in which it was suspended.
+fn uptime() -> Duration {
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(CLOCK);
+    let seconds = u64::try_from(tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(tv_nsec).unwrap_or(0))
 }
 
 impl AsFd for Watcher {

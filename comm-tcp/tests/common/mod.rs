@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod ranks;
+
 use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

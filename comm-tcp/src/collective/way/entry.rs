@@ -38,6 +38,10 @@ impl Engine {
         body: &[u8],
         sink: &mut S,
     ) -> Result<(), Failure> {
+        if self.rank == 0 {
+            // The other rank is through when it has this.
+            self.commit()?;
+        }
         let expected = if self.size == 2 {
             Kind::Enter
         } else {
@@ -98,7 +102,7 @@ impl Engine {
         refused: &[bool],
         body: impl Fn(usize) -> &'a [u8],
     ) -> Result<(), Failure> {
-        self.signals.answer(self.sequence);
+        self.commit()?;
         let message = |(&refused, rank): (&bool, usize)| {
             let body = body(rank);
             let header = Header::new(kind, self.sequence, call, body.len());
@@ -281,6 +285,10 @@ impl Task for Collect<'_> {
 
     fn outlook(&self) -> Outlook {
         Outlook::Entering
+    }
+
+    fn is_underway(&self) -> bool {
+        self.entries.iter().all(Incoming::has_begun)
     }
 
     fn waits_for(&self) -> usize {

@@ -32,6 +32,7 @@ impl Wait {
                 now: start,
                 since: start,
                 outlook,
+                underway: false,
                 cause: None,
                 unanswered: false,
             },
@@ -177,14 +178,15 @@ fn a_stall_is_reported_every_eighth_of_the_timeout() {
 }
 
 #[test]
-fn bytes_that_move_put_off_the_timeout_but_not_the_reports() {
+fn bytes_that_move_put_off_the_timeout_and_are_reported() {
     let mut wait = Wait::new(Moving, Some(ms(8000)));
     for half in 1..=30 {
         assert!(!wait.pass(ms(500 * half)));
         wait.moved();
     }
     let seconds: Vec<Duration> = (1..=15).map(Duration::from_secs).collect();
-    assert_eq!(wait.only(Action::ReportStalled), seconds);
+    assert_eq!(wait.only(Action::ReportMoving), seconds);
+    assert_eq!(wait.only(Action::ReportStalled), []);
     assert_eq!(wait.only(Action::Ping), []);
     assert!(wait.pass(ms(60_000)));
     assert_eq!(wait.only(Action::Ping), [ms(22_000)]);
@@ -208,6 +210,26 @@ fn ranks_that_enter_one_by_one_do_not_put_off_the_timeout() {
     wait.moved();
     assert!(wait.pass(ms(60_000)));
     assert_eq!(wait.only(Action::Appeal), [ms(8000)]);
+}
+
+#[test]
+fn bytes_of_entries_that_are_underway_put_off_the_timeout() {
+    let mut wait = Wait::new(Entering, Some(ms(8000)));
+    wait.moment.underway = true;
+    assert!(!wait.pass(ms(5500)));
+    wait.moved();
+    assert!(wait.pass(ms(60_000)));
+    assert_eq!(wait.only(Action::ReportMoving), [ms(6000)]);
+    assert_eq!(wait.only(Action::Appeal), [ms(13_500)]);
+}
+
+#[test]
+fn a_rank_that_is_told_to_wait_on_has_its_timeout_anew() {
+    let mut wait = Wait::new(Entering, Some(ms(8000)));
+    assert!(!wait.pass(ms(8100)));
+    wait.timers.wait_on(wait.moment.now);
+    assert!(wait.pass(ms(60_000)));
+    assert_eq!(wait.only(Action::Appeal), [ms(8000), ms(16_100)]);
 }
 
 #[test]

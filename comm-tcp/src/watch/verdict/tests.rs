@@ -6,10 +6,17 @@ use super::*;
 
 fn judge(size: usize) -> (Judge, Instant) {
     let places = (0..size).map(|rank| format!("host-{rank}")).collect();
-    (
-        Judge::new(places, Some(Duration::from_secs(1))),
-        Instant::now(),
-    )
+    (Judge::new(places), Instant::now())
+}
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+fn timed_out(sequence: u64, call: Call) -> Notice {
+    Notice::TimedOut {
+        sequence,
+        call,
+        timeout: TIMEOUT,
+    }
 }
 
 fn waiting(sequence: u64) -> Notice {
@@ -22,7 +29,7 @@ fn waiting(sequence: u64) -> Notice {
 fn blame(ruling: Option<Ruling>) -> Option<(FailureKind, Option<usize>)> {
     match ruling? {
         Ruling::Cause(cause) => Some((cause.kind, cause.rank)),
-        Ruling::Farewell(_) => None,
+        Ruling::Farewell(_) | Ruling::WaitOn(_) => None,
     }
 }
 
@@ -94,7 +101,7 @@ fn a_timeout_names_all_that_are_missing() {
     }
     assert_eq!(judge.hear(4, waiting(6), now), None);
     let call = Call::barrier();
-    let heard = judge.hear(3, Notice::TimedOut { sequence: 7, call }, now);
+    let heard = judge.hear(3, timed_out(7, call), now);
     let Some(Ruling::Cause(cause)) = decided(&mut judge, heard, now) else {
         panic!("no cause");
     };
@@ -114,7 +121,7 @@ fn a_timeout_with_a_visible_disagreement_is_a_mismatch() {
     let (mut judge, now) = judge(3);
     assert_eq!(judge.hear(0, waiting(7), now), None);
     let call = Call::broadcast(8, 8, 0);
-    let heard = judge.hear(2, Notice::TimedOut { sequence: 7, call }, now);
+    let heard = judge.hear(2, timed_out(7, call), now);
     let ruling = decided(&mut judge, heard, now);
     assert_eq!(blame(ruling), Some((Mismatch, Some(2))));
 }
@@ -126,6 +133,8 @@ fn a_stall_is_blamed_on_who_is_accused_and_silent() {
         sequence: 3,
         peer,
         last,
+        timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     assert_eq!(judge.hear(0, stalled(3, false), now), None);
     assert_eq!(judge.hear(3, stalled(2, false), now), None);
@@ -162,6 +171,8 @@ fn nonsense_from_a_rank_is_survived() {
         sequence: 0,
         peer: 99,
         last: true,
+        timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     assert!(judge.hear(1, stalled, now).is_some());
 }
@@ -200,13 +211,15 @@ fn a_timeout_is_not_blamed_on_who_is_stuck_behind_another() {
         sequence: 6,
         peer: 2,
         last: false,
+        timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     assert_eq!(judge.hear(0, waiting(7), now), None);
     for rank in [1, 3] {
         assert_eq!(judge.hear(rank, stuck.clone(), now), None);
     }
     let call = Call::barrier();
-    let heard = judge.hear(0, Notice::TimedOut { sequence: 7, call }, now);
+    let heard = judge.hear(0, timed_out(7, call), now);
     assert_eq!(
         blame(decided(&mut judge, heard, now)),
         Some((TimedOut, Some(2)))
@@ -219,7 +232,7 @@ fn a_timeout_is_not_blamed_on_who_has_just_come() {
     let (mut judge, now) = judge(3);
     assert_eq!(judge.hear(1, waiting(7), now), None);
     let call = Call::barrier();
-    let heard = judge.hear(1, Notice::TimedOut { sequence: 7, call }, now);
+    let heard = judge.hear(1, timed_out(7, call), now);
     assert_eq!(heard, None);
     let soon = now + Duration::from_millis(10);
     assert_eq!(judge.hear(0, waiting(7), soon), None);
@@ -284,8 +297,65 @@ fn reports_are_remembered_for_half_a_timeout() {
         sequence: 0,
         peer: 2,
         last: false,
+        timeout: TIMEOUT,
+        flow: Flow::default(),
     };
     judge.hear(1, stalled, now);
     assert!(judge.remembers(now + Duration::from_millis(499)));
     assert!(!judge.remembers(now + Duration::from_millis(500)));
+}
+
+/// Rank 2 still takes bytes of the call before, slowly: nobody is late, until it takes none any more.
+#[test]
+fn a_timeout_waits_for_bytes_that_move() {
+    let (mut judge, now) = judge(3);
+    for rank in [0, 1] {
+        assert_eq!(judge.hear(rank, waiting(7), now), None);
+    }
+    let moving = Notice::Moving {
+        sequence: 6,
+        timeout: TIMEOUT,
+    };
+    let told = judge.hear(2, moving.clone(), now);
+    assert_eq!(told, Some(Ruling::WaitOn(vec![0, 1])));
+    assert_eq!(judge.hear(2, moving, now), None);
+    let heard = judge.hear(1, timed_out(7, Call::barrier()), now);
+    let ruling = decided(&mut judge, heard, now);
+    assert_eq!(ruling, Some(Ruling::WaitOn(vec![1])));
+    let later = now + TIMEOUT;
+    let heard = judge.hear(1, timed_out(7, Call::barrier()), later);
+    let ruling = decided(&mut judge, heard, later);
+    assert_eq!(blame(ruling), Some((TimedOut, Some(2))));
+}
+
+/// Rank 1 has sent its bytes to rank 2 and waits in the next call; they do not arrive.
+#[test]
+fn a_link_that_swallows_bytes_is_named_with_both_its_ends() {
+    for through in [true, false] {
+        let (mut judge, now) = judge(4);
+        let stalled = |peer, last, sent, received| Notice::Stalled {
+            sequence: 6,
+            peer,
+            last,
+            timeout: TIMEOUT,
+            flow: Flow {
+                next: (sent, 0),
+                prev: (0, received),
+            },
+        };
+        if through {
+            assert_eq!(judge.hear(1, waiting(7), now), None);
+        } else {
+            assert_eq!(judge.hear(1, stalled(0, false, 9, 5), now), None);
+        }
+        assert_eq!(judge.hear(0, stalled(3, false, 5, 5), now), None);
+        assert_eq!(judge.hear(3, stalled(2, false, 5, 5), now), None);
+        let ruling = judge.hear(2, stalled(1, true, 5, 5), now);
+        let Some(Ruling::Cause(cause)) = ruling else {
+            panic!("no cause");
+        };
+        assert_eq!((cause.kind, cause.rank), (TimedOut, None));
+        let ends = "between rank 1 (host-1) and rank 2 (host-2)";
+        assert!(cause.message.contains(ends), "{}", cause.message);
+    }
 }

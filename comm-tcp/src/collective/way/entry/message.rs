@@ -199,6 +199,15 @@ impl Incoming {
         }
     }
 
+    /// Returns whether the frame of the current call has begun to come.
+    pub(crate) fn has_begun(&self) -> bool {
+        match &self.state {
+            State::Header => false,
+            State::Skip { then, .. } => then.is_some(),
+            State::Text { .. } | State::Payload { .. } | State::Done(_) => true,
+        }
+    }
+
     /// Reads what is there; returns whether anything was. `kind` is what an agreeing frame is.
     pub(crate) fn advance<S: Stream, L: Sink + ?Sized>(
         &mut self,

@@ -1,0 +1,70 @@
+//! What the main thread of rank 0 and the watch tell each other without a message.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Marks that a cause was decided.
+const DECIDED: u64 = 1 << 63;
+
+/// Shared by the main thread of rank 0 and the watch.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// The first sequence that rank 0 has not answered, and [`DECIDED`]. One word for both, so that of
+    /// an answer and a cause one is first, and the other knows.
+    state: AtomicU64,
+    /// The first call that rank 0 is not through with.
+    pub(crate) passed: AtomicU64,
+    /// A cause was decided and has been sent to all.
+    pub(crate) announced: AtomicBool,
+    /// So the log says.
+    pub(crate) logged: AtomicBool,
+}
+
+impl Signals {
+    /// Commits rank 0 to answer call `sequence`, having seen all enter it; returns whether it may. Once a
+    /// cause was decided it may not: others act on that already.
+    #[must_use]
+    pub(crate) fn answer(&self, sequence: u64) -> bool {
+        let answer = |state: u64| (state & DECIDED == 0).then_some(sequence + 1);
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, answer)
+            .is_ok()
+    }
+
+    /// Notes that answers to call `sequence` that were not sent yet do not come any more.
+    pub(crate) fn take_back(&self, sequence: u64) {
+        let take_back = |state: u64| (state & DECIDED == 0).then(|| state.min(sequence));
+        // With a cause decided it has been said which answers come.
+        let _ = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take_back);
+    }
+
+    /// Notes that a cause was decided; returns the first sequence that rank 0 has not answered and
+    /// will not.
+    pub(crate) fn decide(&self) -> u64 {
+        self.state.fetch_or(DECIDED, Ordering::AcqRel) & !DECIDED
+    }
+
+    /// Returns the first sequence that rank 0 has not answered.
+    #[cfg(test)]
+    pub(crate) fn answered(&self) -> u64 {
+        self.state.load(Ordering::Acquire) & !DECIDED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_answer_and_a_cause_the_first_counts() {
+        let signals = Signals::default();
+        assert!(signals.answer(0));
+        assert!(signals.answer(1));
+        signals.take_back(1);
+        assert_eq!(signals.decide(), 1);
+        assert!(!signals.answer(1));
+        signals.take_back(0);
+        assert_eq!(signals.answered(), 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! Ranks as processes: a test program starts itself again, as its test `one_rank`, with a role.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The variable that holds the role of a rank.
+pub(crate) const ROLE: &str = "COMM_TCP_TEST_ROLE";
+
+/// One rank, and the lines it prints.
+pub(crate) struct Rank {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Rank {
+    /// Returns the next line that begins with `word`, without it.
+    pub(crate) fn wait_for(&mut self, word: &str) -> String {
+        for line in self.lines.by_ref() {
+            let line = line.unwrap();
+            if let Some((_, rest)) = line.split_once(&format!("@{word} ")) {
+                return rest.to_owned();
+            }
+        }
+        panic!("a rank ended without saying {word}");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Numbers the worlds of this process.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// Starts ranks that wait for so many seconds.
+pub(crate) fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
+    start_each(role, size, |_| seconds.to_owned())
+}
+
+/// Starts ranks that each wait for as many seconds as `seconds` says.
+pub(crate) fn start_each(role: &str, size: usize, seconds: impl Fn(usize) -> String) -> Vec<Rank> {
+    // A port that the system gives to nobody else until rank 0 listens on it.
+    let name = format!(
+        "{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    );
+    let listener = comm_conformance::port::listen(&name).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    drop(listener);
+    let program = std::env::current_exe().unwrap();
+    let start = |rank: usize| {
+        let mut child = Command::new(&program)
+            .args(["--exact", "one_rank", "--nocapture", "--test-threads", "1"])
+            .env(ROLE, role)
+            .env("COBRE_TCP_COORDINATOR", "127.0.0.1")
+            .env("COBRE_TCP_PORT", &port)
+            .env("COBRE_TCP_RANK", rank.to_string())
+            .env("COBRE_TCP_SIZE", size.to_string())
+            .env("COBRE_TCP_SECRET", "between processes")
+            .env("COBRE_TCP_TIMEOUT_SECS", seconds(rank))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Rank { child, lines }
+    };
+    (0..size).map(start).collect()
+}
+
+/// Returns the role of this process, if it is a rank, which ends itself after `limit`.
+pub(crate) fn role(limit: Duration) -> Option<String> {
+    let role = std::env::var(ROLE).ok()?;
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        std::process::exit(3);
+    });
+    Some(role)
+}
+
+/// Prints something for the test that started this rank.
+pub(crate) fn say(word: &str, rest: impl std::fmt::Display) {
+    println!("@{word} {rest}");
+}

@@ -1,0 +1,138 @@
+//! Who decides and who is told while rank 0 is stopped, or cannot write its log.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use std::time::Duration;
+
+use comm_api::{CommError, Communicator};
+use comm_tcp::{TcpBackend, TcpConfig};
+use common::ranks::{Rank, role, say, start_each, start_with};
+use rstest::rstest;
+use rustix::process::Signal;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+const WATCHDOG: Duration = Duration::from_mins(1);
+
+/// What a rank does; run by the others as a program of its own.
+#[test]
+fn one_rank() {
+    let Some(role) = role(WATCHDOG) else {
+        return;
+    };
+    let comm = TcpBackend::connect(TcpConfig::from_env().unwrap()).unwrap();
+    comm.barrier().unwrap();
+    match (role.as_str(), comm.rank()) {
+        ("blocked log", 0) => tracing::subscriber::set_global_default(Blocked).unwrap(),
+        ("blocked log" | "mixed", 2) => {
+            say("ready", comm.rank());
+            // Killed in this time.
+            std::thread::sleep(Duration::from_secs(30));
+        }
+        ("paused before", 0) | ("paused inside", 1) => {
+            say("ready", comm.rank());
+            // Rank 0 is stopped in this time.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        _ => {}
+    }
+    say("ready", comm.rank());
+    match (role.as_str(), comm.barrier()) {
+        ("mixed", Err(error)) => say("end", error),
+        (_, result) => say("end", describe(result)),
+    }
+    // Nobody leaves before the others have seen what they are to see.
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+fn describe(result: Result<(), CommError>) -> String {
+    match result {
+        Ok(()) => "ok".to_owned(),
+        Err(CommError::CollectiveFailed { kind, rank, .. }) => {
+            let rank = rank.map_or("none".to_owned(), |rank| rank.to_string());
+            format!("{kind:?} {rank}")
+        }
+        Err(other) => other.to_string(),
+    }
+}
+
+/// A log whose reader has stopped: whoever writes to it waits for ever.
+struct Blocked;
+
+impl Subscriber for Blocked {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        say("blocked", std::process::id());
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn ready(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
+    let mut ranks = start_with(role, size, seconds);
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    ranks
+}
+
+/// Rank 0 cannot write its log, from the failure on or from an earlier warning on: the others are
+/// told of a death all the same, and not that rank 0 is late.
+#[rstest]
+fn a_death_is_told_although_the_log_of_rank_0_blocks(#[values(false, true)] warned: bool) {
+    let mut ranks = ready("blocked log", 3, "20");
+    if warned {
+        ranks[0].wait_for("blocked");
+    }
+    ranks[2].signal(Signal::KILL);
+    assert_eq!(ranks[1].wait_for("end"), "PeerLost 2");
+}
+
+/// Rank 0 was stopped for longer than the timeout and goes on with the entries of all in its hands:
+/// it learns that the others have given up, and its call fails as theirs did.
+#[rstest]
+#[case(2, "paused before")]
+#[case(3, "paused before")]
+#[case(3, "paused inside")]
+#[case(5, "paused inside")]
+fn rank_0_that_was_stopped_fails_as_those_who_gave_up_on_it(
+    #[case] size: usize,
+    #[case] role: &str,
+) {
+    let mut ranks = ready(role, size, "1.5");
+    ranks[0].signal(Signal::STOP);
+    for rank in &mut ranks[1..] {
+        assert_eq!(rank.wait_for("end"), "TimedOut 0");
+    }
+    ranks[0].signal(Signal::CONT);
+    assert_eq!(ranks[0].wait_for("end"), "TimedOut 0");
+}
+
+/// Rank 1 is the one that waited for too long: all say how long that was, whatever their own timeout.
+#[test]
+fn the_timeout_that_was_over_is_the_one_that_is_named() {
+    let seconds = |rank| if rank == 1 { "1.25" } else { "20" }.to_owned();
+    let mut ranks = start_each("mixed", 3, seconds);
+    for rank in &mut ranks[..2] {
+        let error = rank.wait_for("end");
+        assert!(error.contains("within 1.25s"), "{error}");
+    }
+}
