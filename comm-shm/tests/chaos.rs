@@ -67,7 +67,7 @@ const KNOWN: [Known; 14] = [
     Known {
         name: "counts-a-suspension",
         fault: "suspend",
-        says: "lost somebody where nobody died",
+        says: "a mutant says so",
     },
     Known {
         name: "needs-a-descriptor",

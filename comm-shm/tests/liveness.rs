@@ -48,13 +48,14 @@ fn kill_self() -> ! {
 
 /// Waits for a file of the temporary folder, by which processes of a test tell each other how far they are.
 fn wait_for(marker: &Path) {
+    until(&marker.display().to_string(), || marker.exists());
+}
+
+/// Waits until something is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
-    while !marker.exists() {
-        assert!(
-            began.elapsed() < PATIENCE,
-            "{} did not come",
-            marker.display()
-        );
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what} did not come");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -376,8 +377,15 @@ fn a_rank_that_cannot_attach_ends_the_start_of_all() {
         return;
     }
     let name = fresh_name();
-    let ranks = [0, 1, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
-    for (rank, child) in ranks.into_iter().enumerate() {
+    let ranks = [0, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
+    // A rank that comes later finds no segment any more.
+    until("rank 2", || {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", ranks[1].id()));
+        maps.is_ok_and(|maps| maps.contains(&name))
+    });
+    let [zero, two] = ranks;
+    let one = start(test, &name, 1, RANKS, &[]);
+    for (rank, child) in [zero, one, two].into_iter().enumerate() {
         let outcome = finish(rank, child);
         let said = outcome.said.join(" ");
         let expected = if rank == 1 {

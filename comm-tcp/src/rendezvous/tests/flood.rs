@@ -59,7 +59,8 @@ fn attempt(
         return false;
     }
     flood.rise(count, port, acceptor, seats);
-    let hello = identity(1, 2).hello(LinkKind::Data, 0, NOWHERE);
+    let mut hello = identity(1, 2).hello(LinkKind::Data, 0, NOWHERE);
+    hello.local = stream.local_addr().unwrap();
     let keys = Keys::new(SECRET.as_bytes());
     let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
     if stream.write_all(client.hello()).is_err() {

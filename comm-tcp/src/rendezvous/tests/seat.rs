@@ -8,7 +8,8 @@ fn vanished(rank: usize, size: usize, port: u16) -> [TcpStream; 2] {
     let mut who = identity(rank, size);
     [LinkKind::Data, LinkKind::Watch].map(|link| {
         let (mut stream, challenge) = knock(port);
-        let hello = who.hello(link, 0, NOWHERE);
+        let mut hello = who.hello(link, 0, NOWHERE);
+        hello.local = stream.local_addr().unwrap();
         let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
         let reply = answer(&mut stream, client.hello());
         let (status, session) = client.reply(&reply, &keys).unwrap();
