@@ -245,11 +245,11 @@ impl Engine {
                 }
                 (Action::BlameRank0, _) => {
                     let cause = self.gave_up(0, Outlook::Entering);
-                    return Err(self.watcher.give_up(cause));
+                    return Err(self.watcher.give_up(cause, self.timeout));
                 }
                 (Action::BlamePeer, _) => {
                     let cause = self.gave_up(peer, outlook);
-                    return Err(self.watcher.give_up(cause));
+                    return Err(self.watcher.give_up(cause, self.timeout));
                 }
             }
             moment.unanswered = self.watcher.is_unanswered();

@@ -19,7 +19,8 @@ use crate::patience::poll_for;
 /// for its watch.
 const VERDICT: Duration = Duration::from_secs(1);
 
-/// How long a rank that gave up by itself waits for another cause, which the others may have been told.
+/// How long a rank that gave up by itself waits for another cause, which the others may have been told:
+/// this, or a quarter of the timeout that was over, so that it fails soon after it.
 const CONSENT: Duration = Duration::from_millis(500);
 
 /// How long rank 0 waits for the watch, a thread of its own process, which may have to wait for a
@@ -205,19 +206,18 @@ impl Watcher {
             return Cause::new(FailureKind::Io, Some(broken.peer), message);
         }
         let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
-        self.give_up(Cause::new(
-            FailureKind::PeerLost,
-            Some(broken.peer),
-            words::lost(Lost::Ended, Some(&link)),
-        ))
+        let message = words::lost(Lost::Ended, Some(&link));
+        let cause = Cause::new(FailureKind::PeerLost, Some(broken.peer), message);
+        self.give_up(cause, None)
     }
 
     /// Tells rank 0 that this rank fails for a cause that nobody told it; returns the one that counts:
-    /// another, if the others were told another.
+    /// another, if the others were told another. `timeout` is the one that was over, if one was.
     #[cold]
-    pub(crate) fn give_up(&mut self, cause: Cause) -> Cause {
+    pub(crate) fn give_up(&mut self, cause: Cause, timeout: Option<Duration>) -> Cause {
         self.tell(&Notice::GaveUp(cause.clone()));
-        let limit = if self.rank == 0 { OWN_WATCH } else { CONSENT };
+        let consent = timeout.map_or(CONSENT, |timeout| CONSENT.min(timeout / 4));
+        let limit = if self.rank == 0 { OWN_WATCH } else { consent };
         self.told_within(limit).unwrap_or(cause)
     }
 
