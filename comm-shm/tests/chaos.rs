@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
@@ -111,6 +111,7 @@ impl Subject for Wrong {
             name: ordered_subject().unwrap_or_default(),
             told: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
+            returned: Mutex::new(Instant::now()),
         };
         let mut config = ShmConfig::new(seat.name(), seat.rank(), seat.size());
         config.timeout = seat.timeout();
@@ -185,6 +186,8 @@ struct Wrongly {
     told: AtomicBool,
     /// Whether a call has failed for no reason.
     is_broken: AtomicBool,
+    /// When the last reduction returned, or the rank began.
+    returned: Mutex<Instant>,
 }
 
 impl Mutation<ShmBackend> for Wrongly {
@@ -199,10 +202,11 @@ impl Mutation<ShmBackend> for Wrongly {
         if self.is_broken.load(Ordering::Relaxed) {
             return Err(lost());
         }
-        let start = Instant::now();
         comm.allreduce_bytes(send, recv, scalar, op)?;
+        let now = Instant::now();
+        let before = std::mem::replace(&mut *self.returned.lock().unwrap(), now);
         let broken = match self.name.as_str() {
-            "counts-a-suspension" => start.elapsed() > Duration::from_millis(1500),
+            "counts-a-suspension" => now - before > Duration::from_millis(1500),
             "needs-a-descriptor" => File::open("/dev/null").is_err(),
             _ => false,
         };

@@ -2,7 +2,7 @@
 use std::process::ExitCode;
 
 use comm_conformance::{Failure, Model, Seat, Subject};
-use comm_tcp::{TcpBackend, TcpConfig};
+use comm_tcp::{Encryption, TcpBackend, TcpConfig};
 
 struct Tcp;
 
@@ -17,6 +17,10 @@ impl Subject for Tcp {
         config.secret = Some(seat.name().into());
         if let Ok(encryption) = std::env::var("COBRE_TCP_ENCRYPT") {
             config.encryption = encryption.parse()?;
+        }
+        if seat.is_relayed() {
+            // Between loopback addresses, a relay is let in only where it can do no harm.
+            config.encryption = Encryption::On;
         }
         if seat.rank() == 0 {
             return Ok(TcpBackend::connect_with_listener(config, seat.listen()?)?);

@@ -90,6 +90,7 @@ impl Run {
             connect_timeout: self.orders.limit / 2,
             board: self.board.clone(),
             door: PORT,
+            relayed: false,
         }
     }
 

@@ -90,6 +90,7 @@ pub struct Seat {
     pub(crate) board: Board,
     /// The key of the port at which this rank finds rank 0.
     pub(crate) door: &'static str,
+    pub(crate) relayed: bool,
 }
 
 impl Seat {
@@ -164,6 +165,13 @@ impl Seat {
         self.lookup(self.door)?.parse().map_err(io::Error::other)
     }
 
+    /// Returns whether somebody passes on the bytes of this job, which a backend that guards itself against that
+    /// must be told.
+    #[must_use]
+    pub fn is_relayed(&self) -> bool {
+        self.relayed
+    }
+
     /// Sets what a mutant takes instead of this seat.
     #[doc(hidden)]
     #[must_use]
@@ -177,6 +185,12 @@ impl Seat {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Notes that workers reach rank 0 through somebody who passes their bytes on.
+    pub(crate) fn with_relay(mut self) -> Self {
+        self.relayed = true;
         self
     }
 

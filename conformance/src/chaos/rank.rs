@@ -47,6 +47,9 @@ fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     if let Some(timeout) = plan.timeout {
         seat = seat.with_timeout(timeout);
     }
+    if (0..run.size()).any(|rank| plan.slows(rank)) {
+        seat = seat.with_relay();
+    }
     if plan.slows(run.rank) {
         seat = seat.over_slow_link();
     }
