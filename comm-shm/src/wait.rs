@@ -34,6 +34,8 @@ pub(crate) struct WaitPolicy {
     pub(crate) longest_spin: Duration,
     /// How long to yield before the first sleep.
     pub(crate) yield_time: Duration,
+    /// How often to look whether the others live; models, in which no time passes, look every time.
+    pub(crate) look: Duration,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -45,6 +47,7 @@ impl WaitPolicy {
             eager_looks: if roomy { BURST } else { 0 },
             longest_spin: if roomy { LONGEST_SPIN } else { Duration::ZERO },
             yield_time: Duration::from_millis(1),
+            look: LOOK,
             timeout,
         }
     }
@@ -133,7 +136,7 @@ impl Backoff {
     /// Checks whether it is time to look whether the others live. A rank that is woken often does not
     /// look more often.
     pub(crate) fn look_due(&mut self) -> bool {
-        let due = self.elapsed >= self.looked + LOOK;
+        let due = self.elapsed >= self.looked + self.policy.look;
         if due {
             self.looked = self.elapsed;
         }

@@ -30,6 +30,7 @@ const POLICY: WaitPolicy = WaitPolicy {
     eager_looks: 0,
     longest_spin: Duration::ZERO,
     yield_time: Duration::ZERO,
+    look: Duration::ZERO,
     timeout: None,
 };
 
