@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
@@ -204,7 +204,10 @@ impl Mutation<ShmBackend> for Wrongly {
         }
         comm.allreduce_bytes(send, recv, scalar, op)?;
         let now = Instant::now();
-        let before = std::mem::replace(&mut *self.returned.lock().unwrap(), now);
+        let before = std::mem::replace(
+            &mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner),
+            now,
+        );
         let broken = match self.name.as_str() {
             "counts-a-suspension" => now - before > Duration::from_millis(1500),
             "needs-a-descriptor" => File::open("/dev/null").is_err(),
