@@ -210,6 +210,64 @@ fn a_core_dump_is_a_death() {
     assert_eq!(outcomes[0].said, ["dumping true"], "{}", outcomes[0].output);
 }
 
+/// Ends the main thread of this process and nothing else, as a `main` of C does by `pthread_exit`. Tests
+/// run on another thread.
+fn end_main_thread() {
+    extern "C" fn end(_: libc::c_int) {
+        // SAFETY: ends the thread that got the signal, and touches no memory.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    let main = libc::pid_t::try_from(std::process::id()).unwrap();
+    let handler = end as extern "C" fn(libc::c_int);
+    // SAFETY: the handler makes one system call.
+    let before = unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    assert_ne!(before, libc::SIG_ERR);
+    // SAFETY: the main thread only waits for this one, and nobody waits for it.
+    assert_eq!(unsafe { libc::tgkill(main, main, libc::SIGUSR1) }, 0);
+    let has_ended = || {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        stat.rsplit_once(')').unwrap().1.starts_with(" Z")
+    };
+    let began = Instant::now();
+    while !has_ended() {
+        assert!(began.elapsed() < PATIENCE, "the main thread runs on");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A rank lives as long as any thread of it does, and its death is seen as soon as any other's.
+#[test]
+fn a_rank_whose_main_thread_has_ended_lives() {
+    let test = "a_rank_whose_main_thread_has_ended_lives";
+    if let Some(config) = role(test) {
+        let folder = Folder::of_driver();
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if comm.rank() == 1 {
+            end_main_thread();
+            fs::create_dir(folder.join("ended")).unwrap();
+            // Long enough for rank 0 to look at this process, more than once.
+            thread::sleep(Duration::from_millis(300));
+            // Rank 0 judges: without its main thread nobody ends this process when a test fails.
+            let _ = comm.allreduce_scalar(1, ReduceOp::Sum);
+            kill_self();
+        }
+        wait_for(&folder.join("ended"));
+        let sum = comm.allreduce_scalar(1, ReduceOp::Sum).unwrap();
+        assert_eq!(sum, 2);
+        let began = Instant::now();
+        let error = comm.barrier().unwrap_err();
+        let took = began.elapsed();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        say("done");
+        return;
+    }
+    let folder = Folder::new();
+    let outcomes = launch(test, 2, &[folder.variable()]);
+    assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
+}
+
 /// The start of many ranks on few processors: what they cost each other while they wait.
 #[test]
 fn two_hundred_and_fifty_six_ranks_start_soon() {
