@@ -13,17 +13,8 @@ use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_shm::{ShmBackend, ShmConfig};
-use common::{Outcome, exists, finish, fresh_name, launch, role, say, start};
-
-/// The longest a step of a test may take before it fails; far more than any of them needs.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
-    match error {
-        CommError::CollectiveFailed { kind, rank, .. } => (*kind, *rank),
-        other => panic!("{other}"),
-    }
-}
+use common::markers::{Folder, PATIENCE, wait_for};
+use common::{Outcome, blame, exists, finish, fresh_name, kill_self, launch, role, say, start};
 
 /// Sets the soft limit of a resource, and returns the one before.
 fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
@@ -38,53 +29,6 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
     // SAFETY: a place that is only read.
     assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
     before
-}
-
-fn kill_self() -> ! {
-    // SAFETY: ends this process and touches no memory.
-    unsafe { libc::raise(libc::SIGKILL) };
-    unreachable!("nobody survives that")
-}
-
-/// Waits for a file of the temporary folder, by which processes of a test tell each other how far they are.
-fn wait_for(marker: &Path) {
-    let began = Instant::now();
-    while !marker.exists() {
-        assert!(
-            began.elapsed() < PATIENCE,
-            "{} did not come",
-            marker.display()
-        );
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Where a test puts its markers; removed with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    const VARIABLE: &str = "COMM_SHM_TEST_FOLDER";
-
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(fresh_name());
-        fs::create_dir(&folder).unwrap();
-        Self(folder)
-    }
-
-    /// The folder that the driver of this rank made.
-    fn of_driver() -> PathBuf {
-        std::env::var_os(Self::VARIABLE).unwrap().into()
-    }
-
-    fn variable(&self) -> (&str, &str) {
-        (Self::VARIABLE, self.0.to_str().unwrap())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A rank that has no descriptor left takes nobody for dead who lives, and hears of a death.
@@ -208,64 +152,6 @@ fn a_core_dump_is_a_death() {
         return say(format!("not tested: cores go elsewhere here: {pattern}"));
     }
     assert_eq!(outcomes[0].said, ["dumping true"], "{}", outcomes[0].output);
-}
-
-/// Ends the main thread of this process and nothing else, as a `main` of C does by `pthread_exit`. Tests
-/// run on another thread.
-fn end_main_thread() {
-    extern "C" fn end(_: libc::c_int) {
-        // SAFETY: ends the thread that got the signal, and touches no memory.
-        unsafe { libc::syscall(libc::SYS_exit, 0) };
-    }
-    let main = libc::pid_t::try_from(std::process::id()).unwrap();
-    let handler = end as extern "C" fn(libc::c_int);
-    // SAFETY: the handler makes one system call.
-    let before = unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
-    assert_ne!(before, libc::SIG_ERR);
-    // SAFETY: the main thread only waits for this one, and nobody waits for it.
-    assert_eq!(unsafe { libc::tgkill(main, main, libc::SIGUSR1) }, 0);
-    let has_ended = || {
-        let stat = fs::read_to_string("/proc/self/stat").unwrap();
-        stat.rsplit_once(')').unwrap().1.starts_with(" Z")
-    };
-    let began = Instant::now();
-    while !has_ended() {
-        assert!(began.elapsed() < PATIENCE, "the main thread runs on");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// A rank lives as long as any thread of it does, and its death is seen as soon as any other's.
-#[test]
-fn a_rank_whose_main_thread_has_ended_lives() {
-    let test = "a_rank_whose_main_thread_has_ended_lives";
-    if let Some(config) = role(test) {
-        let folder = Folder::of_driver();
-        let comm = ShmBackend::attach(config).unwrap();
-        comm.barrier().unwrap();
-        if comm.rank() == 1 {
-            end_main_thread();
-            fs::create_dir(folder.join("ended")).unwrap();
-            // Long enough for rank 0 to look at this process, more than once.
-            thread::sleep(Duration::from_millis(300));
-            // Rank 0 judges: without its main thread nobody ends this process when a test fails.
-            let _ = comm.allreduce_scalar(1, ReduceOp::Sum);
-            kill_self();
-        }
-        wait_for(&folder.join("ended"));
-        let sum = comm.allreduce_scalar(1, ReduceOp::Sum).unwrap();
-        assert_eq!(sum, 2);
-        let began = Instant::now();
-        let error = comm.barrier().unwrap_err();
-        let took = began.elapsed();
-        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
-        assert!(took < Duration::from_secs(10), "{took:?}");
-        say("done");
-        return;
-    }
-    let folder = Folder::new();
-    let outcomes = launch(test, 2, &[folder.variable()]);
-    assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
 }
 
 /// The start of many ranks on few processors: what they cost each other while they wait.

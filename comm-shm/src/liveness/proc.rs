@@ -252,9 +252,14 @@ fn read_stat(file: &File) -> rustix::io::Result<Option<Stat>> {
 }
 
 fn handle(pid: u32) -> rustix::io::Result<OwnedFd> {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pidfd_open(pid.ok_or(Errno::SRCH)?, PidfdFlags::empty())
+    let pid = pid.ok_or(Errno::SRCH)?;
+    pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match test_kill_process(pid) {
+        // Kernels before 5.3, and filters of containers, know no pidfd. Nobody has the pid all the same.
+        Err(Errno::SRCH) => Errno::SRCH,
+        _ => error,
+    })
 }
 
 fn is_readable(handle: &OwnedFd) -> bool {
