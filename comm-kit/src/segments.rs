@@ -64,6 +64,18 @@ fn segment_of(name: &str) -> Option<&str> {
     is_rank.then_some(segment)
 }
 
+/// Returns whether `path` is a name of an open file. To whoever has locked the file that stays so: nobody
+/// else removes the name, or puts another file under it.
+///
+/// That a file has some name is not enough: it may be another one, and `path` that of a later job.
+#[must_use]
+pub fn is_named(path: &Path, file: &File) -> bool {
+    let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), file.metadata()) else {
+        return false;
+    };
+    (found.dev(), found.ino()) == (own.dev(), own.ino())
+}
+
 /// Removes the name of a file of this user that nobody has locked, if it is `wanted`.
 fn remove_if_free(path: &Path, wanted: impl FnOnce(&File) -> bool) -> bool {
     // Without NONBLOCK the name of a pipe would make this process wait for its other end.
@@ -77,11 +89,9 @@ fn remove_if_free(path: &Path, wanted: impl FnOnce(&File) -> bool) -> bool {
         let metadata = file.metadata();
         metadata.is_ok_and(|metadata| metadata.is_file() && metadata.uid() == user)
     };
-    // With the lock in hand nobody else removes the name, nor puts another file under it.
-    let is_linked = || file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
     is_ours(&file)
         && wanted(&file)
         && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-        && is_linked()
+        && is_named(path, &file)
         && fs::remove_file(path).is_ok()
 }

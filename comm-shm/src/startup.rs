@@ -174,7 +174,7 @@ impl Start<'_> {
             return Ok(());
         };
         if name::lock(&file).is_ok() {
-            name::remove_if_linked(&self.path, &file);
+            name::remove_if_named(&self.path, &file);
             return Ok(());
         }
         let Process { pid, .. } = identity.creator.process;
@@ -205,7 +205,7 @@ impl Start<'_> {
         } = self.config;
         loop {
             if let Some(Found { file, identity }) = name::find(&self.path)?
-                && creator_lives(&self.own, &identity.creator, &file)
+                && creator_lives(&self.own, &identity.creator, &self.path, &file)
             {
                 identity.check(self.config, &self.own)?;
                 return self.enter(file, &identity);
@@ -316,18 +316,18 @@ impl Start<'_> {
     /// Removes all names of this start; the caller holds the lock of `file`.
     fn hide(&self, file: &File) {
         Alive::hide(&self.path, self.config.size);
-        name::remove_if_linked(&self.path, file);
+        name::remove_if_named(&self.path, file);
     }
 
     /// Removes all names of a start whose rank 0 has died, once the kernel has taken its lock away.
     fn sweep(&self, file: &File) {
         let mut clock = Clock::start();
         let until = clock.now() + SWEEP;
-        while name::is_linked(file) && clock.now() < until {
+        while name::is_named(&self.path, file) && clock.now() < until {
             let ended = Identity::read(file)
                 .is_some_and(|identity| creator_ended(&self.own, &identity.creator, file));
             // With the lock in hand nobody else removes the name, nor puts another file under it.
-            if ended && name::lock(file).is_ok() && name::is_linked(file) {
+            if ended && name::lock(file).is_ok() && name::is_named(&self.path, file) {
                 self.hide(file);
                 return;
             }

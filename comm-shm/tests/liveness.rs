@@ -6,12 +6,12 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
+use comm_api::{Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_shm::{ShmBackend, ShmConfig};
 use common::markers::{Folder, PATIENCE, wait_for};
 use common::{Outcome, blame, exists, finish, fresh_name, kill_self, launch, role, say, start};
@@ -320,7 +320,10 @@ fn a_rank_that_cannot_attach_ends_the_start_of_all() {
         return;
     }
     let name = fresh_name();
-    let ranks = [0, 1, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
+    let [first, last] = [0, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
+    // Whoever comes after the end of a start finds nothing, and waits.
+    wait_for_seat(&Path::new("/dev/shm").join(&name), 2);
+    let ranks = [first, start(test, &name, 1, RANKS, &[]), last];
     for (rank, child) in ranks.into_iter().enumerate() {
         let outcome = finish(rank, child);
         let said = outcome.said.join(" ");
@@ -357,6 +360,20 @@ fn a_rank_killed_in_its_seat_is_seen() {
     let error = waiting.join().unwrap().unwrap_err();
     assert!(error.message.contains("rank 1 of 2 ended"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(10), "{began:?}");
+}
+
+/// Waits until a rank has taken its seat.
+fn wait_for_seat(segment: &Path, rank: u64) {
+    use std::os::unix::fs::FileExt;
+    wait_for(segment);
+    let file = fs::File::open(segment).unwrap();
+    let mut seat = [0; 8];
+    let began = Instant::now();
+    while seat == [0; 8] {
+        assert!(began.elapsed() < PATIENCE, "rank {rank} did not come");
+        file.read_exact_at(&mut seat, 4096 + 64 * rank).unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Writes what a rank writes first of all.
