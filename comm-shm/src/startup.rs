@@ -1,6 +1,6 @@
 //! Start-up: how the ranks of a job find each other, and nobody else.
 //!
-//! Rank 0 creates the segment without a name, fills in its header, locks it and only then links it
+//! Rank 0 creates the segment without a name, locks it, fills in its header and only then links it
 //! under the job's name: a segment that can be seen is complete. Only the holder of a file's lock
 //! removes its name. The others open it, check it and claim their seat; once all have come, rank
 //! 0 removes the name and lets all go, so that nothing is left behind whatever happens later. If rank 0
@@ -138,8 +138,9 @@ impl Start<'_> {
         })?;
         let map =
             Mapping::of(file.as_file(), 0, bytes).map_err(|error| self.cannot("map", &error))?;
-        Identity::of(self.config, self.own).write(map.at(0));
+        // First the lock: what is a segment, has a name, even one of its own, and no lock is removed as stale.
         name::lock(file.as_file()).map_err(|error| self.cannot("lock", &error.into()))?;
+        Identity::of(self.config, self.own).write(map.at(0));
         loop {
             match file.link(&self.path) {
                 Ok(()) => break,
