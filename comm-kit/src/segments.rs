@@ -32,29 +32,23 @@ pub fn remove_stale(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
-    let (locks, segments): (Vec<_>, Vec<_>) = names
+    // Segments first. What a file holds decides: the name of one may end like that of a lock.
+    let (mut removed, others): (Vec<_>, Vec<_>) = names
         .into_iter()
-        .partition(|name| segment_of(name).is_some());
-    let mut removed = Vec::new();
-    for name in segments {
-        let path = folder.join(&name);
-        if remove_if_free(&path, |file| {
-            let mut start = MAGIC.map(|_| 0);
-            file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC
-        }) {
-            removed.push(name);
-        }
-    }
-    for name in locks {
+        .partition(|name| remove_if_free(&folder.join(name), is_segment));
+    removed.extend(others.into_iter().filter(|name| {
         // A rank creates its lock only while the segment has its name.
-        let is_over = segment_of(&name).is_some_and(|segment| !folder.join(segment).exists());
+        let is_over = segment_of(name).is_some_and(|segment| !folder.join(segment).exists());
         let is_empty = |file: &File| file.metadata().is_ok_and(|metadata| metadata.len() == 0);
-        if is_over && remove_if_free(&folder.join(&name), is_empty) {
-            removed.push(name);
-        }
-    }
+        is_over && remove_if_free(&folder.join(name), is_empty)
+    }));
     removed.sort();
     removed
+}
+
+fn is_segment(file: &File) -> bool {
+    let mut start = MAGIC.map(|_| 0);
+    file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC
 }
 
 /// Returns the name of the segment to which the lock of a rank, `name.RANK`, belongs.
