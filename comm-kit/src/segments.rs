@@ -32,29 +32,23 @@ pub fn remove_stale(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
-    let (locks, segments): (Vec<_>, Vec<_>) = names
+    // Segments first. What a file holds decides: the name of one may end like that of a lock.
+    let (mut removed, others): (Vec<_>, Vec<_>) = names
         .into_iter()
-        .partition(|name| segment_of(name).is_some());
-    let mut removed = Vec::new();
-    for name in segments {
-        let path = folder.join(&name);
-        if remove_if_free(&path, |file| {
-            let mut start = MAGIC.map(|_| 0);
-            file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC
-        }) {
-            removed.push(name);
-        }
-    }
-    for name in locks {
+        .partition(|name| remove_if_free(&folder.join(name), is_segment));
+    removed.extend(others.into_iter().filter(|name| {
         // A rank creates its lock only while the segment has its name.
-        let is_over = segment_of(&name).is_some_and(|segment| !folder.join(segment).exists());
+        let is_over = segment_of(name).is_some_and(|segment| !folder.join(segment).exists());
         let is_empty = |file: &File| file.metadata().is_ok_and(|metadata| metadata.len() == 0);
-        if is_over && remove_if_free(&folder.join(&name), is_empty) {
-            removed.push(name);
-        }
-    }
+        is_over && remove_if_free(&folder.join(name), is_empty)
+    }));
     removed.sort();
     removed
+}
+
+fn is_segment(file: &File) -> bool {
+    let mut start = MAGIC.map(|_| 0);
+    file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC
 }
 
 /// Returns the name of the segment to which the lock of a rank, `name.RANK`, belongs.
@@ -62,6 +56,18 @@ fn segment_of(name: &str) -> Option<&str> {
     let (segment, rank) = name.rsplit_once('.')?;
     let is_rank = !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit());
     is_rank.then_some(segment)
+}
+
+/// Returns whether `path` is a name of an open file. To whoever has locked the file that stays so: nobody
+/// else removes the name, or puts another file under it.
+///
+/// That a file has some name is not enough: it may be another one, and `path` that of a later job.
+#[must_use]
+pub fn is_named(path: &Path, file: &File) -> bool {
+    let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), file.metadata()) else {
+        return false;
+    };
+    (found.dev(), found.ino()) == (own.dev(), own.ino())
 }
 
 /// Removes the name of a file of this user that nobody has locked, if it is `wanted`.
@@ -77,11 +83,9 @@ fn remove_if_free(path: &Path, wanted: impl FnOnce(&File) -> bool) -> bool {
         let metadata = file.metadata();
         metadata.is_ok_and(|metadata| metadata.is_file() && metadata.uid() == user)
     };
-    // With the lock in hand nobody else removes the name, nor puts another file under it.
-    let is_linked = || file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
     is_ours(&file)
         && wanted(&file)
         && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-        && is_linked()
+        && is_named(path, &file)
         && fs::remove_file(path).is_ok()
 }

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use comm_kit::segments::{MAGIC, remove_stale};
+use comm_kit::segments::{MAGIC, is_named, remove_stale};
 use rustix::fs::{FlockOperation, flock};
 
 /// A folder of its own, removed with the test.
@@ -64,6 +64,37 @@ fn what_nobody_holds_is_removed() {
     drop(held);
     assert_eq!(remove_stale(&folder.0, "cobre-"), ["cobre-b", "cobre-b.1"]);
     assert_eq!(folder.names(), ["other-c"]);
+}
+
+/// A name may end like that of a lock: what the file holds decides.
+#[test]
+fn a_name_that_ends_in_a_number_is_removed_too() {
+    let folder = Folder::new("number")
+        .with("cobre-run.7", &MAGIC)
+        .with("cobre-run.7.0", b"")
+        .with("cobre-run.8", &MAGIC)
+        .with("cobre-run.8.0", b"");
+    let held = folder.locked("cobre-run.8");
+    let removed = remove_stale(&folder.0, "cobre-");
+    assert_eq!(removed, ["cobre-run.7", "cobre-run.7.0"]);
+    drop(held);
+}
+
+/// A file that has another name does not count as the one under this name.
+#[test]
+fn a_name_belongs_to_one_file() {
+    let folder = Folder::new("named")
+        .with("first", &MAGIC)
+        .with("second", &MAGIC);
+    let [first, second] = ["first", "second"].map(|name| folder.0.join(name));
+    let file = File::open(&first).unwrap();
+    assert!(is_named(&first, &file) && !is_named(&second, &file));
+    fs::hard_link(&first, folder.0.join("third")).unwrap();
+    fs::rename(&second, &first).unwrap();
+    assert!(!is_named(&first, &file));
+    fs::remove_file(&first).unwrap();
+    symlink("third", &first).unwrap();
+    assert!(!is_named(&first, &file), "a link is not followed");
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub(crate) struct Header {
     pub(crate) abort: AtomicU64,
     /// A bit for each processor that a rank may use.
     pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
+    /// Counts the ranges that all ranks have given up: as long as it stands still, none is to be found.
+    pub(crate) given_up: AtomicU64,
     /// Counts what ranks that wait for the start want to hear: all have come, the verdict stands.
     pub(crate) news: Futex,
 }

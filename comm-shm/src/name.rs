@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use comm_kit::segments;
+pub(crate) use comm_kit::segments::is_named;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -118,14 +119,9 @@ pub(crate) fn is_free(file: &File) -> bool {
     free
 }
 
-/// Checks whether a file has a name.
-pub(crate) fn is_linked(file: &File) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
-}
-
-/// Removes a name whose file this process has locked, if the file still has one.
-pub(crate) fn remove_if_linked(path: &Path, file: &File) {
-    if is_linked(file) {
+/// Removes a name whose file this process has locked, if the file still has it.
+pub(crate) fn remove_if_named(path: &Path, file: &File) {
+    if is_named(path, file) {
         let _ = std::fs::remove_file(path);
     }
 }
@@ -267,8 +263,24 @@ mod tests {
         drop(second);
         let file = first.into_file();
         assert_eq!(left(), std::slice::from_ref(&name));
-        assert!(is_linked(&file));
-        remove_if_linked(&path, &file);
-        assert!(left().is_empty() && !is_linked(&file));
+        assert!(is_named(&path, &file));
+        remove_if_named(&path, &file);
+        assert!(left().is_empty() && !is_named(&path, &file));
+    }
+
+    /// A stale segment that has a second name, because its creator was killed before it removed that, does
+    /// not cost a new job its name.
+    #[test]
+    fn the_name_of_another_file_stays() {
+        let path = path(&format!("cobre-unit-{}-other", std::process::id()));
+        let (stale, second) = Temporary::create(&path).expect("created");
+        let (living, temporary) = Temporary::create(&path).expect("created");
+        std::fs::hard_link(&temporary.0, &path).expect("the name is free");
+        remove_if_named(&path, &stale);
+        let stays = path.exists();
+        remove_if_named(&path, &living);
+        let goes = !path.exists();
+        drop((second, temporary));
+        assert_eq!((stays, goes), (true, true));
     }
 }

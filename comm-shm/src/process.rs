@@ -63,8 +63,10 @@ fn own_start() -> Option<u64> {
 pub(crate) struct Stat {
     /// The flags of the kernel, `PF_*`.
     pub(crate) flags: u64,
+    /// How many threads it has; one that has ended and waits to be reaped counts.
+    pub(crate) threads: u64,
     pub(crate) start: u64,
-    /// The bytes of its memory map; 0 for a process that has ended.
+    /// The bytes of the memory map, as its main thread has it; 0 once that thread has ended.
     pub(crate) bytes: u64,
 }
 
@@ -78,7 +80,8 @@ impl Stat {
         let mut skip = |fields_before| fields.nth(fields_before)?.parse::<u64>().ok();
         Some(Self {
             flags: skip(6)?,
-            start: skip(12)? & START_MASK,
+            threads: skip(10)?,
+            start: skip(1)? & START_MASK,
             bytes: skip(0)?,
         })
     }
@@ -142,9 +145,10 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let stat =
-            b"77 (a) R 1 (b) S 1 2 3 4 5 1028 7 8 9 10 11 12 13 14 15 16 17 18 900 4096 5 6\n";
+            b"77 (a) R 1 (b) S 1 2 3 4 5 1028 7 8 9 10 11 12 13 14 15 16 3 18 900 4096 5 6\n";
         let expected = Stat {
             flags: 1028,
+            threads: 3,
             start: 900,
             bytes: 4096,
         };

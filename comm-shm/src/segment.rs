@@ -25,9 +25,17 @@ pub(crate) struct Segment {
     /// Where the ranges begin.
     end: u64,
     /// Only the leader hands out ranges.
-    ranges: Mutex<Ranges>,
+    pool: Mutex<Pool>,
     peers: Peers,
     _alive: Alive,
+}
+
+/// The ranges that the leader hands out.
+#[derive(Debug)]
+struct Pool {
+    ranges: Ranges,
+    /// How many it took back after all ranks had given them up.
+    collected: u64,
 }
 
 impl Segment {
@@ -47,7 +55,10 @@ impl Segment {
             map: Arc::new(map),
             size: config.size,
             end: bytes as u64,
-            ranges: Mutex::new(Ranges::new(bytes as u64)),
+            pool: Mutex::new(Pool {
+                ranges: Ranges::new(bytes as u64),
+                collected: 0,
+            }),
             peers,
             _alive: alive,
         })
@@ -77,32 +88,48 @@ impl Segment {
 
     /// Reserves a range of `bytes`, zeroed.
     pub(crate) fn extend(&self, bytes: u64) -> Result<Range, NoRoom> {
-        let mut ranges = self.ranges();
-        for range in ranges.used().to_vec() {
-            if self.is_released(range) {
-                self.take_back(&mut ranges, range);
+        let mut pool = self.pool();
+        self.collect(&mut pool);
+        let range = pool.ranges.find(bytes);
+        room::reserve(&self.file, range.offset, bytes)?;
+        pool.ranges.take(range);
+        Ok(range)
+    }
+
+    /// Takes back what all ranks have given up. Looking at a range costs a mapping, so as few as possible are looked at.
+    fn collect(&self, pool: &mut Pool) {
+        // Acquire: what is counted is marked.
+        let given_up = self.header().given_up.load(Ordering::Acquire);
+        if pool.collected >= given_up {
+            return;
+        }
+        // The last first: what comes and goes was handed out lately.
+        for range in pool.ranges.used().to_vec().into_iter().rev() {
+            if self.is_released(range) && self.take_back(&mut pool.ranges, range) {
+                pool.collected += 1;
+                if pool.collected >= given_up {
+                    return;
+                }
             }
         }
-        let range = ranges.find(bytes);
-        room::reserve(&self.file, range.offset, bytes)?;
-        ranges.take(range);
-        Ok(range)
     }
 
     /// Takes back a range that no rank has used.
     pub(crate) fn withdraw(&self, range: Range) {
-        self.take_back(&mut self.ranges(), range);
+        self.take_back(&mut self.pool().ranges, range);
     }
 
-    fn take_back(&self, ranges: &mut Ranges, range: Range) {
-        // Where it cannot be emptied it is not used again.
-        if room::release(&self.file, range.offset, range.bytes).is_ok() {
+    /// Returns whether the range may be used again: not where it cannot be emptied.
+    fn take_back(&self, ranges: &mut Ranges, range: Range) -> bool {
+        let emptied = room::release(&self.file, range.offset, range.bytes).is_ok();
+        if emptied {
             ranges.give_back(range);
         }
+        emptied
     }
 
-    fn ranges(&self) -> MutexGuard<'_, Ranges> {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks whether all ranks have given up a range and its memory is returned.
@@ -136,6 +163,7 @@ impl Segment {
         if released {
             // Release, and last: from here on the leader may give the range to somebody else.
             control.released.store(RELEASED, Ordering::Release);
+            self.header().given_up.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -143,5 +171,65 @@ impl Segment {
     pub(crate) fn abort(&self, rank: usize, code: i32) {
         let failure = Failure::Aborted(code);
         Cause { rank, failure }.record(&self.header().abort, self.size);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn alone(name: &str) -> Segment {
+        let name = format!("cobre-unit-{}-{name}", std::process::id());
+        Segment::open(&ShmConfig::new(name, 0, 1), 0).expect("attaches")
+    }
+
+    /// Returns the least time that a range of one page takes.
+    fn least(segment: &Segment) -> Duration {
+        let extend = |_| {
+            let began = Instant::now();
+            segment.extend(PAGE as u64).expect("there is room");
+            began.elapsed()
+        };
+        (0..50).map(extend).min().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_range_costs_the_same_however_many_there_are() {
+        let segment = alone("many");
+        let few = least(&segment);
+        for _ in 0..2000 {
+            segment.extend(PAGE as u64).expect("there is room");
+        }
+        let many = least(&segment);
+        assert!(
+            many < 10 * few,
+            "{many:?} after 2000 ranges, {few:?} before"
+        );
+    }
+
+    #[test]
+    fn whatever_was_given_up_is_used_again() {
+        let segment = alone("again");
+        let ranges: Vec<Range> = (0..100)
+            .map(|_| segment.extend(PAGE as u64).expect("there is room"))
+            .collect();
+        let length = || segment.file().metadata().expect("it is open").len();
+        let before = length();
+        // In an order of their own, some of them before the next is asked for.
+        for some in [&[7, 3, 99][..], &[50], &[0, 1, 2, 98]] {
+            for &range in some {
+                let range: Range = ranges[range];
+                let map = Mapping::of(segment.file(), range.offset, PAGE).expect("it is mapped");
+                segment.release(range, map.at(0));
+            }
+            let mut given = some.to_vec();
+            while !given.is_empty() {
+                let range = segment.extend(PAGE as u64).expect("there is room");
+                given.retain(|&given| ranges[given] != range);
+                assert_eq!(length(), before);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Start-up: how the ranks of a job find each other, and nobody else.
 //!
-//! Rank 0 creates the segment without a name, fills in its header, locks it and only then links it
+//! Rank 0 creates the segment without a name, locks it, fills in its header and only then links it
 //! under the job's name: a segment that can be seen is complete. Only the holder of a file's lock
 //! removes its name. The others open it, check it and claim their seat; once all have come, rank
 //! 0 removes the name and lets all go, so that nothing is left behind whatever happens later. If rank 0
@@ -138,8 +138,9 @@ impl Start<'_> {
         })?;
         let map =
             Mapping::of(file.as_file(), 0, bytes).map_err(|error| self.cannot("map", &error))?;
-        Identity::of(self.config, self.own).write(map.at(0));
+        // First the lock: what is a segment, has a name, even one of its own, and no lock is removed as stale.
         name::lock(file.as_file()).map_err(|error| self.cannot("lock", &error.into()))?;
+        Identity::of(self.config, self.own).write(map.at(0));
         loop {
             match file.link(&self.path) {
                 Ok(()) => break,
@@ -174,7 +175,7 @@ impl Start<'_> {
             return Ok(());
         };
         if name::lock(&file).is_ok() {
-            name::remove_if_linked(&self.path, &file);
+            name::remove_if_named(&self.path, &file);
             return Ok(());
         }
         let Process { pid, .. } = identity.creator.process;
@@ -205,7 +206,7 @@ impl Start<'_> {
         } = self.config;
         loop {
             if let Some(Found { file, identity }) = name::find(&self.path)?
-                && creator_lives(&self.own, &identity.creator, &file)
+                && creator_lives(&self.own, &identity.creator, &self.path, &file)
             {
                 identity.check(self.config, &self.own)?;
                 return self.enter(file, &identity);
@@ -316,18 +317,18 @@ impl Start<'_> {
     /// Removes all names of this start; the caller holds the lock of `file`.
     fn hide(&self, file: &File) {
         Alive::hide(&self.path, self.config.size);
-        name::remove_if_linked(&self.path, file);
+        name::remove_if_named(&self.path, file);
     }
 
     /// Removes all names of a start whose rank 0 has died, once the kernel has taken its lock away.
     fn sweep(&self, file: &File) {
         let mut clock = Clock::start();
         let until = clock.now() + SWEEP;
-        while name::is_linked(file) && clock.now() < until {
+        while name::is_named(&self.path, file) && clock.now() < until {
             let ended = Identity::read(file)
                 .is_some_and(|identity| creator_ended(&self.own, &identity.creator, file));
             // With the lock in hand nobody else removes the name, nor puts another file under it.
-            if ended && name::lock(file).is_ok() && name::is_linked(file) {
+            if ended && name::lock(file).is_ok() && name::is_named(&self.path, file) {
                 self.hide(file);
                 return;
             }

@@ -6,24 +6,15 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
+use comm_api::{Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_shm::{ShmBackend, ShmConfig};
-use common::{Outcome, exists, finish, fresh_name, launch, role, say, start};
-
-/// The longest a step of a test may take before it fails; far more than any of them needs.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
-    match error {
-        CommError::CollectiveFailed { kind, rank, .. } => (*kind, *rank),
-        other => panic!("{other}"),
-    }
-}
+use common::markers::{Folder, PATIENCE, wait_for};
+use common::{Outcome, blame, exists, finish, fresh_name, kill_self, launch, role, say, start};
 
 /// Sets the soft limit of a resource, and returns the one before.
 fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
@@ -38,54 +29,6 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
     // SAFETY: a place that is only read.
     assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
     before
-}
-
-fn kill_self() -> ! {
-    // SAFETY: ends this process and touches no memory.
-    unsafe { libc::raise(libc::SIGKILL) };
-    unreachable!("nobody survives that")
-}
-
-/// Waits for a file of the temporary folder, by which processes of a test tell each other how far they are.
-fn wait_for(marker: &Path) {
-    until(&marker.display().to_string(), || marker.exists());
-}
-
-/// Waits until something is so.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what} did not come");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Where a test puts its markers; removed with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    const VARIABLE: &str = "COMM_SHM_TEST_FOLDER";
-
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(fresh_name());
-        fs::create_dir(&folder).unwrap();
-        Self(folder)
-    }
-
-    /// The folder that the driver of this rank made.
-    fn of_driver() -> PathBuf {
-        std::env::var_os(Self::VARIABLE).unwrap().into()
-    }
-
-    fn variable(&self) -> (&str, &str) {
-        (Self::VARIABLE, self.0.to_str().unwrap())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A rank that has no descriptor left takes nobody for dead who lives, and hears of a death.
@@ -377,15 +320,11 @@ fn a_rank_that_cannot_attach_ends_the_start_of_all() {
         return;
     }
     let name = fresh_name();
-    let ranks = [0, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
-    // A rank that comes later finds no segment any more.
-    until("rank 2", || {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", ranks[1].id()));
-        maps.is_ok_and(|maps| maps.contains(&name))
-    });
-    let [zero, two] = ranks;
-    let one = start(test, &name, 1, RANKS, &[]);
-    for (rank, child) in [zero, one, two].into_iter().enumerate() {
+    let [first, last] = [0, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
+    // Whoever comes after the end of a start finds nothing, and waits.
+    wait_for_seat(&Path::new("/dev/shm").join(&name), 2);
+    let ranks = [first, start(test, &name, 1, RANKS, &[]), last];
+    for (rank, child) in ranks.into_iter().enumerate() {
         let outcome = finish(rank, child);
         let said = outcome.said.join(" ");
         let expected = if rank == 1 {
@@ -421,6 +360,20 @@ fn a_rank_killed_in_its_seat_is_seen() {
     let error = waiting.join().unwrap().unwrap_err();
     assert!(error.message.contains("rank 1 of 2 ended"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(10), "{began:?}");
+}
+
+/// Waits until a rank has taken its seat.
+fn wait_for_seat(segment: &Path, rank: u64) {
+    use std::os::unix::fs::FileExt;
+    wait_for(segment);
+    let file = fs::File::open(segment).unwrap();
+    let mut seat = [0; 8];
+    let began = Instant::now();
+    while seat == [0; 8] {
+        assert!(began.elapsed() < PATIENCE, "rank {rank} did not come");
+        file.read_exact_at(&mut seat, 4096 + 64 * rank).unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Writes what a rank writes first of all.

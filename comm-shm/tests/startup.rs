@@ -367,3 +367,25 @@ fn timeouts_at_their_limits() {
         rank.join().unwrap();
     }
 }
+
+/// Whoever removes what killed jobs left does not harm one that is starting, although its file has a name
+/// before all of it is there.
+#[cfg(comm_portable_wait)]
+#[test]
+fn cleaning_up_leaves_a_job_that_is_starting() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (name, done) = (fresh_name(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let folder = comm_kit::segments::folder();
+            while !done.load(Ordering::Relaxed) {
+                let _ = comm_kit::segments::remove_stale(&folder, &name);
+            }
+        });
+        let attached: Vec<_> = (0..500)
+            .map(|_| ShmBackend::attach(ShmConfig::new(&name, 0, 1)).map(drop))
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        attached.into_iter().for_each(|attached| attached.unwrap());
+    });
+}

@@ -4,10 +4,11 @@
 //! it lives and which outlives its memory.
 
 use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
 
 use super::has_ended;
-use crate::name::{is_free, is_linked};
+use crate::name::{is_free, is_named};
 use crate::process::Origin;
 
 /// How long rank 0 may take between the lock of a stale segment and its removal.
@@ -19,13 +20,13 @@ pub(crate) fn creator_ended(own: &Origin, creator: &Origin, file: &File) -> bool
 }
 
 /// Checks whether the process that created a segment lives, and the segment is there to be joined.
-pub(crate) fn creator_lives(own: &Origin, creator: &Origin, file: &File) -> bool {
+pub(crate) fn creator_lives(own: &Origin, creator: &Origin, path: &Path, file: &File) -> bool {
     ended_by_pid(own, creator).map_or_else(
         || {
             // Rank 0 also holds the lock of a stale segment, for the moment in which it removes it.
             !is_free(file) && {
                 std::thread::sleep(REMOVAL);
-                is_linked(file)
+                is_named(path, file)
             }
         },
         |ended| !ended,
@@ -34,10 +35,46 @@ pub(crate) fn creator_lives(own: &Origin, creator: &Origin, file: &File) -> bool
 
 /// Returns whether the creator has ended, if its pid can tell.
 fn ended_by_pid(own: &Origin, creator: &Origin) -> Option<bool> {
-    if creator == own {
+    if creator == own && own.process.start != 0 {
         // Another thread of this process; an earlier process of this pid started at another time.
         return Some(false);
     }
     let understood = own.understands(creator);
     understood.then(|| has_ended(creator.process)).flatten()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::name::{lock, path};
+    use crate::process::Process;
+
+    /// Where starts are not known, as in a container without a `/proc`, a pid means nothing by itself: an earlier
+    /// container had the same.
+    #[test]
+    fn an_earlier_process_of_this_pid_has_ended() {
+        let process = Process {
+            pid: std::process::id(),
+            start: 0,
+        };
+        let own = Origin {
+            process,
+            pids: 0,
+            times: 0,
+        };
+        let path = path(&format!("cobre-unit-{}-earlier", std::process::id()));
+        let (stale, locked) = (File::create(&path).expect("created"), File::open(&path));
+        let found = (
+            creator_lives(&own, &own, &path, &stale),
+            creator_ended(&own, &own, &stale),
+        );
+        let locked = locked.expect("opened");
+        lock(&locked).expect("nobody has");
+        let held = (
+            creator_lives(&own, &own, &path, &stale),
+            creator_ended(&own, &own, &stale),
+        );
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!((found, held), ((false, true), (true, false)));
+    }
 }

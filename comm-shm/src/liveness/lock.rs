@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::name::{is_free, is_linked, lock, open_private};
+use crate::name::{is_free, is_named, lock, open_private};
 use crate::process::Process;
 
 /// The files that the ranks of one segment have locked.
@@ -57,7 +57,7 @@ impl Alive {
             let file = open_private(&path, OFlags::CREATE)?;
             lock(&file)?;
             // It may have lost its name before it was locked.
-            if is_linked(&file) {
+            if is_named(&path, &file) {
                 return Ok(Self { _file: file });
             }
         }

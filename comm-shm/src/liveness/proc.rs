@@ -4,7 +4,8 @@
 //! in `/proc` is 0 within a millisecond, while a pidfd, a lock or a socket shows the death only once
 //! gigabytes were freed. So the size is looked at, through a file that belongs to this process: a later one of
 //! the same pid has another file, and another start. A process that dumps core keeps its memory until the dump
-//! is written, but does not come back: `/proc` shows that too.
+//! is written, but does not come back: `/proc` shows that too. A main thread that ends before the others shows no
+//! memory either, so then the others are looked at.
 //!
 //! A pidfd serves where there is no `/proc`, or only that of another pid namespace.
 
@@ -176,19 +177,48 @@ impl Watch {
     fn ended(&self) -> Option<bool> {
         match &self.by {
             By::Stat(file) => {
-                let mut bytes = [0; 1024];
-                let length = match file.read_at(&mut bytes, 0) {
-                    Ok(length) => length,
-                    Err(error) => return gone(Errno::from_io_error(&error)?),
+                let stat = match read_stat(file) {
+                    Ok(stat) => stat?,
+                    Err(error) => return gone(error),
                 };
-                let stat = Stat::parse(&bytes[..length])?;
                 let Process { start, .. } = self.process;
-                let another = start != 0 && stat.start != start;
-                let leaving = stat.flags & LEAVING != 0 && self.dumps_core();
-                Some(another || stat.bytes == 0 || leaving)
+                if start != 0 && stat.start != start {
+                    return Some(true);
+                }
+                if stat.bytes == 0 {
+                    return match stat.threads {
+                        0 | 1 => Some(true),
+                        _ => self.has_memory().map(|lives| !lives),
+                    };
+                }
+                Some(stat.flags & LEAVING != 0 && self.dumps_core())
             }
             By::Handle(handle) => Some(is_readable(handle)),
         }
+    }
+
+    /// Checks whether a thread of the process has memory, although the main thread has ended: that thread may
+    /// have ended alone. `None` if that cannot be found out now.
+    #[cold]
+    fn has_memory(&self) -> Option<bool> {
+        let threads = match std::fs::read_dir(format!("/proc/{}/task", self.process.pid)) {
+            Ok(threads) => threads,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(false),
+            Err(error) => return gone(Errno::from_io_error(&error)?).map(|gone| !gone),
+        };
+        for thread in threads {
+            let path = thread.ok()?.path().join("stat");
+            let stat = match open(&path).and_then(|file| read_stat(&file)) {
+                Ok(stat) => stat?,
+                // It ended after it was listed.
+                Err(Errno::NOENT | Errno::SRCH) => continue,
+                Err(_) => return None,
+            };
+            if stat.bytes != 0 {
+                return Some(true);
+            }
+        }
+        Some(false)
     }
 
     /// Checks whether the process dumps core.
@@ -205,15 +235,31 @@ impl Watch {
 }
 
 fn open_shown(process: Process, what: &str) -> rustix::io::Result<File> {
-    let path = format!("/proc/{}/{what}", process.pid);
+    open(format!("/proc/{}/{what}", process.pid).as_ref())
+}
+
+fn open(path: &Path) -> rustix::io::Result<File> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(file.into())
 }
 
+/// Reads what a file shows; `None` if that is not what the kernel writes.
+fn read_stat(file: &File) -> rustix::io::Result<Option<Stat>> {
+    let mut bytes = [0; 1024];
+    let length = file.read_at(&mut bytes, 0);
+    let length = length.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(Stat::parse(&bytes[..length]))
+}
+
 fn handle(pid: u32) -> rustix::io::Result<OwnedFd> {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pidfd_open(pid.ok_or(Errno::SRCH)?, PidfdFlags::empty())
+    let pid = pid.ok_or(Errno::SRCH)?;
+    pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match test_kill_process(pid) {
+        // Kernels before 5.3, and filters of containers, know no pidfd. Nobody has the pid all the same.
+        Err(Errno::SRCH) => Errno::SRCH,
+        _ => error,
+    })
 }
 
 fn is_readable(handle: &OwnedFd) -> bool {

@@ -9,11 +9,14 @@
     reason = "every test binary uses another part of this, and ranks print for their driver"
 )]
 
+pub mod markers;
+
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use comm_api::{CommError, FailureKind};
 use comm_shm::{ShmBackend, ShmConfig};
 
 const ROLE: &str = "COMM_SHM_TEST_ROLE";
@@ -163,4 +166,20 @@ pub fn job(test: &str, sizes: &[usize], body: impl FnOnce(ShmBackend)) {
             assert!(done, "rank {rank} of {size}: {status}\n{output}");
         }
     }
+}
+
+/// Whom an error of a collective blames, and for what.
+pub fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
+    match error {
+        CommError::CollectiveFailed { kind, rank, .. } => (*kind, *rank),
+        other => panic!("{other}"),
+    }
+}
+
+/// Ends this process as the system ends one that takes too much memory.
+#[allow(unsafe_code, reason = "a signal has no safe interface")]
+pub fn kill_self() -> ! {
+    // SAFETY: ends this process and touches no memory.
+    unsafe { libc::raise(libc::SIGKILL) };
+    unreachable!("nobody survives that")
 }

@@ -1,0 +1,131 @@
+//! How a rank knows that another lives where the kernel shows less than usual.
+#![allow(unsafe_code, reason = "threads and filters have no safe interface")]
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comm_api::{Communicator, CommunicatorExt, FailureKind, ReduceOp};
+use comm_shm::ShmBackend;
+use common::markers::{Folder, PATIENCE, wait_for};
+use common::{blame, kill_self, launch, role, say};
+
+/// Ends the main thread of this process and nothing else, as a `main` of C does by `pthread_exit`. Tests
+/// run on another thread.
+fn end_main_thread() {
+    extern "C" fn end(_: libc::c_int) {
+        // SAFETY: ends the thread that got the signal, and touches no memory.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    let main = libc::pid_t::try_from(std::process::id()).unwrap();
+    let handler = end as extern "C" fn(libc::c_int);
+    // SAFETY: the handler makes one system call.
+    let before = unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    assert_ne!(before, libc::SIG_ERR);
+    // SAFETY: the main thread only waits for this one, and nobody waits for it.
+    assert_eq!(unsafe { libc::tgkill(main, main, libc::SIGUSR1) }, 0);
+    let has_ended = || {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        stat.rsplit_once(')').unwrap().1.starts_with(" Z")
+    };
+    let began = Instant::now();
+    while !has_ended() {
+        assert!(began.elapsed() < PATIENCE, "the main thread runs on");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A rank lives as long as any thread of it does, and its death is seen as soon as any other's.
+#[test]
+fn a_rank_whose_main_thread_has_ended_lives() {
+    let test = "a_rank_whose_main_thread_has_ended_lives";
+    if let Some(config) = role(test) {
+        let folder = Folder::of_driver();
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if comm.rank() == 1 {
+            end_main_thread();
+            fs::create_dir(folder.join("ended")).unwrap();
+            // Long enough for rank 0 to look at this process, more than once.
+            thread::sleep(Duration::from_millis(300));
+            // Rank 0 judges: without its main thread nobody ends this process when a test fails.
+            let _ = comm.allreduce_scalar(1, ReduceOp::Sum);
+            kill_self();
+        }
+        wait_for(&folder.join("ended"));
+        let sum = comm.allreduce_scalar(1, ReduceOp::Sum).unwrap();
+        assert_eq!(sum, 2);
+        let began = Instant::now();
+        let error = comm.barrier().unwrap_err();
+        let took = began.elapsed();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        say("done");
+        return;
+    }
+    let folder = Folder::new();
+    let outcomes = launch(test, 2, &[folder.variable()]);
+    assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
+}
+
+/// Makes `pidfd_open` fail as on kernels before 5.3, for this thread and those it starts.
+fn without_pidfds() {
+    use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
+    let number = u32::try_from(libc::SYS_pidfd_open).unwrap();
+    let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    let step = |code: u32, jf, k| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt: 0,
+        jf,
+        k,
+    };
+    let mut steps = [
+        // The number of the call is the first word of what the filter sees.
+        step(BPF_LD | BPF_W | BPF_ABS, 0, 0),
+        step(BPF_JMP | BPF_JEQ | BPF_K, 1, number),
+        step(BPF_RET | BPF_K, 0, missing),
+        step(BPF_RET | BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: u16::try_from(steps.len()).unwrap(),
+        filter: steps.as_mut_ptr(),
+    };
+    let (mode, none) = (libc::SECCOMP_MODE_FILTER, 0_u64);
+    // SAFETY: gives something up, and touches no memory.
+    let given_up = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, none, none, none) };
+    assert_eq!(given_up, 0);
+    // SAFETY: the kernel copies a program that outlives the call.
+    let filtered = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) };
+    assert_eq!(filtered, 0);
+}
+
+/// A rank that is gone before anybody looks is lost, also where the system knows no pidfd.
+#[test]
+fn a_rank_that_is_gone_is_lost_without_pidfds() {
+    let test = "a_rank_that_is_gone_is_lost_without_pidfds";
+    if let Some(config) = role(test) {
+        without_pidfds();
+        let comm = ShmBackend::attach(config).unwrap();
+        let pids = comm.allgather_vec(&[std::process::id()]).unwrap().0;
+        if comm.rank() == 1 {
+            kill_self();
+        }
+        let shown = PathBuf::from(format!("/proc/{}", pids[1]));
+        let began = Instant::now();
+        // The driver reaps it.
+        while shown.exists() {
+            assert!(began.elapsed() < PATIENCE, "nobody reaps rank 1");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let error = comm.barrier().unwrap_err();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        say("done");
+        return;
+    }
+    let outcomes = launch(test, 2, &[("COBRE_SHM_TIMEOUT_SECS", "5")]);
+    assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
+}
