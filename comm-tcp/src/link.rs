@@ -73,10 +73,10 @@ impl<S: Stream> Link<S> {
         self.altered
     }
 
-    /// Returns whether bytes have begun to go out that do not count as written yet. They must be
-    /// presented again.
+    /// Returns whether bytes that were to be written have begun to go out and do not count as written
+    /// yet. They must be presented again. As long as something is kept, it is that which goes out.
     pub(crate) fn is_begun(&self) -> bool {
-        self.stream.is_begun()
+        self.backlog.is_empty() && self.stream.is_begun()
     }
 
     /// Takes the next header once all of it has come.
