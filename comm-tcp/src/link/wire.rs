@@ -20,6 +20,17 @@ pub(crate) trait Stream {
     fn is_begun(&self) -> bool {
         false
     }
+
+    /// Returns whether bytes have begun to come that cannot be received yet.
+    fn is_coming(&self) -> bool {
+        false
+    }
+
+    /// Returns how many bytes have gone and come so far, if those are others than the ones that were
+    /// sent and received here.
+    fn flow(&self) -> Option<(u64, u64)> {
+        None
+    }
 }
 
 /// Up to how many bytes it is cheaper to lay parts side by side than to hand the kernel a list of them.
@@ -153,6 +164,16 @@ impl Stream for Wire {
     fn is_begun(&self) -> bool {
         let seal = self.seal.as_ref();
         seal.is_some_and(|seal| lock(&seal.outward).is_begun())
+    }
+
+    fn is_coming(&self) -> bool {
+        let seal = self.seal.as_ref();
+        seal.is_some_and(|seal| seal.inward.is_coming())
+    }
+
+    fn flow(&self) -> Option<(u64, u64)> {
+        let seal = self.seal.as_ref()?;
+        Some((lock(&seal.outward).moved(), seal.inward.moved()))
     }
 }
 
