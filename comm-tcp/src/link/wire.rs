@@ -44,7 +44,17 @@ const QUIET: SendFlags = SendFlags::empty();
 
 impl Stream for OwnedFd {
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (count, _) = rustix::net::recv(&*self, into, RecvFlags::empty())?;
+        self.as_fd().receive(into)
+    }
+
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.as_fd().send(parts)
+    }
+}
+
+impl Stream for BorrowedFd<'_> {
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = rustix::net::recv(*self, into, RecvFlags::empty())?;
         Ok(count)
     }
 
@@ -58,10 +68,10 @@ impl Stream for OwnedFd {
                 into.copy_from_slice(part);
                 rest = behind;
             }
-            return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
+            return Ok(rustix::net::send(*self, &bytes[..length], QUIET)?);
         }
         let mut control = SendAncillaryBuffer::default();
-        Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
+        Ok(rustix::net::sendmsg(*self, parts, &mut control, QUIET)?)
     }
 }
 
@@ -194,7 +204,8 @@ impl Voice {
     /// Sends a few bytes, in one go: another thread that sends at the same time cannot come between
     /// them.
     pub(crate) fn say(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut fd = self.fd.try_clone()?;
+        // No new descriptor: there may be none left, and that be the reason.
+        let mut fd = self.fd.as_fd();
         match &self.outward {
             None => fd.send(&[IoSlice::new(bytes)]).map(drop),
             Some(outward) => lock(outward).interject(&mut fd, bytes),
