@@ -47,6 +47,13 @@ impl Links {
         self.data.iter().chain(ring)
     }
 
+    /// Returns how many bytes have gone or come so far. It grows also while no byte can be used yet,
+    /// because the rest of its record is on its way.
+    fn flow(&self) -> u64 {
+        let flows = self.all().map(Link::flow);
+        flows.fold(0, |all, (sent, received)| all + sent + received)
+    }
+
     /// Returns the ring; that there is one, the way of the call has made sure.
     pub(crate) fn ring(&mut self) -> Result<&mut Ring, Broken> {
         self.ring.as_mut().ok_or_else(|| Broken {
@@ -120,20 +127,30 @@ impl Engine {
     pub(crate) fn drive(&mut self, call: Call, task: &mut impl Task) -> Result<(), Cause> {
         let mut idle = Idle::new(self.patience);
         let mut timers = Timers::new(self.timeout);
+        // What had gone and come before the last sleep.
+        let mut flow = None;
         loop {
             match task.advance(&mut self.links) {
                 Ok(Progress::Done) => {
                     self.patience = idle.finish();
                     return Ok(());
                 }
-                Ok(Progress::Moved) => idle.moved(),
+                Ok(Progress::Moved) => {
+                    flow = None;
+                    idle.moved();
+                }
                 Ok(Progress::Stuck) => {
                     let (pause, now, since) = idle.pause();
                     timers.waiting(since);
                     match pause {
                         Pause::Spin => std::hint::spin_loop(),
                         Pause::Yield => std::thread::yield_now(),
+                        Pause::Sleep if flow.is_some_and(|flow| flow != self.links.flow()) => {
+                            flow = None;
+                            idle.moved();
+                        }
                         Pause::Sleep => {
+                            flow = Some(self.links.flow());
                             let planned = self.sleep(call, task, (now, since), &mut timers)?;
                             idle.slept(planned);
                             if interrupt::requested() {

@@ -59,9 +59,15 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Returns how many bytes this end has sent and received so far.
+    /// Returns how many bytes this end has sent and received so far; on an encrypted link those that
+    /// travel, also of a record of which only a part has gone or come.
     pub(crate) fn flow(&self) -> (u64, u64) {
-        (self.sent, self.received)
+        self.stream.flow().unwrap_or((self.sent, self.received))
+    }
+
+    /// Returns whether the next frame has begun to come.
+    pub(crate) fn is_coming(&self) -> bool {
+        self.start < self.end || self.stream.is_coming()
     }
 
     pub(crate) fn peer(&self) -> usize {
@@ -73,10 +79,10 @@ impl<S: Stream> Link<S> {
         self.altered
     }
 
-    /// Returns whether bytes have begun to go out that do not count as written yet. They must be
-    /// presented again.
+    /// Returns whether bytes that were to be written have begun to go out and do not count as written
+    /// yet. They must be presented again. As long as something is kept, it is that which goes out.
     pub(crate) fn is_begun(&self) -> bool {
-        self.stream.is_begun()
+        self.backlog.is_empty() && self.stream.is_begun()
     }
 
     /// Takes the next header once all of it has come.

@@ -41,6 +41,8 @@ pub(crate) struct Sealer {
     gone: usize,
     /// How many bytes it carries that were not yet counted as sent.
     uncounted: usize,
+    /// How many bytes have gone so far, of whole records and others.
+    moved: u64,
 }
 
 impl Sealer {
@@ -51,7 +53,13 @@ impl Sealer {
             length: 0,
             gone: 0,
             uncounted: 0,
+            moved: 0,
         }
+    }
+
+    /// Returns how many bytes have gone so far, those of a record that is not whole included.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved
     }
 
     /// Sends what fits and returns how many bytes of `parts` that was, in whole records.
@@ -130,7 +138,10 @@ impl Sealer {
             let rest = &self.record[self.gone..self.length];
             match stream.send(&[IoSlice::new(rest)]) {
                 Ok(0) => return Err(ErrorKind::WouldBlock.into()),
-                Ok(count) => self.gone += count,
+                Ok(count) => {
+                    self.gone += count;
+                    self.moved += count as u64;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -148,6 +159,8 @@ pub(crate) struct Opener {
     sealed: Box<[u8]>,
     start: usize,
     end: usize,
+    /// How many bytes have come so far, of whole records and others.
+    moved: u64,
     /// What was opened and did not fit where it was to go, and how much of it was taken.
     opened: Vec<u8>,
     taken: usize,
@@ -162,10 +175,21 @@ impl Opener {
             sealed: vec![0; RECORD + OVERHEAD + HEAD].into_boxed_slice(),
             start: 0,
             end: 0,
+            moved: 0,
             opened: Vec::new(),
             taken: 0,
             altered: false,
         }
+    }
+
+    /// Returns how many bytes have come so far, those of a record that is not whole included.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Returns whether a record has begun to come.
+    pub(crate) fn is_coming(&self) -> bool {
+        self.start < self.end
     }
 
     /// Receives bytes that are known to be what the other end sent, as [`Stream::receive`] does.
@@ -224,6 +248,7 @@ impl Opener {
         (self.start, self.end) = (0, self.end - self.start);
         let count = stream.receive(&mut self.sealed[self.end..])?;
         self.end += count;
+        self.moved += count as u64;
         Ok(count)
     }
 

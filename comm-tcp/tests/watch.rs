@@ -1,4 +1,4 @@
-//! Who decides and who is told while rank 0 is stopped, or cannot write its log.
+//! Who decides and who is told while a rank is stopped, cannot write its log or open anything.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -10,7 +10,7 @@ use comm_api::{CommError, Communicator};
 use comm_tcp::{TcpBackend, TcpConfig};
 use common::ranks::{Rank, role, say, start_each, start_with};
 use rstest::rstest;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -35,6 +35,15 @@ fn one_rank() {
             say("ready", comm.rank());
             // Rank 0 is stopped in this time.
             std::thread::sleep(Duration::from_millis(300));
+        }
+        ("out of descriptors", 1) => {
+            let limit = rustix::process::getrlimit(Resource::Nofile);
+            let none = Rlimit {
+                current: Some(0),
+                ..limit
+            };
+            rustix::process::setrlimit(Resource::Nofile, none).unwrap();
+            comm.abort(7);
         }
         _ => {}
     }
@@ -134,5 +143,14 @@ fn the_timeout_that_was_over_is_the_one_that_is_named() {
     for rank in &mut ranks[..2] {
         let error = rank.wait_for("end");
         assert!(error.contains("within 1.25s"), "{error}");
+    }
+}
+
+/// A program that has run out of descriptors may abort for that reason.
+#[test]
+fn an_abort_without_a_descriptor_left_is_told() {
+    let mut ranks = start_with("out of descriptors", 3, "20");
+    for rank in [0, 2] {
+        assert_eq!(ranks[rank].wait_for("end"), "Aborted 1");
     }
 }

@@ -1,5 +1,7 @@
 //! One rank against a script: the test holds the other ends of its links.
 
+mod sealed;
+
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;

@@ -20,6 +20,17 @@ pub(crate) trait Stream {
     fn is_begun(&self) -> bool {
         false
     }
+
+    /// Returns whether bytes have begun to come that cannot be received yet.
+    fn is_coming(&self) -> bool {
+        false
+    }
+
+    /// Returns how many bytes have gone and come so far, if those are others than the ones that were
+    /// sent and received here.
+    fn flow(&self) -> Option<(u64, u64)> {
+        None
+    }
 }
 
 /// Up to how many bytes it is cheaper to lay parts side by side than to hand the kernel a list of them.
@@ -33,7 +44,17 @@ const QUIET: SendFlags = SendFlags::empty();
 
 impl Stream for OwnedFd {
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (count, _) = rustix::net::recv(&*self, into, RecvFlags::empty())?;
+        self.as_fd().receive(into)
+    }
+
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.as_fd().send(parts)
+    }
+}
+
+impl Stream for BorrowedFd<'_> {
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = rustix::net::recv(*self, into, RecvFlags::empty())?;
         Ok(count)
     }
 
@@ -47,10 +68,10 @@ impl Stream for OwnedFd {
                 into.copy_from_slice(part);
                 rest = behind;
             }
-            return Ok(rustix::net::send(&*self, &bytes[..length], QUIET)?);
+            return Ok(rustix::net::send(*self, &bytes[..length], QUIET)?);
         }
         let mut control = SendAncillaryBuffer::default();
-        Ok(rustix::net::sendmsg(&*self, parts, &mut control, QUIET)?)
+        Ok(rustix::net::sendmsg(*self, parts, &mut control, QUIET)?)
     }
 }
 
@@ -154,6 +175,16 @@ impl Stream for Wire {
         let seal = self.seal.as_ref();
         seal.is_some_and(|seal| lock(&seal.outward).is_begun())
     }
+
+    fn is_coming(&self) -> bool {
+        let seal = self.seal.as_ref();
+        seal.is_some_and(|seal| seal.inward.is_coming())
+    }
+
+    fn flow(&self) -> Option<(u64, u64)> {
+        let seal = self.seal.as_ref()?;
+        Some((lock(&seal.outward).moved(), seal.inward.moved()))
+    }
 }
 
 impl AsFd for Wire {
@@ -173,7 +204,8 @@ impl Voice {
     /// Sends a few bytes, in one go: another thread that sends at the same time cannot come between
     /// them.
     pub(crate) fn say(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut fd = self.fd.try_clone()?;
+        // No new descriptor: there may be none left, and that be the reason.
+        let mut fd = self.fd.as_fd();
         match &self.outward {
             None => fd.send(&[IoSlice::new(bytes)]).map(drop),
             Some(outward) => lock(outward).interject(&mut fd, bytes),

@@ -207,11 +207,17 @@ impl Acceptor {
         let sources: Vec<Option<Source>> = self.pending.iter().map(source).collect();
         // Without random numbers the oldest goes.
         let draw = || getrandom::u32().map_or(0, |drawn| drawn as usize);
-        for place in crowd::give_way(&sources, excess, draw).into_iter().rev() {
-            let gone = self.pending.remove(place);
-            let reason = "too many others came after it";
-            self.complaints.dropped(gone.address, reason, now);
-        }
+        let gone = crowd::give_way(&sources, excess, draw);
+        let (mut gone, mut places) = (gone.into_iter().peekable(), 0..);
+        let complaints = &mut self.complaints;
+        self.pending.retain(|pending| {
+            let stays = places.next() != gone.peek().copied();
+            if !stays {
+                gone.next();
+                complaints.dropped(pending.address, "too many others came after it", now);
+            }
+            stays
+        });
     }
 }
 

@@ -88,6 +88,9 @@ impl Complaints {
     }
 
     fn remember(&mut self, address: IpAddr, rank: Option<u32>, status: Status) {
+        if why(status).is_none() {
+            return;
+        }
         let same = |known: &&mut Refusal| {
             (known.status, known.rank) == (status, rank)
                 && (rank.is_some() || known.address == address)
@@ -192,5 +195,19 @@ mod tests {
             "{reasons}"
         );
         assert!(reasons.len() < 600, "{reasons}");
+    }
+
+    /// What happens in good order, as when ranks come again, does not crowd it out either.
+    #[test]
+    fn ranks_that_come_again_do_not_hide_what_a_rank_did_wrong() {
+        let mut complaints = Complaints::default();
+        for rank in 1..5 {
+            for status in [Status::NotExpected, Status::OtherSession] {
+                complaints.remember([10, 0, 0, 2].into(), Some(rank), status);
+            }
+        }
+        complaints.remember([10, 0, 0, 3].into(), Some(7), Status::OtherSize);
+        let reasons = complaints.reasons().unwrap_or_default();
+        assert!(reasons.contains("rank 7 at 10.0.0.3"), "{reasons:?}");
     }
 }

@@ -142,11 +142,17 @@ pub(super) fn seat_all(
     }
 }
 
-/// Waits for what a worker says once it knows that all are there.
+/// Waits for what a worker says once it knows that all are there. It may have given up before it knew.
 fn hear_past_pongs(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Broken> {
     loop {
         match hear(link, time) {
             Ok((header, _)) if header.kind == Kind::Pong => {}
+            Ok((header, body)) if header.kind == Kind::Stop => {
+                return Err(Broken {
+                    peer: link.peer(),
+                    reason: text(&body),
+                });
+            }
             other => return other,
         }
     }

@@ -25,33 +25,42 @@ impl Source {
 }
 
 /// Returns which `excess` of these give way, in ascending order; `None` stands for one that does
-/// not. Among those that could, `draw` chooses.
+/// not. Among those that could, `draw` chooses. Looks at each once: a flood is long, and comes again.
 pub(crate) fn give_way(
     sources: &[Option<Source>],
     excess: usize,
     mut draw: impl FnMut() -> usize,
 ) -> Vec<usize> {
-    let mut counts: HashMap<Source, usize> = HashMap::new();
-    for source in sources.iter().flatten() {
-        *counts.entry(*source).or_default() += 1;
+    // The places of each source, in the order in which the sources come.
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known: HashMap<Source, usize> = HashMap::new();
+    for (place, source) in sources.iter().enumerate() {
+        let Some(source) = source else {
+            continue;
+        };
+        let group = *known.entry(*source).or_insert(groups.len());
+        if group == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[group].push(place);
+    }
+    // The groups of each length.
+    let longest = groups.iter().map(Vec::len).max().unwrap_or(0);
+    let mut lengths: Vec<Vec<usize>> = vec![Vec::new(); longest + 1];
+    for (group, places) in groups.iter().enumerate() {
+        lengths[places.len()].push(group);
     }
     let mut gone: Vec<usize> = Vec::new();
-    for _ in 0..excess {
-        let most = counts.values().copied().max().unwrap_or(0);
-        let count = |source: &Source| counts.get(source).copied();
-        let candidates = (0..sources.len()).filter(|place| {
-            let counted = sources[*place].as_ref().and_then(count);
-            counted == Some(most) && !gone.contains(place)
-        });
-        let candidates: Vec<usize> = candidates.collect();
-        if candidates.is_empty() {
-            break;
+    let mut most = longest;
+    while gone.len() < excess && most > 0 {
+        if lengths[most].is_empty() {
+            most -= 1;
+            continue;
         }
-        let place = candidates[draw() % candidates.len()];
-        if let Some(count) = sources[place].and_then(|source| counts.get_mut(&source)) {
-            *count -= 1;
-        }
-        gone.push(place);
+        let drawn = draw() % (lengths[most].len() * most);
+        let group = lengths[most].swap_remove(drawn / most);
+        gone.push(groups[group].swap_remove(drawn % most));
+        lengths[most - 1].push(group);
     }
     gone.sort_unstable();
     gone
@@ -100,5 +109,21 @@ mod tests {
         let sources = [Some(source("10.0.0.1")); 5];
         let gone: Vec<usize> = (0..5).flat_map(|d| give_way(&sources, 1, || d)).collect();
         assert_eq!(gone, [0, 1, 2, 3, 4]);
+    }
+
+    /// In a job of thousands of ranks there is room for thousands, of as many sources as it likes, and a
+    /// flood makes room in it again and again.
+    #[test]
+    fn a_flood_of_a_large_job_costs_little_time() {
+        let each = |n: u32| Some(Source::of(IpAddr::V4(n.into())));
+        for sources in [1, 8512].map(|count| (0..8512).map(|n| each(n % count)).collect::<Vec<_>>())
+        {
+            let began = std::time::Instant::now();
+            for drawn in 0..20 {
+                assert_eq!(give_way(&sources, 64, || drawn).len(), 64);
+            }
+            let took = began.elapsed();
+            assert!(took < std::time::Duration::from_secs(5), "took {took:?}");
+        }
     }
 }

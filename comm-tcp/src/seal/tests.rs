@@ -124,6 +124,25 @@ fn parts_that_go_out_in_pieces_are_counted_record_by_record(
     assert!(all == [&head[..], &body].concat());
 }
 
+/// By it a rank tells a slow link from one on which nothing moves, and a link that swallows bytes from
+/// one that has none.
+#[test]
+fn bytes_of_a_record_that_is_not_whole_count_as_moved() {
+    let (mut sealer, mut pipe) = (Sealer::new(SECRET), Pipe::of(Vec::new(), 7));
+    let message = [IoSlice::new(&[1; 50])];
+    while sealer.send(&mut pipe, &message).is_err() {
+        assert_eq!(sealer.moved(), pipe.bytes.len() as u64);
+    }
+    let whole = pipe.bytes.len();
+    assert_eq!(sealer.moved(), whole as u64);
+    for cut in 0..whole {
+        let mut opener = Opener::new(SECRET, "data");
+        let mut pipe = Pipe::of(pipe.bytes[..cut].to_vec(), 0);
+        assert_eq!(opener.receive(&mut pipe, &mut [0; 50]).unwrap(), 0);
+        assert_eq!((opener.moved(), opener.is_coming()), (cut as u64, cut > 0));
+    }
+}
+
 #[test]
 fn what_another_thread_says_does_not_tear_a_record_in_two() {
     for gone in 0..60 {

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod relay;
+mod slow;
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
@@ -18,6 +19,7 @@ use comm_tcp::{TcpBackend, TcpConfig};
 use common::{WATCHDOG, listener};
 use relay::{DATA, Deed, Plan, RING, WATCH, pass_on, relay};
 use rstest::rstest;
+use slow::slow;
 
 /// The configuration of a rank, as variables say it.
 fn config(rank: usize, size: usize, port: u16, more: &[(&str, &str)]) -> TcpConfig {
@@ -310,4 +312,48 @@ fn ranks_that_encrypt_differently_do_not_meet(#[case] zero: &str, #[case] one: &
     let one = config(1, 2, port, &[("COBRE_TCP_ENCRYPT", one)]);
     common::names(&common::refused(one), "COBRE_TCP_ENCRYPT");
     zero.join().unwrap().unwrap_err();
+}
+
+/// A call takes longer than the timeout because its link is slow. Its bytes move all the time,
+/// encrypted, too, where none of them is of use before the last of its record has come.
+#[rstest]
+fn a_call_on_a_slow_link_takes_the_time_it_needs(
+    #[values(2, 3)] size: usize,
+    #[values("0", "1")] encrypt: &'static str,
+    #[values(true, false)] upward: bool,
+) {
+    const BYTES: usize = 40_000;
+    let (own, port) = listener();
+    let (between, through) = listener();
+    slow(between, port);
+    let mut own = Some(own);
+    let ranks = (0..size).map(|rank| {
+        let port = if rank == size - 1 { through } else { port };
+        let more = [("COBRE_TCP_ENCRYPT", encrypt)];
+        let mut config = config(rank, size, port, &more);
+        (config.ring, config.timeout) = (false, Some(Duration::from_secs(1)));
+        let own = own.take();
+        std::thread::spawn(move || {
+            let comm = match own {
+                Some(own) => TcpBackend::connect_with_listener(config, own),
+                None => TcpBackend::connect(config),
+            };
+            let comm = comm.unwrap();
+            let root = if upward { size - 1 } else { 0 };
+            let mut buffer = vec![u8::from(rank == root); BYTES];
+            let began = Instant::now();
+            let result = comm.broadcast(&mut buffer, root);
+            // All know that it is through before one of them leaves.
+            let result = result.and_then(|()| comm.barrier());
+            let right = buffer.iter().all(|&byte| byte == 1);
+            (result, right, began.elapsed())
+        })
+    });
+    let ranks: Vec<_> = ranks.collect();
+    for (rank, thread) in ranks.into_iter().enumerate() {
+        let (result, right, took) = thread.join().unwrap();
+        assert_eq!(result, Ok(()), "on rank {rank}");
+        assert!(right, "a wrong result on rank {rank}");
+        assert!(took > Duration::from_secs(3), "only {took:?}: not slow");
+    }
 }

@@ -1,6 +1,7 @@
 //! Whose seat it is.
 
 use super::*;
+use crate::frame::HEADER;
 
 /// Takes the seat of a rank, both links, and then says nothing, as from a host that has vanished.
 fn vanished(rank: usize, size: usize, port: u16) -> [TcpStream; 2] {
@@ -80,4 +81,23 @@ fn an_address_of_one_link_keeps_its_link() {
     assert_eq!(of("[fe80::2]:4000"), "[fe80::2%7]:4000");
     assert_eq!(of("[2001:db8::2]:4000"), "[2001:db8::2]:4000");
     assert_eq!(of("10.0.0.2:4000"), "10.0.0.2:4000");
+}
+
+/// A worker whose time is over while rank 0 tells it that all are there has said why it goes.
+#[test]
+fn why_a_worker_gave_up_at_the_last_moment_is_told() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let zero = move || TcpBackend::connect_with_listener(config(0, 2, port), listener).map(drop);
+    let zero = thread::spawn(zero);
+    let [mut data, _watch] = vanished(1, 2, port);
+    let mut head = [0; HEADER];
+    data.read_exact(&mut head).unwrap();
+    assert_eq!(Header::decode(&head).unwrap().kind, Kind::Seat);
+    let reason = b"its connect timeout of 3s was over";
+    data.write_all(&frame(Kind::Stop, 0, reason)).unwrap();
+    let error = zero.join().unwrap().unwrap_err();
+    assert!(error.message.contains("rank 1 "), "{error}");
+    assert!(error.message.contains("timeout of 3s was over"), "{error}");
 }

@@ -173,6 +173,8 @@ impl Sink for [u8] {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     state: State,
+    /// Bytes have come that are no header yet.
+    coming: bool,
 }
 
 #[derive(Debug)]
@@ -188,6 +190,7 @@ impl Incoming {
     pub(crate) fn new() -> Self {
         Self {
             state: State::Header,
+            coming: false,
         }
     }
 
@@ -202,7 +205,7 @@ impl Incoming {
     /// Returns whether the frame of the current call has begun to come.
     pub(crate) fn has_begun(&self) -> bool {
         match &self.state {
-            State::Header => false,
+            State::Header => self.coming,
             State::Skip { then, .. } => then.is_some(),
             State::Text { .. } | State::Payload { .. } | State::Done(_) => true,
         }
@@ -223,6 +226,7 @@ impl Incoming {
                 State::Done(_) => return Ok(moved),
                 State::Header => {
                     let Some(header) = link.header()? else {
+                        self.coming = link.is_coming();
                         return Ok(moved);
                     };
                     self.state = begin(&header, kind, sequence, call, sink.len())

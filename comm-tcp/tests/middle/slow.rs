@@ -1,0 +1,42 @@
+//! A link that is slow: its bytes come a few at a time, and come.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// How many bytes pass at a time, and how long that takes: 10 kB in a second.
+const PIECE: usize = 1000;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Passes on whatever connects to `listener`, slowly where it comes in larger amounts, for as long
+/// as this process lives.
+pub(crate) fn slow(listener: TcpListener, to: u16) {
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else {
+                continue;
+            };
+            let pairs = [(&client, &server), (&server, &client)];
+            for (from, to) in pairs {
+                let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else {
+                    continue;
+                };
+                std::thread::spawn(move || pass_on(from, to));
+            }
+        }
+    });
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream) {
+    let _ = to.set_nodelay(true);
+    let mut bytes = [0; PIECE];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+        if count == PIECE {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Write);
+}
