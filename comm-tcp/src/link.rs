@@ -39,6 +39,8 @@ pub(crate) struct Link<S = Wire> {
     discarding: u64,
     /// What came is not what was sent.
     altered: bool,
+    /// One of the ends has acknowledged nothing for too long.
+    silent: bool,
     sent: u64,
     received: u64,
 }
@@ -54,6 +56,7 @@ impl<S: Stream> Link<S> {
             backlog: Vec::new(),
             discarding: 0,
             altered: false,
+            silent: false,
             sent: 0,
             received: 0,
         }
@@ -77,6 +80,12 @@ impl<S: Stream> Link<S> {
     /// Returns whether the link is of no use any more because what came is not what was sent.
     pub(crate) fn is_altered(&self) -> bool {
         self.altered
+    }
+
+    /// Returns whether the link ended because one end acknowledged nothing any more, as far as is known: the
+    /// process at the other end may live.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
     }
 
     /// Returns whether bytes that were to be written have begun to go out and do not count as written
@@ -245,6 +254,14 @@ impl<S: Stream> Link<S> {
 
     fn broken(&mut self, error: &io::Error) -> Broken {
         self.altered |= error.kind() == ErrorKind::InvalidData;
+        // A router may say so, too, and the other end, whose system resets a link when it gives up.
+        self.silent |= matches!(
+            error.kind(),
+            ErrorKind::TimedOut
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::ConnectionReset
+        );
         let reason = match error.kind() {
             ErrorKind::UnexpectedEof => "it closed the link".to_owned(),
             _ => error.to_string(),

@@ -55,10 +55,7 @@ pub(crate) fn tune(stream: &impl AsFd, timeout: Option<Duration>) -> io::Result<
     sockopt::set_tcp_keepintvl(stream, interval)?;
     sockopt::set_tcp_keepcnt(stream, PROBES)?;
     #[cfg(target_os = "linux")]
-    if rustix::net::getpeername(stream)?
-        .and_then(|peer| SocketAddr::try_from(peer).ok())
-        .is_some_and(|peer| peer.ip().to_canonical().is_loopback())
-    {
+    if is_loopback(stream)? {
         // Nothing is lost on loopback, and pacing or probing for bandwidth only costs time there.
         let _ = sockopt::set_tcp_congestion(stream, "reno");
     }
@@ -79,6 +76,31 @@ pub(crate) fn tune_watch(stream: &TcpStream, timeout: Option<Duration>) -> io::R
         sockopt::set_tcp_user_timeout(stream, u32::try_from(limit).unwrap_or(u32::MAX))?;
     }
     Ok(())
+}
+
+/// Lets a watch link end after `limit` if the other end does not acknowledge what is sent now; returns whether that
+/// is possible: not on loopback, where nothing is lost, and not on every system.
+#[cfg(target_os = "linux")]
+pub(crate) fn hurry(stream: &impl AsFd, limit: Duration) -> io::Result<bool> {
+    let lossy = !is_loopback(stream)?;
+    if lossy {
+        let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(stream, limit)?;
+    }
+    Ok(lossy)
+}
+
+/// Returns that it cannot let a link end sooner.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn hurry(_: &impl AsFd, _: Duration) -> io::Result<bool> {
+    Ok(false)
+}
+
+#[cfg(target_os = "linux")]
+fn is_loopback(stream: &impl AsFd) -> io::Result<bool> {
+    let peer = rustix::net::getpeername(stream)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    Ok(peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()))
 }
 
 /// How many probes of keepalive stay without an answer before the link ends.

@@ -10,6 +10,7 @@ mod log;
 #[cfg(test)]
 mod nonsense;
 mod signals;
+mod sounding;
 mod verdict;
 mod watcher;
 
