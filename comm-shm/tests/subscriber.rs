@@ -9,36 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind};
+use comm_conformance::events::Each;
 use comm_shm::ShmBackend;
 use common::{Outcome, launch, role, say};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::Event;
 
 /// Panics at every event while this is set.
 static ARMED: AtomicBool = AtomicBool::new(false);
 
-struct Panics;
-
-impl Subscriber for Panics {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        assert!(!ARMED.load(Ordering::Relaxed), "{:?}", event.metadata());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+fn panics(event: &Event<'_>) {
+    assert!(!ARMED.load(Ordering::Relaxed), "{:?}", event.metadata());
 }
 
 fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
@@ -61,7 +41,7 @@ fn a_subscriber_that_panics_when_a_rank_attaches() {
     let test = "a_subscriber_that_panics_when_a_rank_attaches";
     if let Some(config) = role(test) {
         if config.rank == 1 {
-            tracing::subscriber::set_global_default(Panics).unwrap();
+            tracing::subscriber::set_global_default(Each(panics)).unwrap();
             ARMED.store(true, Ordering::Relaxed);
             let attached = catch_unwind(|| ShmBackend::attach(config));
             assert!(attached.is_err(), "{attached:?}");
@@ -85,7 +65,7 @@ fn a_subscriber_that_panics_when_a_call_fails() {
     if let Some(config) = role(test) {
         let rank = config.rank;
         if rank == 1 {
-            tracing::subscriber::set_global_default(Panics).unwrap();
+            tracing::subscriber::set_global_default(Each(panics)).unwrap();
         }
         let comm = ShmBackend::attach(config).unwrap();
         comm.barrier().unwrap();

@@ -7,12 +7,12 @@ mod common;
 use std::time::Duration;
 
 use comm_api::{CommError, Communicator};
+use comm_conformance::events::Each;
 use comm_tcp::{TcpBackend, TcpConfig};
 use common::ranks::{Rank, role, say, start_each, start_with};
 use rstest::rstest;
 use rustix::process::{Resource, Rlimit, Signal};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::Event;
 
 const WATCHDOG: Duration = Duration::from_mins(1);
 
@@ -25,7 +25,7 @@ fn one_rank() {
     let comm = TcpBackend::connect(TcpConfig::from_env().unwrap()).unwrap();
     comm.barrier().unwrap();
     match (role.as_str(), comm.rank()) {
-        ("blocked log", 0) => tracing::subscriber::set_global_default(Blocked).unwrap(),
+        ("blocked log", 0) => tracing::subscriber::set_global_default(Each(blocked)).unwrap(),
         ("blocked log" | "mixed", 2) => {
             say("ready", comm.rank());
             // Killed in this time.
@@ -67,32 +67,12 @@ fn describe(result: Result<(), CommError>) -> String {
     }
 }
 
-/// A log whose reader has stopped: whoever writes to it waits for ever.
-struct Blocked;
-
-impl Subscriber for Blocked {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+/// Writes to a log whose reader has stopped: whoever does waits for ever.
+fn blocked(_: &Event<'_>) {
+    say("blocked", std::process::id());
+    loop {
+        std::thread::park();
     }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        say("blocked", std::process::id());
-        loop {
-            std::thread::park();
-        }
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 fn ready(role: &str, size: usize, seconds: &str) -> Vec<Rank> {

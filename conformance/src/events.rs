@@ -11,9 +11,6 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Keeps every event of this process as a line: level, message, fields.
-struct Events;
-
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// One test at a time, since they share the lines.
@@ -27,7 +24,14 @@ impl Visit for Line {
     }
 }
 
-impl Subscriber for Events {
+/// Passes every event to a function; spans mean nothing to it.
+#[derive(Debug)]
+pub struct Each<F>(pub F);
+
+impl<F: Fn(&Event<'_>) + 'static> Subscriber for Each<F>
+where
+    Self: Send + Sync,
+{
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -41,14 +45,19 @@ impl Subscriber for Events {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        lines().push(line.0);
+        (self.0)(event);
     }
 
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+/// Keeps an event of this process as a line: level, message, fields.
+fn keep(event: &Event<'_>) {
+    let mut line = Line(event.metadata().level().to_string());
+    event.record(&mut line);
+    lines().push(line.0);
 }
 
 /// Returns what was heard: level, message and fields of every event.
@@ -59,7 +68,7 @@ pub fn lines() -> MutexGuard<'static, Vec<String>> {
 /// Begins to listen, with nothing heard so far, until the turn is dropped.
 pub fn listen() -> MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = tracing::subscriber::set_global_default(Events);
+    let _ = tracing::subscriber::set_global_default(Each(keep));
     lines().clear();
     turn
 }

@@ -1,12 +1,12 @@
 //! A log that blocks, as one does whose reader was stopped.
 
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread::{self, ThreadId};
+use std::thread;
 use std::time::Duration;
 
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::Event;
 
+use crate::events::Each;
 use crate::subject::Failure;
 
 /// Blocks whoever writes to the log of this process, until it is dropped.
@@ -26,7 +26,11 @@ impl BlockedLog {
     /// Makes the log of this process block all threads but this one.
     pub(super) fn install() -> Result<Self, Failure> {
         let program = thread::current().id();
-        tracing::subscriber::set_global_default(Blocking { program })?;
+        tracing::subscriber::set_global_default(Each(move |_: &Event<'_>| {
+            if thread::current().id() != program {
+                block();
+            }
+        }))?;
         Ok(Self)
     }
 }
@@ -39,35 +43,10 @@ impl Drop for BlockedLog {
     }
 }
 
-/// Takes the lines.
-struct Blocking {
-    program: ThreadId,
-}
-
-impl Subscriber for Blocking {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        if thread::current().id() == self.program {
-            return;
-        }
-        let (open, changed) = &OPEN;
-        let guard = open.lock().unwrap_or_else(PoisonError::into_inner);
-        // A wait that ends without the log being open has lasted long enough to be noticed.
-        drop(changed.wait_timeout_while(guard, LONG, |open| !*open));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+/// Waits until the log takes lines again.
+fn block() {
+    let (open, changed) = &OPEN;
+    let guard = open.lock().unwrap_or_else(PoisonError::into_inner);
+    // A wait that ends without the log being open has lasted long enough to be noticed.
+    drop(changed.wait_timeout_while(guard, LONG, |open| !*open));
 }
