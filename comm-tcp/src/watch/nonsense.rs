@@ -4,6 +4,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use comm_api::FailureKind;
+
 use super::{Hub, Signals, next, tell};
 use crate::link::{Link, Wire};
 use crate::notice::{Cause, Flow, Notice};
@@ -50,6 +52,7 @@ fn no_error_names_a_rank_that_there_is_not() {
             peer: 3,
             reason: "it broke".to_owned(),
         },
+        Notice::GaveUp(Cause::new(FailureKind::PeerLost, Some(7), "it ended")),
     ];
     for notice in nonsense {
         let cause = told(&notice);

@@ -181,10 +181,7 @@ impl Judge {
             Notice::Abort { code } => self.abort(rank, words::aborted(code)),
             Notice::Interrupted => self.abort(rank, words::interrupted()),
             // It has failed already, for this cause; the others can have no better one.
-            Notice::GaveUp(mut cause) => {
-                cause.rank = cause.rank.filter(|&rank| rank < self.members.len());
-                self.decide(cause)
-            }
+            Notice::GaveUp(cause) => self.decide(cause),
             // The thread answers pings itself, and only it sends the others.
             Notice::Ping | Notice::Pong | Notice::WaitOn | Notice::Cause { .. } => None,
         }
