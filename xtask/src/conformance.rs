@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use crate::mpi::Mpi;
-use crate::process::{cargo, with_cfg, workspace_root};
+use crate::process::{cargo, with_portable_wait, workspace_root};
 
 /// Says what to run, on which backend.
 #[derive(Debug, clap::Args)]
@@ -115,7 +115,7 @@ pub(crate) fn plain(backend: &Backend) -> Pass {
 pub(crate) fn portable(backend: &Backend) -> Pass {
     let test = ["test", "--package", &backend.package];
     Pass {
-        cargo: Ok(with_cfg("comm_portable_wait", &test)),
+        cargo: Ok(with_portable_wait(&test)),
         ..plain(backend)
     }
 }

@@ -31,13 +31,22 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&program, arguments)
 }
 
-/// Prepares cargo with a `--cfg` that only tests use, in a target directory of its own: with other flags everything is
-/// built anew.
-pub(crate) fn with_cfg(cfg: &str, arguments: &[&str]) -> Command {
+/// Prepares cargo for the models: with `--cfg loom` other packages are needed, and everything is built anew, in a directory of its own.
+pub(crate) fn with_loom(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
-    command.env("RUSTFLAGS", format!("--cfg {cfg}")).env(
-        "CARGO_TARGET_DIR",
-        workspace_root().join(format!("target-{cfg}")),
+    command
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", workspace_root().join("target-loom"));
+    command
+}
+
+/// Prepares cargo so that ranks wait as on systems other than Linux. Only the packages of the workspace are built anew, beside their
+/// other builds.
+pub(crate) fn with_portable_wait(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.env(
+        "RUSTC_WORKSPACE_WRAPPER",
+        workspace_root().join("xtask/portable-wait"),
     );
     command
 }

@@ -49,7 +49,9 @@ enum Lane {
     Front,
     /// Beside the first lane: tests, most of which wait, as most in front do.
     Second,
-    /// Beside both, with the processors that they leave: steps that compile.
+    /// Beside the other two: the tests of the network.
+    Third,
+    /// Beside all of them, with the processors that they leave: steps that compile.
     Beside,
 }
 
@@ -98,7 +100,7 @@ fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
     });
     let (sender, finished) = mpsc::channel();
     thread::scope(|scope| {
-        for lane in [Lane::Second, Lane::Beside] {
+        for lane in [Lane::Second, Lane::Third, Lane::Beside] {
             let steps: Vec<Step> = steps.extract_if(.., |step| step.lane == lane).collect();
             let sender = sender.clone();
             scope.spawn(move || steps.into_iter().for_each(|step| step.run_beside(&sender)));

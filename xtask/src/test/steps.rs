@@ -5,17 +5,19 @@
 
 use std::process::Command;
 
-use super::Lane::{Beside, Front, Second};
+use super::Lane::{Beside, Front, Second, Third};
 use super::{Lane, Step, Work};
 use crate::docs;
 use crate::features;
 use crate::mpi::Mpi;
 use crate::new_backend::check;
-use crate::process::{Terminal, cargo, command, with_cfg, workspace_root};
+use crate::process::{Terminal, cargo, command, with_loom, with_portable_wait, workspace_root};
 use crate::report::Outcome;
 use crate::tidy;
 use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
 
+/// Selects what [`Lane::Third`] runs of [`SHARED`]: the backend whose tests wait most.
+const NETWORK: [&str; 2] = ["--package", "comm-tcp"];
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
 /// dependencies with features that these do not need.
 const SHARED: [&str; 15] = [
@@ -55,7 +57,12 @@ const FACTORY_WORLDS: [&str; 8] = [
 /// Two ranks and three take all ways that bytes can take; what is above the links does not know about encryption.
 const SEALED_WORLDS: [&str; 6] = ["--", "--table", "--world", "2", "--world", "3"];
 /// A few seconds of faults, the same ones every time.
-const CHAOS: [&str; 8] = [
+const CHAOS: [&str; 12] = [
+    // Together, because alone the first would be compiled again with fewer features of what it depends on.
+    "--package",
+    "comm-shm",
+    "--package",
+    "comm-tcp",
     "--test",
     "conformance",
     "--",
@@ -76,7 +83,7 @@ pub(super) fn before_build() -> Vec<Step> {
         "licenses",
         "sources",
     ];
-    let shellcheck = command("shellcheck", &[".ci/run"]);
+    let shellcheck = command("shellcheck", &[".ci/run", "xtask/portable-wait"]);
     vec![
         step("format", Front, cargo(&["fmt", "--all", "--check"])),
         function("tidy", Front, "cargo xtask tidy", |_| {
@@ -96,8 +103,7 @@ pub(super) fn build() -> Step {
 pub(super) fn after_build() -> Vec<Step> {
     let run = ["--package", "comm-run"];
     let xtask = ["--package", "xtask"];
-    let shm = ["--package", "comm-shm"];
-    let tcp = ["--package", "comm-tcp"];
+    let others = ["--exclude", "comm-tcp", "--no-fail-fast"];
     let clippy = ["clippy", "--all-targets", "--", "-D", "warnings"];
     let models = [
         "test",
@@ -110,20 +116,20 @@ pub(super) fn after_build() -> Vec<Step> {
     let some = ["--lib", "--test", "select", "--test", "conformance"];
     let compiled = [&run[..], &xtask, &BARE, &FACTORY, &SOLVER];
     let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
-    let portable = |more: &[&str]| with_cfg("comm_portable_wait", &[&PORTABLE, more].concat());
+    let portable = |more: &[&str]| with_portable_wait(&[&PORTABLE, more].concat());
     let mut steps = vec![
         // What the tests below run is compiled while those above run.
         all("compile", Beside, compiled.into()),
-        step("test", Front, test(&SHARED, &["--no-fail-fast"])),
-        step("run", Second, test(&run, &["--no-fail-fast"])),
+        step("test", Front, test(&SHARED, &others)),
+        step("tcp", Third, waiting(test(&NETWORK, &["--no-fail-fast"]))),
+        step("run", Second, waiting(test(&run, &["--no-fail-fast"]))),
         step("xtask", Second, test(&xtask, &["--no-fail-fast"])),
         step("bare", Second, test(&BARE, &["--no-fail-fast"])),
         step("factory", Second, test(&FACTORY, &some)),
         step("factory-shm", Second, factory_suite("conformance_shm")),
         step("factory-tcp", Second, factory_suite("conformance_tcp")),
-        step("chaos-shm", Front, test(&shm, &CHAOS)),
-        step("chaos-tcp", Front, test(&tcp, &CHAOS)),
-        step("sealed-tcp", Front, sealed_suite()),
+        step("chaos", Third, test(&CHAOS, &[])),
+        step("sealed-tcp", Third, sealed_suite()),
         step("sddp", Front, test(&SOLVER, &[])),
         step("bench", Front, benchmark(&["--no-peers"])),
         step("port-build", Beside, portable(&["--no-run"])),
@@ -142,7 +148,7 @@ pub(super) fn after_build() -> Vec<Step> {
         all("sets", Beside, features::without_mpi()),
         all("sets-mpi", Beside, features::with_mpi(mpi)).with(mpi.tool()),
         function("scaffold", Beside, check::WHAT, check::outcome),
-        step("models", Beside, with_cfg("loom", &models)),
+        step("models", Beside, with_loom(&models)),
     ]);
     steps
 }
@@ -217,8 +223,8 @@ fn factory_suite(name: &str) -> Command {
 /// Runs the suite over encrypted links, which loopback has only on request.
 fn sealed_suite() -> Command {
     let mut suite = test(
-        &["--package", "comm-tcp", "--test", "conformance"],
-        &SEALED_WORLDS,
+        &NETWORK,
+        &[&["--test", "conformance"], &SEALED_WORLDS[..]].concat(),
     );
     suite.env("COBRE_TCP_ENCRYPT", "1");
     suite
@@ -235,6 +241,12 @@ fn benchmark(more: &[&str]) -> Command {
 
 fn test(packages: &[&str], arguments: &[&str]) -> Command {
     cargo(&[&["test"], packages, arguments].concat())
+}
+
+/// Runs more tests at once than there are processors, because each of them mostly waits.
+fn waiting(mut test: Command) -> Command {
+    test.env("RUST_TEST_THREADS", "6");
+    test
 }
 
 fn step(name: &'static str, lane: Lane, command: Command) -> Step {
