@@ -162,3 +162,47 @@ fn await_frame(stream: &mut TcpStream, kind: Kind) {
         }
     }
 }
+
+/// A rank with the secret that wants plain bytes where all links are encrypted does not get them.
+#[test]
+fn a_plain_link_where_all_are_encrypted_is_refused() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut zero = config(0, 2, port);
+    (zero.encryption, zero.connect_timeout) = (Encryption::On, Duration::from_secs(2));
+    let zero = thread::spawn(move || TcpBackend::connect_with_listener(zero, listener).map(drop));
+    let (mut stream, challenge) = knock(port);
+    let mut hello = identity(1, 2).hello(LinkKind::Data, 0, NOWHERE);
+    hello.encryption = Encryption::On;
+    hello.local = stream.local_addr().unwrap();
+    let keys = Keys::new(SECRET.as_bytes());
+    let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
+    let reply = answer(&mut stream, client.hello());
+    let (status, _) = client.reply(&reply, &keys).unwrap();
+    assert_eq!(status, Status::OtherEncryption);
+    zero.join().unwrap().unwrap_err();
+}
+
+/// A link that leaves loopback at the other end only, as through a tunnel, is encrypted: the server says so.
+#[rstest]
+fn a_link_that_leaves_loopback_at_one_end_is_encrypted(#[values(false, true)] beyond: bool) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let who = identity(1, 2);
+    let hello = |_| Ok(who.hello(LinkKind::Data, 0, NOWHERE));
+    let mut dial = dial::Dial::new(address, &who, hello).unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    let server = crate::handshake::Server::new(nonce().unwrap(), beyond);
+    stream.write_all(server.challenge()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let (began, mut bytes) = (Instant::now(), [0; HELLO]);
+    let mut received = 0;
+    while received < HELLO {
+        assert!(began.elapsed() < WATCHDOG, "the client says nothing");
+        assert!(dial.advance().unwrap().is_none());
+        received += stream.read(&mut bytes[received..]).unwrap_or(0);
+    }
+    let hello = server.hello(&bytes, &who.keys).unwrap();
+    assert_eq!(hello.sealed, beyond);
+}
