@@ -1,3 +1,6 @@
+use std::net::TcpStream;
+use std::time::Duration;
+
 use rstest::rstest;
 
 use super::*;
@@ -65,4 +68,22 @@ fn rank_0_listens_where_localhost_is_sought(
     assert_eq!(result.is_ok(), found);
     let names = result.err().map_or(Vec::new(), |error| error.variables);
     assert_eq!(names.is_empty(), found, "{names:?}");
+}
+
+/// Ranks by the hundred come before rank 0 accepts the first of them.
+#[rstest]
+fn a_listener_has_room_for_many_whoever_opened_it(#[values(false, true)] given: bool) {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    if most.trim().parse::<u32>().unwrap_or(0) < 400 {
+        println!("not run: the system allows no longer queue");
+        return;
+    }
+    let mut config = TcpConfig::new("127.0.0.1", 0, 2);
+    config.port = 0;
+    let other = given.then(|| TcpListener::bind("127.0.0.1:0").unwrap());
+    let listener = take(other, &config).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(2)).unwrap();
+    let waiting: Vec<TcpStream> = (0..300).map(connect).collect();
+    assert_eq!(waiting.len(), 300);
 }
