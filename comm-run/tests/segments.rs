@@ -97,7 +97,8 @@ fn jobs_ended_while_they_start_leave_no_segment() {
                 Way::RankKilled => drop(kill_process(Pid::from_raw(first).unwrap(), Signal::KILL)),
             }
             starter.wait_within(SLOW_START);
-            starter.gone();
+            // The warden goes last, once it has seen that nobody is left.
+            starter.gone_within(SLOW_START);
             let left = left(&name);
             assert!(left.is_empty(), "{ranks} ranks, {way:?}, {part}: {left:?}");
         }

@@ -160,25 +160,35 @@ fn two_hundred_and_fifty_six_ranks_start_soon() {
     const RANKS: usize = 256;
     let test = "two_hundred_and_fifty_six_ranks_start_soon";
     if let Some(config) = role(test) {
-        let before = processor_time();
+        let (before, began) = (processor_time(), Instant::now());
         let comm = ShmBackend::attach(config).unwrap();
-        say(processor_time().saturating_sub(before).as_micros());
+        let spent = processor_time().saturating_sub(before).as_micros();
+        say(format!("{spent} {}", began.elapsed().as_micros()));
         let sum = comm.allreduce_scalar(1, ReduceOp::Sum).unwrap();
         assert_eq!(sum, RANKS);
         return;
     }
     let outcomes = launch(test, RANKS, &[("COBRE_SHM_CONNECT_TIMEOUT_MS", "90000")]);
-    let spent = outcomes.iter().map(|outcome| {
+    let times = outcomes.iter().map(|outcome| {
         let said = outcome.said.first();
-        let micros = said.unwrap_or_else(|| panic!("{}", outcome.output)).parse();
-        Duration::from_micros(micros.unwrap())
+        let said = said.unwrap_or_else(|| panic!("{}", outcome.output));
+        let micros = |text: &str| Duration::from_micros(text.parse().unwrap());
+        said.split_once(' ')
+            .map(|(a, b)| (micros(a), micros(b)))
+            .unwrap()
     });
-    let spent: Duration = spent.sum();
+    let (spent, waited): (Vec<Duration>, Vec<Duration>) = times.unzip();
+    let (spent, waited): (Duration, Duration) = (spent.iter().sum(), waited.iter().sum());
     // Two processors give 4 s in 2 s, and have the processes to start as well.
     // Where locks show who lives, each rank opens a file of every other: 65 000 in all.
     let most = Duration::from_secs(if cfg!(comm_portable_wait) { 6 } else { 2 });
+    // On a machine that is busy with other things they wait for longer, and look now and then meanwhile.
+    let most = most + waited / 1000;
     say(format!("{spent:?} of processor time"));
-    assert!(spent < most, "{spent:?} of processor time to attach");
+    assert!(
+        spent < most,
+        "{spent:?} of processor time to attach, in {waited:?} of waiting"
+    );
 }
 
 fn processor_time() -> Duration {

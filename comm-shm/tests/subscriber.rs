@@ -6,11 +6,11 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind};
 use comm_conformance::events::Each;
 use comm_shm::ShmBackend;
+use common::markers::{Folder, wait_for};
 use common::{Outcome, launch, role, say};
 use tracing::Event;
 
@@ -35,27 +35,30 @@ fn all_succeed(outcomes: Vec<Outcome>) {
     }
 }
 
-/// Rank 1 lives on, so that it is not its end that the others see.
+/// Rank 1 lives on until the others have been told, so that it is not its end that they see.
 #[test]
 fn a_subscriber_that_panics_when_a_rank_attaches() {
     let test = "a_subscriber_that_panics_when_a_rank_attaches";
     if let Some(config) = role(test) {
-        if config.rank == 1 {
+        let (rank, folder) = (config.rank, Folder::of_driver());
+        if rank == 1 {
             tracing::subscriber::set_global_default(Each(panics)).unwrap();
             ARMED.store(true, Ordering::Relaxed);
             let attached = catch_unwind(|| ShmBackend::attach(config));
             assert!(attached.is_err(), "{attached:?}");
-            std::thread::sleep(Duration::from_secs(3));
+            for rank in [0, 2] {
+                wait_for(&folder.join(format!("told-{rank}")));
+            }
             return say("done");
         }
         let comm = ShmBackend::attach(config).unwrap();
-        let since = Instant::now();
         let error = comm.barrier().unwrap_err();
         assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
-        assert!(since.elapsed() < Duration::from_secs(2), "{since:?}");
+        std::fs::write(folder.join(format!("told-{rank}")), "").unwrap();
         return say("done");
     }
-    all_succeed(launch(test, 3, &[]));
+    let folder = Folder::new();
+    all_succeed(launch(test, 3, &[folder.variable()]));
 }
 
 /// The error that it could not report is returned by every later call.

@@ -134,10 +134,7 @@ impl TcpBackend {
             InitError::failed(&[], format!("rank {rank} cannot set up its links: {error}"))
         };
         let joined = if rank == 0 {
-            let listener = match listener {
-                Some(listener) => listener,
-                None => listen::open(config)?,
-            };
+            let listener = listen::take(listener, config)?;
             let address = listener.local_addr().map_err(|error| failed(&error))?;
             listen::findable(address.ip(), config)?;
             listen::permit(

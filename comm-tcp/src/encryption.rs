@@ -50,3 +50,22 @@ pub(crate) fn leaves_loopback(stream: &TcpStream) -> std::io::Result<bool> {
     let inside = |address: SocketAddr| address.ip().to_canonical().is_loopback();
     Ok(!inside(stream.local_addr()?) || !inside(stream.peer_addr()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::by_default(Encryption::default(), false, true)]
+    #[case::on(Encryption::On, true, true)]
+    #[case::off(Encryption::Off, false, false)]
+    fn a_link_is_encrypted_as_it_was_asked_for(
+        #[case] asked: Encryption,
+        #[case] within: bool,
+        #[case] beyond: bool,
+    ) {
+        assert_eq!((asked.covers(false), asked.covers(true)), (within, beyond));
+    }
+}

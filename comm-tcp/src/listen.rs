@@ -13,8 +13,40 @@ use crate::variables;
 /// How many connections may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
 
+/// Takes the listener of rank 0 that was given, or opens one; ranks by the hundred may come to it at once.
+pub(crate) fn take(
+    given: Option<TcpListener>,
+    config: &TcpConfig,
+) -> Result<TcpListener, InitError> {
+    let listener = match given {
+        Some(listener) => listener,
+        None => open(config)?,
+    };
+    make_room(&listener);
+    enough_descriptors(config.size)?;
+    Ok(listener)
+}
+
+/// Refuses a limit on descriptors that the links of rank 0 exceed. Said now, because at the end of the connect
+/// timeout a worker that was never let in may be the first to give up, and knows nothing of it.
+fn enough_descriptors(size: usize) -> Result<(), InitError> {
+    // Two links to each worker; the standard streams and the listener.
+    let needed = 2 * (size - 1) + 4;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    match limit {
+        Some(limit) if limit < needed as u64 => Err(InitError::failed(
+            &[],
+            format!(
+                "rank 0 may have {limit} descriptors open, and {size} ranks need {needed} and those of the \
+                 program; raise the limit (ulimit -n)"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Opens the listener of rank 0: the inherited one if there is one.
-pub(crate) fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
+fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
     if let Some(fd) = config.listen_fd {
         return inherited::listener(fd).map_err(|reason| {
             let name = variables::LISTEN_FD;
@@ -28,10 +60,7 @@ pub(crate) fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
     let mut failure = None;
     for ip in choices {
         match TcpListener::bind((ip, config.port)) {
-            Ok(listener) => {
-                make_room(&listener);
-                return Ok(listener);
-            }
+            Ok(listener) => return Ok(listener),
             // Busy on one is busy: on another this rank would be where the workers of whoever holds
             // the port look, and its own would find them.
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
@@ -72,7 +101,7 @@ pub(crate) fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
     Err(InitError::failed(names, message))
 }
 
-/// Lets many connections wait: ranks by the hundred come at once. The default holds, should this fail.
+/// Lets many connections wait. The default holds, should this fail.
 pub(crate) fn make_room(listener: &TcpListener) {
     let _ = rustix::net::listen(listener, BACKLOG);
 }

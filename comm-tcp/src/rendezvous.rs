@@ -152,6 +152,11 @@ impl Countdown {
         self.end.min(self.now() + limit)
     }
 
+    /// Lets the start-up last for `limit` from now at least.
+    fn at_least(&mut self, limit: Duration) {
+        self.end = self.end.max(self.now() + limit);
+    }
+
     /// Waits for what another thread sends, for a while.
     fn receive<T>(&mut self, receiver: &Receiver<T>) -> Result<T, RecvTimeoutError> {
         let limit = sleep_limit(Some(self.left()));
@@ -213,12 +218,16 @@ fn hear(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Brok
         }
         let left = time.left();
         if left.is_zero() {
-            return Err(Broken {
-                peer: link.peer(),
-                reason: "it said nothing until the connect timeout".to_owned(),
-            });
+            return Err(silent_until_the_end(link.peer()));
         }
         time.wait(&mut [PollFd::new(link, PollFlags::IN)], left);
+    }
+}
+
+fn silent_until_the_end(peer: usize) -> Broken {
+    Broken {
+        peer,
+        reason: "it said nothing until the connect timeout".to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, ReduceOp};
+use comm_conformance::events::{assert_heard, listen};
 use comm_tcp::{TcpBackend, TcpConfig};
 use rstest::rstest;
 
@@ -61,8 +62,10 @@ impl Network {
             let host = self.host(rank);
             ip(&format!("netns add {host}"))?;
             ip(&format!("-n {host} link set lo up"))?;
+            // On each host the link has another number.
+            let index = 10 + rank;
             ip(&format!(
-                "-n {host} link add eth0 type veth peer name p{rank} netns {switch}"
+                "-n {host} link add eth0 index {index} type veth peer name p{rank} netns {switch}"
             ))?;
             ip(&format!("-n {switch} link set p{rank} master br0 up"))?;
             ip(&format!(
@@ -210,7 +213,9 @@ fn one_rank() {
     });
     let rank = std::env::var("COBRE_TCP_RANK").unwrap().parse().unwrap();
     let size = std::env::var("COBRE_TCP_SIZE").unwrap().parse().unwrap();
-    let mut config = TcpConfig::new("10.99.0.1", rank, size);
+    let coordinator = std::env::var("COBRE_TCP_COORDINATOR");
+    let coordinator = coordinator.unwrap_or_else(|_| "10.99.0.1".to_owned());
+    let mut config = TcpConfig::new(coordinator, rank, size);
     config.secret = Some("between the hosts".into());
     let seconds = match role.as_str() {
         "slow" => 2,
@@ -226,9 +231,15 @@ fn one_rank() {
         config.timeout = None;
     }
     config.ring = role != "star";
+    let _turn = listen();
     let comm = TcpBackend::connect(config).unwrap();
+    if role == "one link" {
+        assert_heard(0, &["there is no ring"]);
+    }
+    // By default, since they leave loopback.
+    assert_heard(1, &["INFO", "links are encrypted"]);
     let report = match role.as_str() {
-        "core" | "short start" => core(&comm).map(|()| "ok".to_owned()),
+        "core" | "short start" | "one link" => core(&comm).map(|()| "ok".to_owned()),
         "cut" | "one way" => Ok(until_failure(&comm)),
         "slow" => small(&comm).map(|()| "ok".to_owned()),
         "vanish" | "mute" => Ok(until_barrier_fails(&comm)),
@@ -336,6 +347,28 @@ fn four_hosts_run_every_collective() {
         return;
     };
     assert_eq!(reports(network.start("core", &[])), ["ok"; HOSTS]);
+}
+
+/// Addresses of IPv6 that hold on one link only, which each machine numbers for itself: rank 0 is found by one, and
+/// the ring is built of such.
+#[test]
+fn hosts_that_have_addresses_of_one_link_only_run_every_collective_along_the_ring() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    for rank in 0..HOSTS {
+        let host = network.host(rank);
+        let address = format!("fe80::{}/64 dev eth0 nodad", rank + 1);
+        if let Err(reason) = ip(&format!("-n {host} addr add {address}")) {
+            println!("not run: there is no IPv6 here: {reason}");
+            return;
+        }
+    }
+    let coordinator = [("COBRE_TCP_COORDINATOR", "fe80::1%eth0")];
+    assert_eq!(
+        reports(network.start("one link", &coordinator)),
+        ["ok"; HOSTS]
+    );
 }
 
 #[test]

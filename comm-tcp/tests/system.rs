@@ -6,11 +6,12 @@ mod common;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, ReduceOp};
 use comm_tcp::TcpBackend;
 use common::{WATCHDOG, config, listener, world};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 const ROLE: &str = "COMM_TCP_TEST_ROLE";
 
@@ -134,7 +135,7 @@ fn a_storm_of_signals() {
     assert!(signals > 50, "only {signals} signals came");
 }
 
-/// A job with more ranks than rank 0 has descriptors for says so, with what to raise.
+/// A job whose program leaves rank 0 too few descriptors says so, with what to raise.
 #[test]
 fn too_few_descriptors() {
     if !has_role("too_few_descriptors") {
@@ -142,8 +143,8 @@ fn too_few_descriptors() {
     }
     let (listener, port) = listener();
     let limit = libc::rlimit {
-        rlim_cur: 24,
-        rlim_max: 24,
+        rlim_cur: 160,
+        rlim_max: 160,
     };
     let strangers: Vec<_> = (0..8)
         .map(|_| std::net::TcpStream::connect(("127.0.0.1", port)).unwrap())
@@ -152,7 +153,7 @@ fn too_few_descriptors() {
     let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     assert_eq!(set, 0);
     let mut files = Vec::new();
-    while files.len() < 24
+    while files.len() < 160
         && let Ok(file) = std::fs::File::open("/dev/null")
     {
         files.push(file);
@@ -167,4 +168,24 @@ fn too_few_descriptors() {
         assert!(error.message.contains(word), "no {word} in: {error}");
     }
     drop(strangers);
+}
+
+/// With fewer descriptors than the links need, rank 0 says so before anybody waits for it.
+#[test]
+fn a_limit_on_descriptors_that_cannot_suffice() {
+    if !has_role("a_limit_on_descriptors_that_cannot_suffice") {
+        return in_a_process("a_limit_on_descriptors_that_cannot_suffice");
+    }
+    let limit = Rlimit {
+        current: Some(100),
+        maximum: Some(100),
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let began = Instant::now();
+    let (listener, port) = listener();
+    let error = TcpBackend::connect_with_listener(config(0, 64, port), listener).unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(10), "{error}");
+    for word in ["ulimit -n", "130", "100"] {
+        assert!(error.to_string().contains(word), "{error}");
+    }
 }

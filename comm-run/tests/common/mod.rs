@@ -189,6 +189,11 @@ impl Starter {
     pub fn gone(&self) -> Duration {
         gone(&self.mark)
     }
+
+    /// As [`gone`](Self::gone), for so long.
+    pub fn gone_within(&self, patience: Duration) -> Duration {
+        gone_within(&self.mark, patience)
+    }
 }
 
 impl Drop for Starter {
@@ -215,13 +220,17 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
 
 /// Waits until no process carries the mark.
 pub fn gone(mark: &str) -> Duration {
+    gone_within(mark, GONE)
+}
+
+fn gone_within(mark: &str, patience: Duration) -> Duration {
     let since = Instant::now();
     loop {
         let left = marked(mark);
         if left.is_empty() {
             return since.elapsed();
         }
-        assert!(since.elapsed() < GONE, "left behind: {left:#?}");
+        assert!(since.elapsed() < patience, "left behind: {left:#?}");
         thread::sleep(Duration::from_millis(2));
     }
 }

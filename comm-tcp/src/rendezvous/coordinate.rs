@@ -11,11 +11,11 @@ use rustix::event::{PollFd, PollFlags};
 use super::accept::Acceptor;
 use super::ring::{self, RingStreams};
 use super::seats::{Seat, Seats};
-use super::{Countdown, Identity, Joined, hear, say, unexpected};
+use super::{Countdown, Identity, Joined, say, silent_until_the_end, unexpected};
 use crate::config::TcpConfig;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
-use crate::frame::{Header, Kind};
+use crate::frame::Kind;
 use crate::link::{Broken, Channel, Link, Wire};
 use crate::notice::{cut, text};
 use crate::patience::processors;
@@ -43,6 +43,7 @@ pub(crate) fn coordinate(
     let stop = |data: &mut [Link], error: InitError| {
         for link in data {
             let _ = say(link, Kind::Stop, cut(&error.message).as_bytes());
+            crate::socket::hang_up(link);
         }
         Err(error)
     };
@@ -53,22 +54,20 @@ pub(crate) fn coordinate(
         }
     }
     let mut streams = if wanted {
-        ring::build(identity, &mut acceptor, successor, limit, time)
+        ring::build(identity, &mut acceptor, successor, &data, limit, time)
     } else {
         Err(String::new())
     };
-    for place in 0..data.len() {
-        match hear_past_pongs(&mut data[place], time) {
-            Ok((header, body)) if header.kind == Kind::Ring => {
-                if !body.is_empty() && streams.is_ok() {
-                    streams = Err(text(&body));
-                }
+    match hear_all(&mut data, time) {
+        Ok(reasons) => {
+            let reason = reasons.into_iter().find(|reason| !reason.is_empty());
+            if let (Some(reason), true) = (reason, streams.is_ok()) {
+                streams = Err(reason);
             }
-            other => {
-                let broken = other.err().unwrap_or_else(|| unexpected(place + 1));
-                let error = gone(place + 1, &places, &broken.reason);
-                return stop(&mut data, error);
-            }
+        }
+        Err(broken) => {
+            let error = gone(broken.peer, &places, &broken.reason);
+            return stop(&mut data, error);
         }
     }
     if let Err(reason) = &streams
@@ -142,20 +141,49 @@ pub(super) fn seat_all(
     }
 }
 
-/// Waits for what a worker says once it knows that all are there. It may have given up before it knew.
-fn hear_past_pongs(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Broken> {
+/// Waits for what all workers say once they know that all are there: why there is no ring, if there is none. The
+/// first that goes instead is the error, whoever else is still waited for.
+fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<String>, Broken> {
+    let mut reasons: Vec<Option<String>> = vec![None; data.len()];
     loop {
-        match hear(link, time) {
-            Ok((header, _)) if header.kind == Kind::Pong => {}
-            Ok((header, body)) if header.kind == Kind::Stop => {
+        for (link, reason) in data.iter_mut().zip(&mut reasons) {
+            if reason.is_none() {
+                *reason = hear_of_ring(link)?;
+            }
+        }
+        let silent = reasons.iter().position(Option::is_none);
+        let Some(silent) = silent else {
+            return Ok(reasons.into_iter().flatten().collect());
+        };
+        let left = time.left();
+        if left.is_zero() {
+            return Err(silent_until_the_end(data[silent].peer()));
+        }
+        let waited = data.iter().zip(&reasons);
+        let waited = waited.filter(|(_, reason)| reason.is_none());
+        let mut fds: Vec<PollFd<'_>> = waited
+            .map(|(link, _)| PollFd::new(link, PollFlags::IN))
+            .collect();
+        time.wait(&mut fds, left);
+    }
+}
+
+/// Reads what a worker says about the ring, if that has come. It may have given up before it knew that all are there.
+fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
+    while let Some((header, body)) = link.frame()? {
+        match header.kind {
+            Kind::Pong => {}
+            Kind::Ring => return Ok(Some(text(&body))),
+            Kind::Stop => {
                 return Err(Broken {
                     peer: link.peer(),
                     reason: text(&body),
                 });
             }
-            other => return other,
+            _ => return Err(unexpected(link.peer())),
         }
     }
+    Ok(None)
 }
 
 /// Returns what is sent to a worker once all are there: its successor, how many share its processors,

@@ -105,14 +105,18 @@ fn attempt(
     let streams = match listener {
         Some(listener) if let Some(limit) = wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
-            ring::build(identity, &mut acceptor, successor, limit, time)
+            let data = std::slice::from_ref(&data_link);
+            ring::build(identity, &mut acceptor, successor, data, limit, time)
         }
         _ => Err(String::new()),
     };
     let reason = streams.as_ref().err().map_or("", |reason| cut(reason));
     say(&mut data_link, Kind::Ring, reason.as_bytes())?;
     let ring = streams.ok();
-    let (header, body) = hear(&mut data_link, time)?;
+    let (header, body) = match hear(&mut data_link, time) {
+        Err(_) if time.left().is_zero() => return Err(Attempt::Final(not_started(config))),
+        heard => heard?,
+    };
     match header.kind {
         Kind::Start if body.len() == 2 => {}
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
@@ -272,6 +276,8 @@ fn seated(
     };
     let limit = u32::from_be_bytes([body[23], body[24], body[25], body[26]]);
     let limit = Duration::from_millis(limit.into());
+    // From here on rank 0 decides, which has at least this much time.
+    time.at_least(2 * limit);
     Ok((
         successor,
         usize::try_from(local).unwrap_or(1),
@@ -293,6 +299,21 @@ fn incomplete(config: &TcpConfig, missing: &str) -> InitError {
         "rank {} joined rank 0 at {coordinator} port {port}, and not all ranks came within {:?}: {missing}; \
          start them, or raise {name}",
         config.rank, config.connect_timeout
+    );
+    InitError::failed(&[name], message)
+}
+
+fn not_started(config: &TcpConfig) -> InitError {
+    let TcpConfig {
+        rank,
+        coordinator,
+        port,
+        ..
+    } = config;
+    let name = variables::CONNECT_TIMEOUT;
+    let message = format!(
+        "rank {rank} joined rank 0 at {coordinator} port {port} and all ranks came, but rank 0 did not start \
+         the job; look whether it is stopped, or raise {name}"
     );
     InitError::failed(&[name], message)
 }

@@ -3,11 +3,20 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
+
 use super::accept::{Acceptor, Admission, HANDSHAKE, Proven};
 use super::dial::{Dial, DialError};
 use super::{Countdown, Identity, NOWHERE, number};
 use crate::handshake::{Hello, LinkKind, Status};
-use crate::link::Channel;
+use crate::link::{Channel, Link};
+
+/// What shows that the other end of a link has closed it, where the system tells that from bytes that have
+/// come: on others it shows when the link is read.
+#[cfg(target_os = "linux")]
+const ENDS: PollFlags = PollFlags::RDHUP;
+#[cfg(not(target_os = "linux"))]
+const ENDS: PollFlags = PollFlags::empty();
 
 /// The two links of a rank in the ring.
 #[derive(Debug)]
@@ -50,11 +59,13 @@ pub(crate) fn limit(time: &mut Countdown) -> Duration {
     HANDSHAKE.min(time.left() / 2)
 }
 
-/// Opens both links within `limit`, or returns why that is not possible.
+/// Opens both links within `limit`, or returns why that is not possible. It is not any more when a
+/// link to rank 0, or of rank 0 to a worker, ends: then there will be no job.
 pub(crate) fn build(
     identity: &Identity,
     acceptor: &mut Acceptor,
     successor: SocketAddr,
+    data: &[Link],
     limit: Duration,
     time: &mut Countdown,
 ) -> Result<RingStreams, String> {
@@ -99,11 +110,15 @@ pub(crate) fn build(
         if let Some(due) = acceptor.next_due() {
             limit = limit.min(due.saturating_duration_since(now) + Duration::from_millis(1));
         }
-        let mut fds = Vec::new();
+        let ends = data.iter().map(|link| PollFd::new(link, ENDS));
+        let mut fds: Vec<PollFd<'_>> = ends.collect();
         acceptor.interest(&mut fds);
         if !connected {
             fds.push(dial.interest());
         }
         time.wait(&mut fds, limit);
+        if fds[..data.len()].iter().any(|fd| !fd.revents().is_empty()) {
+            return Err("a rank left while the ring was built".to_owned());
+        }
     }
 }

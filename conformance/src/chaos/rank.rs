@@ -35,6 +35,9 @@ pub(crate) fn cases<S: Subject>() -> impl Iterator<Item = Case> {
     })
 }
 
+/// Where somebody is to be killed at the start: the rank has begun.
+const HERE: &str = "here";
+
 fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     let seed = run.orders.seed;
     let plan = Plan::draw(fault, seed, run.size());
@@ -42,6 +45,12 @@ fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     // Action floods bring; nobody looks at it, but every wait is interrupted.
     let heard = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, heard)?;
+    if plan.kills_at_start() {
+        // A machine that is busy starts them one by one: the patience of the first must not end before the
+        // last has begun, or nobody is left to be killed.
+        run.post(HERE, "")?;
+        run.wait_all(0..run.size(), HERE)?;
+    }
     run.dawdle(plan.late[run.rank]);
     let mut seat = run.seat("");
     if let Some(timeout) = plan.timeout {

@@ -101,3 +101,108 @@ fn why_a_worker_gave_up_at_the_last_moment_is_told() {
     assert!(error.message.contains("rank 1 "), "{error}");
     assert!(error.message.contains("timeout of 3s was over"), "{error}");
 }
+
+/// Whoever goes while the ring is built is named by all, at once: nobody waits for its connect timeout.
+#[test]
+fn a_rank_that_is_lost_while_the_job_starts_is_named_by_all() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let zero = move || TcpBackend::connect_with_listener(config(0, 4, port), listener).map(drop);
+    let mut ranks = vec![thread::spawn(zero)];
+    let worker = |rank| thread::spawn(move || TcpBackend::connect(config(rank, 4, port)).map(drop));
+    ranks.extend([1, 3].map(worker));
+    let [mut data, watch] = vanished(2, 4, port);
+    await_frame(&mut data, Kind::Seat);
+    let began = Instant::now();
+    drop((data, watch));
+    for rank in ranks {
+        let error = rank.join().unwrap().unwrap_err();
+        assert!(error.message.contains("rank 2 "), "{error}");
+        assert!(
+            error.message.contains("lost while the job started"),
+            "{error}"
+        );
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "took {took:?}");
+}
+
+/// Once all have come, rank 0 decides whether there is a job: a worker whose time ends meanwhile does not leave
+/// the others with one rank less.
+#[test]
+fn a_worker_whose_time_ends_while_the_ring_is_built_starts_with_the_others() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let zero = move || TcpBackend::connect_with_listener(config(0, 3, port), listener).map(drop);
+    let zero = thread::spawn(zero);
+    let mut short = config(1, 3, port);
+    short.connect_timeout = Duration::from_secs(1);
+    let one = thread::spawn(move || TcpBackend::connect(short).map(drop));
+    let [mut data, _watch] = vanished(2, 3, port);
+    await_frame(&mut data, Kind::Seat);
+    thread::sleep(Duration::from_millis(1500));
+    data.write_all(&frame(Kind::Ring, 0, b"slow")).unwrap();
+    await_frame(&mut data, Kind::Start);
+    one.join().unwrap().unwrap();
+    zero.join().unwrap().unwrap();
+}
+
+/// Reads until this frame has come.
+fn await_frame(stream: &mut TcpStream, kind: Kind) {
+    loop {
+        let mut head = [0; HEADER];
+        stream.read_exact(&mut head).unwrap();
+        let header = Header::decode(&head).unwrap();
+        let mut body = vec![0; usize::try_from(header.length).unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        if header.kind == kind {
+            return;
+        }
+    }
+}
+
+/// A rank with the secret that wants plain bytes where all links are encrypted does not get them.
+#[test]
+fn a_plain_link_where_all_are_encrypted_is_refused() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut zero = config(0, 2, port);
+    (zero.encryption, zero.connect_timeout) = (Encryption::On, Duration::from_secs(2));
+    let zero = thread::spawn(move || TcpBackend::connect_with_listener(zero, listener).map(drop));
+    let (mut stream, challenge) = knock(port);
+    let mut hello = identity(1, 2).hello(LinkKind::Data, 0, NOWHERE);
+    hello.encryption = Encryption::On;
+    hello.local = stream.local_addr().unwrap();
+    let keys = Keys::new(SECRET.as_bytes());
+    let client = Client::new(&challenge, &hello, &nonce().unwrap(), &keys).unwrap();
+    let reply = answer(&mut stream, client.hello());
+    let (status, _) = client.reply(&reply, &keys).unwrap();
+    assert_eq!(status, Status::OtherEncryption);
+    zero.join().unwrap().unwrap_err();
+}
+
+/// A link that leaves loopback at the other end only, as through a tunnel, is encrypted: the server says so.
+#[rstest]
+fn a_link_that_leaves_loopback_at_one_end_is_encrypted(#[values(false, true)] beyond: bool) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let who = identity(1, 2);
+    let hello = |_| Ok(who.hello(LinkKind::Data, 0, NOWHERE));
+    let mut dial = dial::Dial::new(address, &who, hello).unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    let server = crate::handshake::Server::new(nonce().unwrap(), beyond);
+    stream.write_all(server.challenge()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let (began, mut bytes) = (Instant::now(), [0; HELLO]);
+    let mut received = 0;
+    while received < HELLO {
+        assert!(began.elapsed() < WATCHDOG, "the client says nothing");
+        assert!(dial.advance().unwrap().is_none());
+        received += stream.read(&mut bytes[received..]).unwrap_or(0);
+    }
+    let hello = server.hello(&bytes, &who.keys).unwrap();
+    assert_eq!(hello.sealed, beyond);
+}
