@@ -35,3 +35,8 @@ fn a_mean_has_the_same_bits() {
 fn a_shared_table_answers_the_same() {
     same_with_any_number_of_ranks("table", "230631 takes 442 steps");
 }
+
+#[test]
+fn exact_sums_have_the_same_bits() {
+    same_with_any_number_of_ranks("statistics", "mean 13");
+}

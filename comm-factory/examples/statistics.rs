@@ -1,0 +1,55 @@
+//! Computes mean, variance and a dot product of a data set that is split over the ranks.
+//!
+//! Prints the same bits with any number of ranks: the sums are exact, so it does not matter who adds what.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use comm_exact::{ExactSum, exact_sums};
+use comm_factory::api::Communicator;
+
+const COUNT: usize = 100_000;
+
+fn main() -> ExitCode {
+    let Err(error) = statistics() else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("statistics: {error}");
+    ExitCode::FAILURE
+}
+
+fn statistics() -> Result<(), Box<dyn Error>> {
+    let comm = comm_factory::create_communicator()?;
+    let first = |rank: usize| COUNT * rank / comm.size();
+    let mine = first(comm.rank())..first(comm.rank() + 1);
+
+    let [mut count, mut sum, mut squares, mut dot] = [ExactSum::new(); 4];
+    for (x, y) in mine.map(point) {
+        count.add(1.0);
+        sum.add(x);
+        squares.add_product(x, x);
+        dot.add_product(x, y);
+    }
+    let mut sums = [count, sum, squares, dot];
+    let mut totals = [0.0; 4];
+    exact_sums(&comm, &mut sums, &mut totals)?;
+
+    let [count, sum, squares, dot] = totals;
+    let mean = sum / count;
+    let variance = squares / count - mean * mean;
+    if comm.rank() == 0 {
+        let bits = [mean, variance, dot].map(|number| format!("{:016x}", number.to_bits()));
+        println!(
+            "mean {mean:.6}, variance {variance:.6}, dot product {dot:.6}, bits {}",
+            bits.join(" ")
+        );
+    }
+    Ok(())
+}
+
+/// Makes one point of the data set: numbers of very different sizes.
+fn point(index: usize) -> (f64, f64) {
+    let mut random = fastrand::Rng::with_seed(index as u64);
+    let mut number = || (random.f64() - 0.25) * 2_f64.powi(random.i32(-20..20));
+    (number(), number())
+}
