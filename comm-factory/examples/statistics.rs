@@ -1,9 +1,12 @@
 //! Computes mean, variance and a dot product of a data set that is split over the ranks.
 //!
-//! Prints the same bits with any number of ranks: the sums are exact, so it does not matter who adds what.
+//! Prints the same bits with any number of ranks, and of threads, which its argument says: the sums are exact, so it does not matter
+//! who adds what.
 
 use std::error::Error;
+use std::ops::Range;
 use std::process::ExitCode;
+use std::thread;
 
 use comm_exact::{ExactSum, exact_sums};
 use comm_factory::api::Communicator;
@@ -19,18 +22,29 @@ fn main() -> ExitCode {
 }
 
 fn statistics() -> Result<(), Box<dyn Error>> {
+    let threads = std::env::args()
+        .nth(1)
+        .map_or(Ok(1), |count| count.parse())?;
     let comm = comm_factory::create_communicator()?;
-    let first = |rank: usize| COUNT * rank / comm.size();
-    let mine = first(comm.rank())..first(comm.rank() + 1);
+    let part = |whole: &Range<usize>, place: usize, parts: usize| {
+        let first = |place: usize| whole.start + whole.len() * place / parts;
+        first(place)..first(place + 1)
+    };
+    let mine = part(&(0..COUNT), comm.rank(), comm.size());
+    let parts = (0..threads).map(|thread| part(&mine, thread, threads));
 
-    let [mut count, mut sum, mut squares, mut dot] = [ExactSum::new(); 4];
-    for (x, y) in mine.map(point) {
-        count.add(1.0);
-        sum.add(x);
-        squares.add_product(x, x);
-        dot.add_product(x, y);
-    }
-    let mut sums = [count, sum, squares, dot];
+    let mut sums = [ExactSum::new(); 4];
+    thread::scope(|scope| {
+        let started: Vec<_> = parts
+            .map(|part| scope.spawn(move || add_up(part)))
+            .collect();
+        for thread in started {
+            let part = thread.join().expect("the sums do not panic");
+            for (sum, part) in sums.iter_mut().zip(&part) {
+                sum.merge(part);
+            }
+        }
+    });
     let mut totals = [0.0; 4];
     exact_sums(&comm, &mut sums, &mut totals)?;
 
@@ -45,6 +59,18 @@ fn statistics() -> Result<(), Box<dyn Error>> {
         );
     }
     Ok(())
+}
+
+/// Adds up the number of points, the first coordinates, their squares and their products with the second ones.
+fn add_up(points: Range<usize>) -> [ExactSum; 4] {
+    let [mut count, mut sum, mut squares, mut dot] = [ExactSum::new(); 4];
+    for (x, y) in points.map(point) {
+        count.add(1.0);
+        sum.add(x);
+        squares.add_product(x, x);
+        dot.add_product(x, y);
+    }
+    [count, sum, squares, dot]
 }
 
 /// Makes one point of the data set: numbers of very different sizes.
