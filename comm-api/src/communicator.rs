@@ -24,7 +24,9 @@ use crate::op::{ReduceOp, ScalarKind};
 ///   agree: element type, operation, root, length, counts. Backends that check give every rank
 ///   [`Mismatch`](crate::FailureKind::Mismatch) otherwise.
 /// - **Same bits.** `allreduce` is a left fold in rank order, whatever the backend, the size or
-///   the algorithm.
+///   the algorithm. That suffices where the number of ranks is fixed: a sum of `f64` over ranks
+///   that each added up a part rounds elsewhere when the parts change. Sums with the same bits
+///   for any number of ranks and threads are in the crate `comm-exact`.
 /// - **No interference.** Thousands of collectives may follow each other in any mix. Two threads
 ///   inside collectives of *one* communicator are refused
 ///   ([`Refused`](crate::FailureKind::Refused)); many communicators may live in one process.

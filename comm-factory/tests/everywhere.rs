@@ -83,3 +83,14 @@ fn the_same_whoever_starts_it() {
         assert_eq!(printed, lines(0..size, size), "{mpiexec}");
     }
 }
+
+#[test]
+fn exact_sums_under_mpi_have_the_bits_of_one_rank() {
+    let statistics = hello::example("statistics", "mpi,shm,tcp");
+    let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
+    let alone = run(&[&statistics], |c| c);
+    for (ranks, threads) in [("1", "2"), ("2", "1"), ("3", "4")] {
+        let printed = run(&[&mpiexec, "-n", ranks, &statistics, threads], |c| c);
+        assert_eq!(printed, alone, "{ranks} ranks, {threads} threads");
+    }
+}

@@ -35,3 +35,25 @@ fn a_mean_has_the_same_bits() {
 fn a_shared_table_answers_the_same() {
     same_with_any_number_of_ranks("table", "230631 takes 442 steps");
 }
+
+/// The numbers are the same however they are split over ranks and threads; the sums are not to notice.
+#[test]
+fn exact_sums_have_the_same_bits_for_any_ranks_and_threads() {
+    let program = hello::example("statistics", "shm,tcp");
+    let output = Command::new(&program).env_clear().output();
+    let alone = hello::sorted(&output.expect("it starts").stdout);
+    assert!(alone.len() == 1 && alone[0].contains("bits"), "{alone:?}");
+    for (backend, ranks, threads) in [
+        ("shm", "2", "1"),
+        ("tcp", "3", "2"),
+        ("shm", "5", "3"),
+        ("tcp", "7", "1"),
+        ("shm", "8", "4"),
+        ("tcp", "8", "3"),
+    ] {
+        let args = ["-n", ranks, "--backend", backend, "--", &program, threads];
+        let ended = Starter::new(&args).end();
+        assert_eq!(ended.code(), 0, "{args:?}: {ended:?}");
+        assert_eq!(ended.stdout, [format!("[0] {}", alone[0])], "{args:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use comm_exact::ExactSum;
 use comm_factory::api::{CommError, Communicator, ReduceOp};
 
 use super::row::{Op, Row};
@@ -19,6 +20,8 @@ pub(crate) struct Call<'a, C> {
     bytes: Vec<u8>,
     counts: Vec<usize>,
     displs: Vec<usize>,
+    sum: ExactSum,
+    total: ExactSum,
 }
 
 impl<'a, C: Communicator> Call<'a, C> {
@@ -30,7 +33,7 @@ impl<'a, C: Communicator> Call<'a, C> {
         };
         let each = row.bytes / size;
         let (block, bytes) = match row.op {
-            Op::Barrier | Op::Allreduce => (0, 0),
+            Op::Barrier | Op::Allreduce | Op::ExactSum => (0, 0),
             Op::Broadcast | Op::Broadcasts => (0, row.bytes),
             Op::Allgatherv => (each, each * size),
             Op::Copy => (row.bytes, row.bytes),
@@ -44,6 +47,8 @@ impl<'a, C: Communicator> Call<'a, C> {
             bytes: vec![if rank == 0 { TOLD } else { 0 }; bytes],
             counts: vec![each; size],
             displs: (0..size).map(|rank| rank * each).collect(),
+            sum: [number(rank + 1, 0)].into_iter().collect(),
+            total: ExactSum::new(),
         }
     }
 
@@ -58,6 +63,10 @@ impl<'a, C: Communicator> Call<'a, C> {
             Op::Allgatherv => {
                 self.comm
                     .allgatherv(&self.block, &mut self.bytes, &self.counts, &self.displs)
+            }
+            Op::ExactSum => {
+                self.total = self.sum.allreduce(self.comm)?;
+                Ok(())
             }
             Op::Copy => {
                 black_box(&mut self.bytes).copy_from_slice(black_box(&self.block));
@@ -84,6 +93,7 @@ impl<'a, C: Communicator> Call<'a, C> {
                 let mut blocks = blocks.enumerate();
                 blocks.all(|(rank, block)| block.iter().all(|&byte| byte == mark(rank)))
             }
+            Op::ExactSum => self.total.value().to_bits() == sum(0).to_bits(),
             Op::Copy => self.bytes == self.block,
         }
     }

@@ -10,8 +10,9 @@
 //! untimed barrier, without which elsewhere its root would run ahead; its span is the time from the root's entry to the
 //! last return, which counts a rank that came late and found everything there. The span needs a clock that all ranks
 //! share. `broadcasts` follow each other without that barrier: ours synchronise. The bytes are the vector's for
-//! `allreduce` and `broadcast`, and all that is gathered for `allgatherv`. `copy` is no collective: each rank copies that
-//! many bytes in its own memory, all at once, which is as fast as memory is here.
+//! `allreduce` and `broadcast`, and all that is gathered for `allgatherv`. `exact-sum` reduces one
+//! sum of `comm-exact`. `copy` is no collective: each rank copies that many bytes in its own memory, all at once, which is as
+//! fast as memory is here.
 //!
 //! `cargo xtask bench` runs this beside other libraries, which are measured the same way.
 
@@ -41,7 +42,7 @@ struct Options {
     /// Make exactly this many calls of each row and no others but the first: to count instructions
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     calls: Option<NonZeroUsize>,
-    /// CALL or CALL:BYTES, with barrier, allreduce, broadcast, broadcasts, allgatherv or copy for CALL; without any, a usual set
+    /// CALL or CALL:BYTES, with barrier, allreduce, broadcast, broadcasts, allgatherv, exact-sum or copy for CALL; without any, a usual set
     #[arg(value_name = "ROW")]
     rows: Vec<Row>,
 }

@@ -15,6 +15,8 @@ pub(crate) enum Op {
     /// Back to back.
     Broadcasts,
     Allgatherv,
+    /// The reduction of one exact sum.
+    ExactSum,
     /// No collective: each rank copies in its own memory, all at once.
     Copy,
 }
@@ -83,7 +85,7 @@ impl FromStr for Row {
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.op {
-            Op::Barrier => write!(f, "{}", self.op),
+            Op::Barrier | Op::ExactSum => write!(f, "{}", self.op),
             op => write!(f, "{op} {}", Size(self.bytes)),
         }
     }

@@ -80,7 +80,7 @@ impl Contender {
 
     /// Returns whether the measuring program has this call.
     pub(super) const fn knows(self, op: Op) -> bool {
-        self.is_ours() || !matches!(op, Op::Broadcasts | Op::Copy)
+        self.is_ours() || !matches!(op, Op::Broadcasts | Op::ExactSum | Op::Copy)
     }
 
     /// Prepares the program for some rows. The folder `store` is empty.

@@ -1,0 +1,76 @@
+//! Adds long slices faster: significands of one sign and exponent add up as they are, and each of these sums is added once.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::large_stack_arrays,
+    reason = "an index has 12 bits; the bins take 32 KiB of the stack for a moment, and no allocation"
+)]
+
+use crate::digits::{self, Digits, INFINITE};
+
+/// How many numbers the bins have room for: each adds less than 2^53 to a bin of 64 bits.
+const BLOCK: usize = 1 << 11;
+/// From how many numbers on this takes less time than one addition for each.
+pub(crate) const WORTHWHILE: usize = 1 << 10;
+/// One for each sign and exponent.
+const BINS: usize = 1 << 12;
+/// How many bins are looked at together, because most are empty.
+const GROUP: usize = 16;
+/// With more groups in use, emptying the bins takes longer than adding the block's numbers one by one.
+const MANY_GROUPS: usize = BINS / GROUP / 2;
+/// How many blocks are added one by one before the bins are tried again.
+const PAUSE: usize = 31;
+
+/// Adds the numbers and returns whether any was finite and not zero. `rest` gets what has to be looked at number by number: the blocks
+/// that hold what is not finite, or nothing but zeros.
+///
+/// Takes no more room than one addition for each.
+pub(crate) fn extend<T: Copy + Into<f64>>(
+    digits: &mut Digits,
+    numbers: &[T],
+    mut rest: impl FnMut(&mut Digits, &[T]),
+) -> bool {
+    let mut any = false;
+    let mut bins = [0_u64; BINS];
+    let mut pause = 0;
+    for block in numbers.chunks(BLOCK) {
+        if pause > 0 {
+            pause -= 1;
+            rest(digits, block);
+            continue;
+        }
+        for &number in block {
+            let number = number.into().to_bits();
+            bins[(number >> 52) as usize % BINS] += digits::significand(number);
+        }
+        let special = [INFINITE, INFINITE + (BINS as u64) / 2].map(|bin| bin as usize);
+        if special.iter().any(|&bin| bins[bin] != 0) {
+            bins.fill(0);
+            rest(digits, block);
+            continue;
+        }
+        match empty(digits, &mut bins) {
+            0 => rest(digits, block),
+            groups => {
+                any = true;
+                pause = if groups > MANY_GROUPS { PAUSE } else { 0 };
+            }
+        }
+    }
+    any
+}
+
+/// Adds every bin to the digits, leaves it at zero, and returns how many groups were in use.
+fn empty(digits: &mut Digits, bins: &mut [u64; BINS]) -> usize {
+    let mut used = 0;
+    for (group, bins) in bins.chunks_exact_mut(GROUP).enumerate() {
+        if bins.iter().fold(0, |all, bin| all | bin) == 0 {
+            continue;
+        }
+        used += 1;
+        for (place, bin) in bins.iter_mut().enumerate() {
+            let upper = (group * GROUP + place) as u64;
+            digits::deposit(digits, std::mem::take(bin), upper << 52);
+        }
+    }
+    used
+}
