@@ -99,6 +99,10 @@ pub(crate) struct Pump {
     /// Becomes true when the rank and its group are gone.
     pub(crate) leaving: watch::Receiver<bool>,
     pub(crate) limit: usize,
+    /// Whether a line is passed on before it has ended.
+    pub(crate) live: bool,
+    /// Whether the last piece that was passed on may go on in the next.
+    pub(crate) open: bool,
 }
 
 impl Pump {
@@ -157,7 +161,7 @@ impl Pump {
 
     /// Passes on the whole lines in `buffer`, of which the part from `searched` on is new; the rest
     /// of a line stays.
-    async fn pass_lines(&self, buffer: &mut Vec<u8>, searched: usize) {
+    async fn pass_lines(&mut self, buffer: &mut Vec<u8>, searched: usize) {
         if let Some(newline) = buffer[searched..].iter().rposition(|&byte| byte == b'\n') {
             let rest = buffer.split_off(searched + newline + 1);
             self.pass(std::mem::replace(buffer, rest), LineEnd::Newline)
@@ -168,13 +172,18 @@ impl Pump {
             self.pass(std::mem::replace(buffer, rest), LineEnd::Limit)
                 .await;
         }
+        if self.live && !buffer.is_empty() {
+            self.pass(std::mem::take(buffer), LineEnd::Open).await;
+        }
     }
 
-    async fn pass(&self, bytes: Vec<u8>, end: LineEnd) {
+    async fn pass(&mut self, bytes: Vec<u8>, end: LineEnd) {
         {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            tail.push(self.stream, lines(&bytes, end).map(|(line, _)| line));
+            let lines = lines(&bytes, end).map(|(line, _)| line);
+            tail.push(self.stream, self.open, lines);
         }
+        self.open = end == LineEnd::Open;
         self.outlet.send(self.rank, self.stream, bytes, end).await;
     }
 }

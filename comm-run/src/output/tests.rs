@@ -26,6 +26,8 @@ fn pump(outlet: &Outlet, rank: usize, limit: usize) -> (Pump, watch::Sender<bool
             tail,
             leaving,
             limit,
+            live: false,
+            open: false,
         },
         leave,
     )
