@@ -18,7 +18,7 @@ use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
 
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
 /// dependencies with features that these do not need.
-const SHARED: [&str; 15] = [
+const SHARED: [&str; 17] = [
     "--workspace",
     "--exclude",
     "comm-factory",
@@ -26,6 +26,8 @@ const SHARED: [&str; 15] = [
     "comm-mpi",
     "--exclude",
     "comm-mpi-probe",
+    "--exclude",
+    "comm-python",
     "--exclude",
     "comm-run",
     "--exclude",
