@@ -195,7 +195,7 @@ impl Job {
         self
     }
 
-    /// Passes on what this rank writes as it comes, without waiting for the end of a line: a progress bar moves. The
+    /// Passes on what this rank writes after 20 ms, without waiting longer for the end of a line: a progress bar moves. The
     /// sink gets such a piece as [`LineEnd::Open`](crate::LineEnd::Open).
     #[must_use]
     pub fn live(mut self, rank: usize) -> Self {
@@ -203,12 +203,12 @@ impl Job {
         self
     }
 
-    /// Passes an open descriptor on to one rank, under the same number, and to no other process. It is closed here
-    /// when the ranks have started.
+    /// Passes an open descriptor on to one rank, under the same number, and to no other process. The job lets go of it
+    /// when the ranks have started. The same one may be passed to several ranks.
     #[must_use]
-    pub fn pass_descriptor(mut self, rank: usize, descriptor: OwnedFd) -> Self {
+    pub fn pass_descriptor(mut self, rank: usize, descriptor: impl Into<Arc<OwnedFd>>) -> Self {
         let passed = self.descriptors.entry(rank).or_default();
-        passed.push(Arc::new(descriptor));
+        passed.push(descriptor.into());
         self
     }
 
