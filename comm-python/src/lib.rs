@@ -7,6 +7,7 @@
 //! | from an argument to bytes | [`argument`], [`numpy`], [`memory`] |
 //! | what goes wrong | [`errors`] |
 //! | Ctrl-C inside a blocked call | [`interrupt`] |
+//! | the ranks that `run` starts | [`job`] |
 //!
 //! Architecture invariant: nothing here communicates. A call of Python becomes one call of the byte level of
 //! [`Communicator`](comm_factory::api::Communicator), with the lock of the interpreter released. All `unsafe` code is in [`memory`].
@@ -22,6 +23,7 @@ mod create;
 mod errors;
 mod gather;
 mod interrupt;
+mod job;
 mod memory;
 mod numpy;
 mod object;
@@ -35,6 +37,8 @@ mod _native {
     use crate::communicator::Communicator;
     #[pymodule_export]
     use crate::connect::connect;
+    #[pymodule_export]
+    use crate::job::{Job, RankEnd};
     #[pymodule_export]
     use crate::region::SharedArray;
 

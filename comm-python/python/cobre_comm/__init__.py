@@ -19,7 +19,9 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
         "the interpreter; use the ordinary build of this version (python3.13 instead of python3.13t)"
     )
 
+from cobre_comm._blame import WorkerError, WorkerTimeout
 from cobre_comm._errors import Aborted, BackendError, CommError, Mismatch, PeerLost, Refused, TimedOut
+from cobre_comm._job import run
 from cobre_comm._native import Communicator, SharedArray, connect
 
 __all__ = [
@@ -32,5 +34,8 @@ __all__ = [
     "Refused",
     "SharedArray",
     "TimedOut",
+    "WorkerError",
+    "WorkerTimeout",
     "connect",
+    "run",
 ]
