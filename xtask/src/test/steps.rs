@@ -12,9 +12,10 @@ use crate::features;
 use crate::mpi::Mpi;
 use crate::new_backend::check;
 use crate::process::{Terminal, cargo, command, with_cfg, workspace_root};
+use crate::python;
 use crate::report::Outcome;
 use crate::tidy;
-use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
+use crate::tools::{CARGO_DENY, GLOO, PYTHON, SHELLCHECK, Tool};
 
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
 /// dependencies with features that these do not need.
@@ -139,6 +140,7 @@ pub(super) fn after_build() -> Vec<Step> {
     steps.extend([
         step("gloo-bench", Front, gloo).with(&GLOO),
         step("factory-mpi", Front, through_factory).with(mpi.tool()),
+        function("python", Front, python::WHAT, python::outcome).with(&PYTHON),
         step("clippy", Beside, cargo(&clippy)),
         step("docs", Beside, docs::rustdoc()),
         all("sets", Beside, features::without_mpi()),
