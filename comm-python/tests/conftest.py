@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 
@@ -13,3 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def kills(request: pytest.FixtureRequest) -> int:
     count: int = request.config.getoption("--kills")
     return count
+
+
+@pytest.fixture
+def built() -> Path:
+    """Returns the folder of what `cargo xtask python` has built."""
+    folder = os.environ.get("COBRE_COMM_TARGET")
+    if folder is None:
+        pytest.skip("needs what `cargo xtask python` builds: the example hello, and the wheel")
+    return Path(folder)

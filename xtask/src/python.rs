@@ -137,7 +137,8 @@ fn stages(arguments: Python) -> Vec<Stage> {
         stage("empty", "run in an empty environment", false, empty),
         stage("pytest", "run the tests", false, move |terminal| {
             build_example(terminal, "hello", false, &|terminal| {
-                terminal.run(&mut Environment::tools().python(&["-m", "pytest", &kills]))
+                let mut tests = Environment::tools().python(&["-m", "pytest", &kills]);
+                terminal.run(tests.env("COBRE_COMM_TARGET", target()))
             })
         }),
         stage("mypy", "check the types", false, |terminal| {
