@@ -12,10 +12,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=5, help="how often a random rank is killed")
 
 
-@pytest.fixture
-def kills(request: pytest.FixtureRequest) -> int:
-    count: int = request.config.getoption("--kills")
-    return count
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kill" in metafunc.fixturenames:
+        metafunc.parametrize("kill", range(metafunc.config.getoption("--kills")))
 
 
 @pytest.fixture

@@ -110,6 +110,7 @@ def test_a_killed_rank_is_named_with_its_signal(backend: str) -> None:
     with pytest.raises(cc.WorkerError, match=r"rank 1 was killed by SIGKILL \(signal 9\)") as caught:
         cc.run(calls.kills, ranks=3, args=(1, int(signal.SIGKILL)), backend=backend)
     assert (caught.value.rank, caught.value.signal) == (1, signal.SIGKILL)
+    assert caught.value.output == "rank 1 is here\n"
 
 
 def test_a_crash_tells_where_python_was() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
+import cobre_comm as cc
 import pytest
 
 SCRIPT = """
@@ -75,3 +77,13 @@ def test_the_launcher_is_a_program_too() -> None:
     assert ended.stdout.startswith("comm-run ")
     ended = subprocess.run([program, "explain"], capture_output=True, text=True, timeout=60, check=True)
     assert "local" in ended.stdout
+
+
+def test_a_module_that_fails_on_the_ranks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'import os\nif "COBRE_JOB_ID" in os.environ:\n    raise RuntimeError("not on a rank")\ndef work(comm): pass\n'
+    (tmp_path / "fails_on_ranks.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    function = importlib.import_module("fails_on_ranks").work
+    with pytest.raises(cc.WorkerError, match=r"rank [01] raised RuntimeError: not on a rank\n") as caught:
+        cc.run(function, ranks=2)
+    assert "fails_on_ranks.py" in str(caught.value)

@@ -83,6 +83,14 @@ pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
     }
 }
 
+/// Prepares the checks of the native half, which is no default member of the workspace.
+pub(crate) fn lint() -> Vec<Command> {
+    let clippy = ["clippy", "--package", "comm-python", "--", "-D", "warnings"];
+    let mut doc = cargo(&["doc", "--no-deps", "--package", "comm-python"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    vec![cargo(&clippy), doc]
+}
+
 /// One thing to do; without a `needed` one those that follow make no sense.
 struct Stage {
     name: &'static str,

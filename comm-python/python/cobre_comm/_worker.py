@@ -35,8 +35,9 @@ def main() -> None:
 
 
 def _call(call: int, file: io.BufferedWriter) -> None:
-    with mmap.mmap(call, 0, access=mmap.ACCESS_READ) as data:
-        function, args, kwargs = _parcel.unpack(memoryview(data))
+    # The view is given back first: the traceback of an import that fails would hold it.
+    with mmap.mmap(call, 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+        function, args, kwargs = _parcel.unpack(view)
     with connect() as comm:
         try:
             result: Any = function(comm, *args, **kwargs)

@@ -140,6 +140,7 @@ pub(super) fn after_build() -> Vec<Step> {
     steps.extend([
         step("gloo-bench", Front, gloo).with(&GLOO),
         step("factory-mpi", Front, through_factory).with(mpi.tool()),
+        all("python-lint", Beside, python::lint()).with(&PYTHON),
         function("python", Front, python::WHAT, python::outcome).with(&PYTHON),
         step("clippy", Beside, cargo(&clippy)),
         step("docs", Beside, docs::rustdoc()),
