@@ -1,7 +1,7 @@
 //! `shared_array` and `partitioned_array`.
 
 use comm_factory::CommBackend;
-use comm_factory::api::CommError;
+use comm_factory::api::{CommError, SharedMemoryProvider};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -24,7 +24,6 @@ struct Wanted<'py> {
     dtype: Bound<'py, PyAny>,
     shape: Vec<usize>,
     itemsize: usize,
-    row_bytes: usize,
     bytes: usize,
     /// Stands for what must be the same on all ranks.
     alike: u64,
@@ -43,17 +42,24 @@ pub(crate) fn create<'py>(
         Kind::Partitioned => "partitioned_array",
     };
     let wanted = Wanted::new(py, kind, shape, dtype);
-    let wanted = checked(py, comm, operation, wanted)?;
-    // Where every rank has memory of its own, there is nothing to agree on, and no rank to wait for.
-    if comm.name() == "shm" {
-        let all = words(py, comm, operation, [0, wanted.alike])?;
+    // Where every rank has memory of its own, it creates it alone: there is nothing to agree on and nobody to tell.
+    let is_shared = comm.name() == "shm";
+    let wanted = if is_shared {
+        checked(py, comm, operation, wanted)?
+    } else {
+        wanted?
+    };
+    let rows = wanted.shape.first().copied().unwrap_or(0);
+    let mut all_rows = rows;
+    if is_shared {
+        let all = words(py, comm, operation, [rows as u64, wanted.alike])?;
         agree(py, comm, operation, &all, || wanted.described())?;
+        let all = all.iter().map(|&[rows, _]| usize::try_from(rows));
+        let all = all.map(|rows| rows.unwrap_or(usize::MAX));
+        all_rows = all.fold(0, usize::saturating_add);
     }
     let &Wanted {
-        itemsize,
-        row_bytes,
-        bytes,
-        ..
+        itemsize, bytes, ..
     } = &wanted;
     let region = run(py, operation, || -> Result<Region, CommError> {
         match kind {
@@ -66,14 +72,10 @@ pub(crate) fn create<'py>(
         None => (None, Vec::new()),
     };
     let whole = match kind {
-        Kind::Shared => Whole::Shared(first),
-        Kind::Partitioned => Whole::Partitioned(first.unwrap_or(0)),
+        Kind::Shared => Whole::Shared(first, comm.is_leader()),
+        Kind::Partitioned => Whole::Partitioned(rows, all_rows),
     };
-    let layout = Layout {
-        whole,
-        row,
-        row_bytes,
-    };
+    let layout = Layout { whole, row };
     Ok(SharedArray::new(region, layout, wanted.dtype.unbind()))
 }
 
@@ -108,12 +110,9 @@ impl<'py> Wanted<'py> {
                 "shape: a partitioned array has at least one axis, along which the parts lie; pass the number of rows of this rank first",
             ));
         }
-        let product = |lengths: &[usize]| {
-            let mut lengths = lengths.iter();
-            lengths.try_fold(itemsize, |bytes, &length| bytes.checked_mul(length))
-        };
-        let bytes = product(&shape).filter(|&bytes| isize::try_from(bytes).is_ok());
-        let (Some(bytes), Some(row_bytes)) = (bytes, product(row)) else {
+        let mut lengths = shape.iter();
+        let bytes = lengths.try_fold(itemsize, |bytes, &length| bytes.checked_mul(length));
+        let Some(bytes) = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()) else {
             return Err(PyValueError::new_err(format!(
                 "shape: {shape:?} of {itemsize} bytes each is more than an address space holds"
             )));
@@ -127,7 +126,6 @@ impl<'py> Wanted<'py> {
         Ok(Self {
             dtype,
             itemsize,
-            row_bytes,
             bytes,
             alike: mix(alike, kind as u64),
             shape,

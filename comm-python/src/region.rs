@@ -47,17 +47,15 @@ pub(crate) struct Layout {
     pub(crate) whole: Whole,
     /// The shape of one row: what follows the first axis.
     pub(crate) row: Vec<usize>,
-    /// The bytes of one row.
-    pub(crate) row_bytes: usize,
 }
 
 /// Says what the first axis of the whole is.
 #[derive(Debug)]
 pub(crate) enum Whole {
-    /// A shared array: as many rows as were asked for; `None` for an array without axes.
-    Shared(Option<usize>),
-    /// A partitioned array: the rows of all ranks, of which this one has some.
-    Partitioned(usize),
+    /// A shared array: as many rows as were asked for, `None` for an array without axes; and whether this rank owns it.
+    Shared(Option<usize>, bool),
+    /// A partitioned array: the rows of this rank, and those of all ranks.
+    Partitioned(usize, usize),
 }
 
 #[derive(Debug)]
@@ -224,7 +222,7 @@ impl SharedArray {
         }
         let numpy = numpy(py)?;
         let dtype = this.dtype.bind(py);
-        let shape = PyTuple::new(py, this.layout.shape(place.len(), reads))?;
+        let shape = PyTuple::new(py, this.layout.shape(reads))?;
         if place.len() == 0 {
             let empty = numpy.empty(py, shape, dtype)?;
             if reads {
@@ -238,15 +236,14 @@ impl SharedArray {
 }
 
 impl Layout {
-    /// Returns the shape of `bytes` bytes, which are everything or the part of this rank.
-    fn shape(&self, bytes: usize, is_whole: bool) -> Vec<usize> {
+    /// Returns the shape of everything, or of the part of this rank.
+    fn shape(&self, is_whole: bool) -> Vec<usize> {
         let rows = match self.whole {
-            Whole::Shared(None) if is_whole || bytes > 0 => return Vec::new(),
-            Whole::Shared(Some(rows)) if is_whole || bytes > 0 => rows,
-            // A follower owns nothing of a shared array; where nobody owns anything, it does not matter.
-            Whole::Shared(_) => 0,
-            Whole::Partitioned(mine) if !is_whole => mine,
-            Whole::Partitioned(_) => bytes / self.row_bytes.max(1),
+            Whole::Shared(None, owned) if is_whole || owned => return Vec::new(),
+            Whole::Shared(Some(rows), owned) if is_whole || owned => rows,
+            Whole::Shared(..) => 0,
+            Whole::Partitioned(_, all) if is_whole => all,
+            Whole::Partitioned(mine, _) => mine,
         };
         [&[rows], &self.row[..]].concat()
     }
@@ -346,9 +343,9 @@ impl SharedArray {
         let dtype = self.dtype.bind(py);
         let phase = self.phase().unwrap_or("fence");
         let rows = match self.layout.whole {
-            Whole::Shared(None) => String::from("shared, shape ()"),
-            Whole::Shared(Some(rows)) => format!("shared, {rows} rows"),
-            Whole::Partitioned(rows) => format!("partitioned, {rows} rows here"),
+            Whole::Shared(None, _) => String::from("shared, shape ()"),
+            Whole::Shared(Some(rows), _) => format!("shared, {rows} rows"),
+            Whole::Partitioned(rows, _) => format!("partitioned, {rows} rows here"),
         };
         format!(
             "<cobre_comm.SharedArray {rows}, rows of shape {:?}, {dtype}, {phase} phase>",
