@@ -64,7 +64,7 @@ def check_a_view_keeps_the_phase(comm: cc.Communicator) -> None:
     assert comm.allreduce(1) == comm.size
     del second
     table.fence()
-    kept = memoryview(table.array)
+    kept = memoryview(table.array)  # type: ignore[arg-type]
     with pytest.raises(BufferError, match=r"1 view of the read phase"):
         table.fence()
     kept.release()
@@ -106,14 +106,15 @@ def check_the_wrong_phase_is_named(comm: cc.Communicator) -> None:
 
 
 def check_shapes_and_dtypes(comm: cc.Communicator) -> None:
-    dtypes = ["i1", "f2", "f4", "f8", "c16", ">i8", "M8[s]", "U3", [("a", "u1"), ("b", "f8")], "?", "S5"]
-    for shape, dtype in itertools.product([(), 0, 3, (2, 3), (2, 0), (0, 2), [1, 2, 3]], dtypes):
-        table = comm.shared_array(shape, dtype)  # type: ignore[arg-type]
+    shapes: list[Any] = [(), 0, 3, (2, 3), (2, 0), (0, 2), [1, 2, 3]]
+    dtypes: list[Any] = ["i1", "f2", "f4", "f8", "c16", ">i8", "M8[s]", "U3", [("a", "u1"), ("b", "f8")], "?", "S5"]
+    for shape, dtype in itertools.product(shapes, dtypes):
+        table = comm.shared_array(shape, dtype)
         if comm.is_leader:
             assert table.part.flags.aligned
-            assert table.part.shape == np.empty(shape).shape  # type: ignore[arg-type]
+            assert table.part.shape == np.empty(shape).shape
         table.fence()
-        assert table.array.shape == np.empty(shape).shape  # type: ignore[arg-type]
+        assert table.array.shape == np.empty(shape).shape
         assert table.array.dtype == np.dtype(dtype)
         assert not table.array.flags.writeable
         assert (table.array == np.zeros((), dtype)).all()

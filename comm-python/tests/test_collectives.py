@@ -33,7 +33,7 @@ def check_bits_are_combined(comm: cc.Communicator) -> None:
 
 def check_a_number_gives_a_number(comm: cc.Communicator) -> None:
     for number in (1.5, 3, np.float32(1.5), np.float64(1.5), np.int8(3), np.uint64(2**63)):
-        largest: Any = comm.allreduce(number, "max")  # type: ignore[type-var]
+        largest: Any = comm.allreduce(number, "max")
         assert type(largest) is type(number)
         assert largest == number
     assert comm.allreduce(comm.rank) == sum(everybody(comm))

@@ -16,6 +16,8 @@ GOOD = np.ones(3)
 READ_ONLY = np.ones(3)
 READ_ONLY.flags.writeable = False
 OBJECTS = np.array([1, "a", None], dtype=object)
+FRACTION: Any = 2.5
+FRACTIONS: Any = [3.0]
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
 
 
@@ -101,7 +103,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
         "^counts: a list is not a list of",
     ),
     "join with a count": (joins(GOOD, counts=3), TypeError, "^counts: an int is not a list of numbers of rows"),
-    "join with fractions": (lambda c: c.allgatherv(GOOD, counts=[3.0] * c.size), TypeError, "^counts: "),
+    "join with fractions": (lambda c: c.allgatherv(GOOD, counts=FRACTIONS * c.size), TypeError, "^counts: "),
     "join into another dtype": (
         lambda c: c.allgatherv(GOOD, [3] * c.size, np.empty(3 * c.size, "i8")),
         TypeError,
@@ -119,7 +121,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "gather what stays": (lambda comm: comm.allgather_object(Lambda()), TypeError, "^object: it stays here"),
     "broadcast from nobody": (lambda comm: comm.broadcast_object(1, root=99), ValueError, "^root: 99"),
     "share a negative shape": (lambda comm: comm.shared_array((2, -1)), TypeError, r"^shape: \(2, -1\) is no shape"),
-    "share a fraction": (lambda comm: comm.shared_array(2.5), TypeError, "^shape: 2.5 is no shape"),
+    "share a fraction": (lambda comm: comm.shared_array(FRACTION), TypeError, "^shape: 2.5 is no shape"),
     "share too much": (lambda comm: comm.shared_array((2**40, 2**40)), ValueError, "^shape: .*more than an address space"),
     "share objects": (lambda comm: comm.shared_array(3, object), TypeError, "^dtype: the dtype object holds references"),
     "share what is no dtype": (lambda comm: comm.shared_array(3, "nonsense"), ValueError, "^dtype: .*nonsense"),
