@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -84,6 +84,10 @@ struct Arguments {
     /// What to bind each rank to [default: none].
     #[arg(long, value_name = "TO")]
     bind: Option<Bind>,
+
+    /// Start a PROGRAM whose name ends in .py with this interpreter.
+    #[arg(long, value_name = "INTERPRETER")]
+    python: Option<OsString>,
 
     /// Print the variables and the command line of each rank, and start nothing.
     #[arg(long)]
@@ -236,6 +240,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         Some(Action::Completions { shell }) => return Ok(Request::Completions(shell)),
         None => {}
     }
+    let command = interpreted(arguments.python, arguments.command);
     // Present: the argument is required.
     let count = arguments.ranks.unwrap_or(Count::Exactly(1));
     let node = node(count, &arguments.machines)?;
@@ -252,7 +257,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
             return Ok(Request::Mpi(Handover {
                 ranks,
                 dry_run: arguments.dry_run,
-                command: arguments.command,
+                command,
             }));
         }
         (Some(BackendName::Shm), Some(_)) => {
@@ -268,7 +273,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
             "{ranks} ranks are too many for shared memory, which holds {MOST_SHM_RANKS}; use --backend tcp"
         )));
     }
-    let mut command = arguments.command.into_iter();
+    let mut command = command.into_iter();
     Ok(Request::Run(Options {
         ranks,
         backend,
@@ -281,6 +286,15 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         program: command.next().unwrap_or_default(),
         args: command.collect(),
     }))
+}
+
+/// Puts the interpreter in front of a script for it.
+fn interpreted(python: Option<OsString>, mut command: Vec<OsString>) -> Vec<OsString> {
+    let script = |program: &OsString| Path::new(program).extension() == Some("py".as_ref());
+    if command.first().is_some_and(script) {
+        command.splice(0..0, python);
+    }
+    command
 }
 
 fn node(count: Count, machines: &Machines) -> Result<Option<Node>, clap::Error> {

@@ -1,9 +1,11 @@
 //! A job before it runs: what to start, how often, with what, and how long it may take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::environment::Variables;
@@ -56,6 +58,8 @@ pub struct Job {
     pub(crate) sink: Option<Box<dyn Sink>>,
     pub(crate) forward_signals: bool,
     pub(crate) bind: bool,
+    pub(crate) live: BTreeSet<usize>,
+    pub(crate) descriptors: BTreeMap<usize, Vec<Arc<OwnedFd>>>,
 }
 
 impl Job {
@@ -77,6 +81,8 @@ impl Job {
             sink: None,
             forward_signals: false,
             bind: false,
+            live: BTreeSet::new(),
+            descriptors: BTreeMap::new(),
         }
     }
 
@@ -186,6 +192,23 @@ impl Job {
     #[must_use]
     pub fn bind_to_processors(mut self) -> Self {
         self.bind = true;
+        self
+    }
+
+    /// Passes on what this rank writes after 20 ms, without waiting longer for the end of a line: a progress bar moves. The
+    /// sink gets such a piece as [`LineEnd::Open`](crate::LineEnd::Open).
+    #[must_use]
+    pub fn live(mut self, rank: usize) -> Self {
+        self.live.insert(rank);
+        self
+    }
+
+    /// Passes an open descriptor on to one rank, under the same number, and to no other process. The job lets go of it
+    /// when the ranks have started. The same one may be passed to several ranks.
+    #[must_use]
+    pub fn pass_descriptor(mut self, rank: usize, descriptor: impl Into<Arc<OwnedFd>>) -> Self {
+        let passed = self.descriptors.entry(rank).or_default();
+        passed.push(descriptor.into());
         self
     }
 

@@ -63,9 +63,11 @@ fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, S
         }
         let now = Instant::now();
         let (ranks, pipes) = start_ranks(&job)?;
+        job.descriptors.clear();
         let ranks = Arc::new(ranks);
         let _guard = EndAtPanic(Arc::clone(&ranks));
         started(Handle::new(Arc::clone(&ranks), stop));
+        let first_rank = job.first_rank();
         let deadline = job.timeout.and_then(|timeout| now.checked_add(timeout));
         let escalation = Escalation::new(job.on_failure, deadline);
         let supervisor = Supervisor {
@@ -74,7 +76,8 @@ fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, S
             escalation,
             stops,
             child_exits,
-            first_rank: job.first_rank(),
+            first_rank,
+            live: job.live,
         };
         Ok(supervisor.run(pipes, sink).await)
     });
@@ -104,6 +107,9 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
         let mut command = command(job, rank, prepared.variables(job, rank));
         if let Some(listener) = prepared.listener(rank) {
             pass_on(&mut command, listener);
+        }
+        for descriptor in job.descriptors.get(&rank).into_iter().flatten() {
+            pass_on(&mut command, Arc::clone(descriptor));
         }
         if let Some(processor) = prepared.processor(rank) {
             bind(&mut command, processor);

@@ -53,7 +53,7 @@ impl<S: Sink> Sink for Logs<S> {
         let Log { path, file } = &mut self.files[index];
         let end: &[u8] = match line.end {
             LineEnd::Newline => b"\n",
-            LineEnd::Missing | LineEnd::Limit => b"",
+            LineEnd::Missing | LineEnd::Limit | LineEnd::Open => b"",
         };
         let written = file
             .write_all(line.bytes)

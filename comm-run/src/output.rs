@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::sink::{LineEnd, Stream};
 use crate::tail::Tail;
@@ -28,6 +28,10 @@ const READ_BYTES: usize = 64 << 10;
 /// Whoever writes more left the group with the pipe in hand, and is not waited for.
 const LAST_BYTES: usize = 1 << 20;
 const LAST_WAIT: Duration = Duration::from_millis(200);
+
+/// How long a live rank may take to end a line before what it has written is passed on. Longer than a pause between two reads of
+/// lines that come in a row, which would be torn, and shorter than anybody sees.
+const LIVE: Duration = Duration::from_millis(20);
 
 /// Whole lines of one stream; only the last may lack its newline, and `end` says why.
 #[derive(Debug)]
@@ -99,6 +103,10 @@ pub(crate) struct Pump {
     /// Becomes true when the rank and its group are gone.
     pub(crate) leaving: watch::Receiver<bool>,
     pub(crate) limit: usize,
+    /// Whether a line is passed on before it has ended.
+    pub(crate) live: bool,
+    /// Whether the last piece that was passed on may go on in the next.
+    pub(crate) open: bool,
 }
 
 impl Pump {
@@ -110,11 +118,25 @@ impl Pump {
     pub(crate) async fn run(mut self, mut reader: impl AsyncRead + Unpin) -> io::Result<()> {
         let mut buffer = Vec::new();
         let mut last = None;
+        // When what is left of the buffer is passed on, although its line has not ended.
+        let mut due = None;
         let result = loop {
             buffer.reserve(READ_BYTES);
             let before = buffer.len();
-            match self.read(&mut reader, &mut buffer, &mut last).await {
-                Ok(true) => self.pass_lines(&mut buffer, before).await,
+            let read = self.read(&mut reader, &mut buffer, &mut last);
+            let Some(read) = before_due(due, read).await else {
+                self.pass(std::mem::take(&mut buffer), LineEnd::Open).await;
+                due = None;
+                continue;
+            };
+            match read {
+                Ok(true) => {
+                    let passed = self.pass_lines(&mut buffer, before).await;
+                    if self.live {
+                        let since = due.filter(|_| !passed).unwrap_or(Instant::now() + LIVE);
+                        due = Some(since).filter(|_| !buffer.is_empty());
+                    }
+                }
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
             }
@@ -156,9 +178,10 @@ impl Pump {
     }
 
     /// Passes on the whole lines in `buffer`, of which the part from `searched` on is new; the rest
-    /// of a line stays.
-    async fn pass_lines(&self, buffer: &mut Vec<u8>, searched: usize) {
-        if let Some(newline) = buffer[searched..].iter().rposition(|&byte| byte == b'\n') {
+    /// of a line stays. Returns whether there were any.
+    async fn pass_lines(&mut self, buffer: &mut Vec<u8>, searched: usize) -> bool {
+        let newline = buffer[searched..].iter().rposition(|&byte| byte == b'\n');
+        if let Some(newline) = newline {
             let rest = buffer.split_off(searched + newline + 1);
             self.pass(std::mem::replace(buffer, rest), LineEnd::Newline)
                 .await;
@@ -168,14 +191,25 @@ impl Pump {
             self.pass(std::mem::replace(buffer, rest), LineEnd::Limit)
                 .await;
         }
+        newline.is_some()
     }
 
-    async fn pass(&self, bytes: Vec<u8>, end: LineEnd) {
+    async fn pass(&mut self, bytes: Vec<u8>, end: LineEnd) {
         {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            tail.push(self.stream, lines(&bytes, end).map(|(line, _)| line));
+            let lines = lines(&bytes, end).map(|(line, _)| line);
+            tail.push(self.stream, self.open, lines);
         }
+        self.open = end == LineEnd::Open;
         self.outlet.send(self.rank, self.stream, bytes, end).await;
+    }
+}
+
+/// Waits for `read`, but not beyond the time that is `due`, if one is.
+async fn before_due<T>(due: Option<Instant>, read: impl Future<Output = T>) -> Option<T> {
+    match due {
+        None => Some(read.await),
+        Some(due) => timeout_at(due, read).await.ok(),
     }
 }
 

@@ -25,6 +25,9 @@ pub enum LineEnd {
     Missing,
     /// Not yet: it is longer than 64 MiB and goes on in the next one.
     Limit,
+    /// Not yet: a live rank has written this much of it, and more may follow in the next one. See
+    /// [`Job::live`](crate::Job::live).
+    Open,
 }
 
 /// One line of one rank.

@@ -8,7 +8,7 @@
 //! - I1: the hook calls only async-signal-safe functions: plain system calls, no allocation, no
 //!   lock, no panic that allocates.
 //! - I2: the hook owns what it uses (a number, and counted references that keep the warden's pipe
-//!   and the listener open), so it borrows nothing that could be gone when the command is spawned.
+//!   and the descriptors that are passed on open), so it borrows nothing that could be gone when the command is spawned.
 
 #![expect(
     unsafe_code,
@@ -16,7 +16,7 @@
 )]
 
 use std::io::{self, PipeWriter};
-use std::net::TcpListener;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use rustix::process::{Pid, getpid};
 
 use crate::warden::enlistment;
 
-/// Passes the listener on to the process that `command` starts, under the same number, and to no
+/// Passes a descriptor on to the process that `command` starts, under the same number, and to no
 /// other process: the descriptor here stays close-on-exec.
-pub(crate) fn pass_on(command: &mut Command, listener: Arc<TcpListener>) {
-    let hook = move || Ok(fcntl_setfd(&*listener, FdFlags::empty())?);
+pub(crate) fn pass_on<F: AsFd + Send + Sync + 'static>(command: &mut Command, passed: Arc<F>) {
+    let hook = move || Ok(fcntl_setfd(&*passed, FdFlags::empty())?);
     // SAFETY: I1, one system call; I2, the closure is `move`.
     unsafe { command.pre_exec(hook) };
 }

@@ -4,6 +4,7 @@
 //! Architecture invariant: nothing in this loop blocks. Lines go to the sink on another thread, so
 //! a terminal that stands still cannot delay a deadline or a Ctrl-C.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -66,13 +67,22 @@ pub(crate) struct Supervisor {
     pub(crate) child_exits: SignalStream,
     /// The number of the first of these ranks in the whole job.
     pub(crate) first_rank: usize,
+    /// The ranks, counted on this machine, whose lines are passed on before they end.
+    pub(crate) live: BTreeSet<usize>,
 }
 
 impl Supervisor {
     /// Follows the job to its end.
     pub(crate) async fn run(mut self, pipes: Vec<Pipes>, sink: Box<dyn Sink>) -> Outcome {
         let (events, mut inbox) = mpsc::unbounded_channel();
-        let tasks = start_all(&self.ranks, pipes, self.first_rank, sink, &events);
+        let tasks = start_all(
+            &self.ranks,
+            pipes,
+            self.first_rank,
+            &self.live,
+            sink,
+            &events,
+        );
         let mut watched: Vec<Watched> = tasks.into_iter().map(Watched::new).collect();
         let mut output_error = None;
         let mut delivered = false;

@@ -24,11 +24,20 @@ pub struct LastLine {
 pub(crate) struct Tail(VecDeque<LastLine>);
 
 impl Tail {
+    /// Adds lines; the first one goes on where the last one of the stream stopped if that is still `open`.
     pub(crate) fn push<'a>(
         &mut self,
         stream: Stream,
-        lines: impl DoubleEndedIterator<Item = &'a [u8]>,
+        open: bool,
+        mut lines: impl DoubleEndedIterator<Item = &'a [u8]>,
     ) {
+        if open
+            && let Some(last) = self.0.iter_mut().rfind(|kept| kept.stream == stream)
+            && let Some(rest) = lines.next()
+        {
+            let room = TAIL_BYTES.saturating_sub(last.bytes.len());
+            last.bytes.extend_from_slice(&rest[..rest.len().min(room)]);
+        }
         // From the back: of a batch of ten thousand lines only the last few are worth a copy.
         let newest: Vec<_> = lines.rev().take(TAIL_LINES).collect();
         for line in newest.into_iter().rev() {
@@ -56,10 +65,10 @@ mod tests {
     fn keeps_the_newest_lines_of_each_stream_in_order_of_arrival() {
         let mut tail = Tail::default();
         let many: Vec<String> = (0..100).map(|n| n.to_string()).collect();
-        tail.push(Stream::Stderr, [b"reason".as_slice()].into_iter());
-        tail.push(Stream::Stdout, many.iter().map(String::as_bytes));
-        tail.push(Stream::Stderr, [b"end".as_slice()].into_iter());
-        tail.push(Stream::Stdout, [b"last".as_slice()].into_iter());
+        tail.push(Stream::Stderr, false, [b"reason".as_slice()].into_iter());
+        tail.push(Stream::Stdout, false, many.iter().map(String::as_bytes));
+        tail.push(Stream::Stderr, false, [b"end".as_slice()].into_iter());
+        tail.push(Stream::Stdout, false, [b"last".as_slice()].into_iter());
         let lines = tail.take();
         let texts: Vec<_> = lines.iter().map(|line| line.bytes.as_slice()).collect();
         assert_eq!(texts.len(), TAIL_LINES + 2);
@@ -73,6 +82,7 @@ mod tests {
         let mut tail = Tail::default();
         tail.push(
             Stream::Stdout,
+            false,
             [vec![b'x'; 2 * TAIL_BYTES].as_slice()].into_iter(),
         );
         assert_eq!(tail.take()[0].bytes.len(), TAIL_BYTES);

@@ -1,6 +1,7 @@
 //! What runs beside the supervisor's loop: the thread that feeds the sink, and for each rank two
 //! tasks that read its output and one that reaps it. They report to the loop and decide nothing.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::process::{ChildStderr, ChildStdout};
 use std::sync::{Arc, Mutex};
@@ -48,12 +49,13 @@ pub(crate) struct RankTasks {
     pub(crate) tail: Arc<Mutex<Tail>>,
 }
 
-/// Begins to read the ranks' output and to deliver it, numbered from `first_rank`. Needs the
-/// runtime.
+/// Begins to read the ranks' output and to deliver it, numbered from `first_rank`; that of the `live` ones, counted from
+/// 0, as it comes. Needs the runtime.
 pub(crate) fn start_all(
     ranks: &Arc<Ranks>,
     pipes: Vec<Pipes>,
     first_rank: usize,
+    live: &BTreeSet<usize>,
     sink: Box<dyn Sink>,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Vec<RankTasks> {
@@ -72,6 +74,8 @@ pub(crate) fn start_all(
             tail: Arc::clone(&tail),
             leaving: left.clone(),
             limit: LINE_LIMIT,
+            live: live.contains(&rank),
+            open: false,
         };
         let pumps = [
             start_pump(pump(Stream::Stdout), receiver(stdout.into()), events),

@@ -114,7 +114,14 @@ fn free_port() -> u16 {
 
 #[test]
 fn every_block_says_what_becomes_of_it() {
-    for name in ["laptop", "slurm", "kubernetes", "docker", "python"] {
+    for name in [
+        "laptop",
+        "slurm",
+        "kubernetes",
+        "docker",
+        "python",
+        "server",
+    ] {
         let found = guide(name);
         assert!(!found.is_empty(), "{name}");
         for Block {
@@ -125,7 +132,10 @@ fn every_block_says_what_becomes_of_it() {
         {
             let run = format!("<!-- run: {name} ");
             let needs = ["<!-- needs a cluster -->", "<!-- needs Docker -->"];
-            let known = mark.starts_with(&run) || needs.contains(&mark.as_str());
+            // The tests of the Python package run these, and compare what they print.
+            let package = ["<!-- run: package", "<!-- output -->"];
+            let package = package.iter().any(|start| mark.starts_with(start));
+            let known = mark.starts_with(&run) || package || needs.contains(&mark.as_str());
             assert!(
                 known && !language.is_empty(),
                 "{name}: {mark:?} above\n{text}"

@@ -4,11 +4,14 @@
 mod common;
 
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use comm_run::{Ending, Exit, Job, Line, Node, OnFailure, Outcome, Signal, StartError, Stream};
-use common::{PATIENCE, alive, eventually, fresh_mark, gone};
+use comm_run::{
+    Ending, Exit, Job, Line, LineEnd, Node, OnFailure, Outcome, Signal, StartError, Stream,
+};
+use common::{Folder, PATIENCE, alive, eventually, fresh_mark, gone};
 
 type Lines = Receiver<(usize, Stream, String)>;
 
@@ -276,4 +279,58 @@ fn a_machine_beyond_the_last_is_refused() {
         StartError::NoSuchNode { node: 2, nodes: 2 }
     ));
     assert_eq!(job.start().unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn what_a_live_rank_writes_arrives_before_its_line_has_ended() {
+    let folder = Folder::new();
+    let goes_on = folder.join("goes-on");
+    let script = format!(
+        "printf '10%%\\r50%%'; while [ ! -e {} ]; do sleep 0.01; done; printf ' done\\n'",
+        goes_on.display()
+    );
+    let (sender, lines) = channel();
+    let (job, _, mark) = shell(2, &script);
+    let sink = move |line: Line<'_>| {
+        let text = String::from_utf8_lossy(line.bytes).into_owned();
+        sender
+            .send((line.rank, text, line.end))
+            .map_err(io::Error::other)
+    };
+    let running = job.sink(sink).live(0).start().unwrap();
+    let first = lines.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(first, (0, "10%\r50%".to_owned(), LineEnd::Open));
+    std::fs::write(&goes_on, "").unwrap();
+    let outcome = running.wait();
+    let mut rest: Vec<_> = lines.iter().collect();
+    rest.sort_by_key(|line| line.0);
+    let expected = [
+        (0, " done", LineEnd::Newline),
+        (1, "10%\r50% done", LineEnd::Newline),
+    ];
+    assert_eq!(
+        rest,
+        expected.map(|(rank, text, end)| (rank, text.to_owned(), end))
+    );
+    for rank in outcome.ranks {
+        let last: Vec<_> = rank.last_lines.into_iter().map(|line| line.bytes).collect();
+        assert_eq!(last, [b"10%\r50% done"]);
+    }
+    gone(&mark);
+}
+
+#[test]
+fn a_passed_descriptor_reaches_its_rank_and_nobody_else() {
+    let folder = Folder::new();
+    let file = std::fs::File::create(folder.join("file")).unwrap();
+    let number = file.as_raw_fd();
+    let script = format!("[ ! -e /proc/$$/fd/{number} ] || echo rank $RANK >&{number}");
+    let (job, _, mark) = shell(3, &script);
+    let outcome = job.pass_descriptor(1, OwnedFd::from(file)).run().unwrap();
+    assert!(outcome.success(), "{outcome:?}");
+    assert_eq!(
+        std::fs::read_to_string(folder.join("file")).unwrap(),
+        "rank 1\n"
+    );
+    gone(&mark);
 }

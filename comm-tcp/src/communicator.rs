@@ -23,7 +23,7 @@ use crate::handshake::{Keys, LAYOUT, SESSION, job};
 use crate::link::{Link, Voice};
 use crate::notice::Notice;
 use crate::patience::Patience;
-use crate::rendezvous::{Identity, Joined, coordinate, join};
+use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
 use crate::watch::Signals;
 use crate::{host, listen, socket, variables};
@@ -133,6 +133,7 @@ impl TcpBackend {
         let failed = |error: &dyn std::fmt::Display| {
             InitError::failed(&[], format!("rank {rank} cannot set up its links: {error}"))
         };
+        let time = &mut Countdown::new(config.connect_timeout);
         let joined = if rank == 0 {
             let listener = listen::take(listener, config)?;
             let address = listener.local_addr().map_err(|error| failed(&error))?;
@@ -144,11 +145,12 @@ impl TcpBackend {
                 config,
             )?;
             getrandom::fill(&mut identity.session).map_err(|error| failed(&error))?;
-            coordinate(config, listener, &identity)?
+            coordinate(config, listener, &identity, time)
         } else {
             drop(listener);
-            join(config, &mut identity, secret.as_ref())?
+            join(config, &mut identity, secret.as_ref(), time)
         };
+        let joined = joined.map_err(|error| time.explain(rank, error))?;
         if joined.links.all().any(Link::is_sealed) {
             tracing::info!(
                 rank,

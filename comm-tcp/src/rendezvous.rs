@@ -33,10 +33,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use comm_kit::clock::{Clock, sleep_limit};
+use comm_kit::interrupt;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::encryption::Encryption;
 use crate::engine::Links;
+use crate::error::InitError;
 use crate::frame::{Header, Kind};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
 use crate::link::{Broken, Link};
@@ -120,11 +122,12 @@ pub(crate) struct Joined {
     pub(crate) crowded: bool,
 }
 
-/// The time that is left to a start-up, in which a suspended process loses none.
+/// The time that is left to a start-up, in which a suspended process loses none. None is left to a rank that is interrupted.
 #[derive(Debug)]
 pub(crate) struct Countdown {
     clock: Clock,
     end: Instant,
+    is_interrupted: bool,
 }
 
 impl Countdown {
@@ -133,7 +136,11 @@ impl Countdown {
         let now = clock.now();
         // Longer than a clock can count is longer than any job.
         let end = now.checked_add(limit).unwrap_or(now + FOR_EVER);
-        Self { clock, end }
+        Self {
+            clock,
+            end,
+            is_interrupted: false,
+        }
     }
 
     fn now(&mut self) -> Instant {
@@ -161,7 +168,7 @@ impl Countdown {
     fn receive<T>(&mut self, receiver: &Receiver<T>) -> Result<T, RecvTimeoutError> {
         let limit = sleep_limit(Some(self.left()));
         let result = receiver.recv_timeout(limit);
-        self.clock.waited(limit);
+        self.waited(limit);
         result
     }
 
@@ -172,7 +179,25 @@ impl Countdown {
             tracing::warn!(%error, "cannot poll");
             std::thread::sleep(limit.min(Duration::from_millis(10)));
         }
-        self.clock.waited(limit);
+        self.waited(limit);
+    }
+
+    fn waited(&mut self, limit: Duration) {
+        let now = self.clock.waited(limit);
+        if interrupt::requested() {
+            self.is_interrupted = true;
+            self.end = now;
+        }
+    }
+
+    /// Returns why the start of `rank` ended: that it was interrupted, if it was.
+    pub(crate) fn explain(&self, rank: usize, error: InitError) -> InitError {
+        if !self.is_interrupted {
+            return error;
+        }
+        let message =
+            format!("rank {rank} was interrupted while it waited for the others; restart the job");
+        InitError::failed(&[], message)
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use comm_api::{CommError, Communicator, FailureKind};
 use comm_kit::interrupt;
 use comm_kit::words::{self, Lost};
+use comm_tcp::TcpBackend;
 use common::world;
 
 thread_local! {
@@ -81,5 +82,31 @@ fn a_panic_inside_a_call_is_a_loss_to_all_although_the_communicator_lives_on() {
         let expected = (FailureKind::PeerLost, Some(1), message);
         assert_eq!(parts(first), expected, "on rank {rank}");
         assert_eq!(parts(again), expected, "on rank {rank}");
+    }
+}
+
+#[test]
+fn an_interruption_ends_a_start_that_waits_for_ranks_at_once() {
+    install();
+    for rank in 0..2 {
+        // Rank 0 waits for rank 1; rank 1 waits at the port of a rank 0 that has gone again.
+        let (listener, port) = common::listener();
+        let mut config = common::config(rank, 3, port);
+        config.connect_timeout = Duration::from_mins(1);
+        let began = Instant::now();
+        let start = std::thread::spawn(move || {
+            HOOK.set(|| true);
+            if rank == 0 {
+                TcpBackend::connect_with_listener(config, listener)
+            } else {
+                drop(listener);
+                TcpBackend::connect(config)
+            }
+        });
+        let message = start.join().unwrap().unwrap_err().message;
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(20), "ended after {took:?}");
+        let expected = format!("rank {rank} was interrupted while it waited for the others");
+        assert!(message.starts_with(&expected), "{message}");
     }
 }

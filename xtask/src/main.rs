@@ -17,6 +17,7 @@ mod features;
 mod mpi;
 mod new_backend;
 mod process;
+mod python;
 mod report;
 mod test;
 mod tidy;
@@ -52,6 +53,8 @@ enum Command {
     Demo(demo::Demo),
     /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
     Docs(docs::Docs),
+    /// Build the Python package, install it into an empty environment and test it, or measure it beside mpi4py
+    Python(python::Python),
     /// Create the crate of a new backend, which passes the suite for a world of one rank
     NewBackend(new_backend::NewBackend),
 }
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Some(Command::Chaos(arguments)) => return chaos::run(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Docs(arguments)) => docs::run(&arguments),
+        Some(Command::Python(arguments)) => python::run(&arguments),
         Some(Command::NewBackend(arguments)) => {
             new_backend::run(&process::workspace_root(), &arguments)
         }

@@ -69,6 +69,17 @@ pub(crate) const GLOO: Tool = Tool {
     purpose: "a library for collectives over sockets, to compare with",
 };
 
+pub(crate) const PYTHON: Tool = Tool {
+    name: "Python",
+    probe: &[
+        "python3",
+        "-c",
+        "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))",
+    ],
+    source: Source::Debian("python3 python3-venv"),
+    purpose: "from version 3.11 on, for the package cobre_comm",
+};
+
 /// Remembers how refreshing the package lists ended: once is enough.
 static APT_UPDATE: OnceLock<Outcome> = OnceLock::new();
 

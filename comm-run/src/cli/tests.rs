@@ -182,3 +182,18 @@ fn addresses_have_a_host_and_a_port() {
         assert!(address(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_script_is_started_with_the_interpreter_and_other_programs_without() {
+    let started = |line: &str| {
+        let options = parse(line).unwrap();
+        let words = std::iter::once(options.program).chain(options.args);
+        words.map(|word| word.into_string().unwrap()).collect()
+    };
+    let words: Vec<String> = started("comm-run --python python3 -n 2 a.py b.py");
+    assert_eq!(words, ["python3", "a.py", "b.py"]);
+    let words: Vec<String> = started("comm-run -n 2 --python python3 -- ./a b.py");
+    assert_eq!(words, ["./a", "b.py"]);
+    let words: Vec<String> = started("comm-run -n 2 -- a.py");
+    assert_eq!(words, ["a.py"]);
+}

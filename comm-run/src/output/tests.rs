@@ -26,6 +26,8 @@ fn pump(outlet: &Outlet, rank: usize, limit: usize) -> (Pump, watch::Sender<bool
             tail,
             leaving,
             limit,
+            live: false,
+            open: false,
         },
         leave,
     )
@@ -260,4 +262,39 @@ async fn a_pipe_filled_for_ever_after_the_end_is_left() {
         (LAST_BYTES..LAST_BYTES + (1 << 20)).contains(&lines),
         "{lines}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_line_is_passed_on_when_it_pauses_and_not_between_two_reads() {
+    let pause = Duration::from_millis(30);
+    let reader = Builder::new()
+        .read(b"one ")
+        .read(b"line\n10%")
+        .wait(pause)
+        .read(b"\r20")
+        .read(b"%")
+        .wait(pause)
+        .read(b"\nlast")
+        .build();
+    let (outlet, batches) = Outlet::new();
+    let (mut pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
+    pump.live = true;
+    let tail = Arc::clone(&pump.tail);
+    drop(outlet);
+    let taker = std::thread::spawn(move || collect(batches));
+    pump.run(reader).await.unwrap();
+    let expected = [
+        (&b"one line"[..], LineEnd::Newline),
+        (b"10%", LineEnd::Open),
+        (b"\r20%", LineEnd::Open),
+        (b"", LineEnd::Newline),
+        (b"last", LineEnd::Missing),
+    ];
+    assert_eq!(
+        taker.join().unwrap(),
+        expected.map(|(line, end)| (line.to_vec(), end))
+    );
+    let kept = tail.lock().unwrap().take();
+    let kept: Vec<_> = kept.into_iter().map(|line| line.bytes).collect();
+    assert_eq!(kept, [&b"one line"[..], b"10%\r20%", b"last"]);
 }

@@ -28,8 +28,8 @@ pub(crate) fn coordinate(
     config: &TcpConfig,
     listener: TcpListener,
     identity: &Identity,
+    time: &mut Countdown,
 ) -> Result<Joined, InitError> {
-    let time = &mut Countdown::new(config.connect_timeout);
     let mut acceptor = Acceptor::new(listener, identity.size).map_err(|e| internal(&e))?;
     let mut seats = Seats::new(identity);
     seat_all(config, identity, &mut acceptor, &mut seats, time)?;
@@ -112,7 +112,7 @@ pub(super) fn seat_all(
         }
         let left = time.left();
         if left.is_zero() {
-            let error = absent(config, seats, acceptor);
+            let error = time.explain(0, absent(config, seats, acceptor));
             seats.stop(&error.message);
             return Err(error);
         }

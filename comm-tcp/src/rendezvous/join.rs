@@ -52,8 +52,8 @@ pub(crate) fn join(
     config: &TcpConfig,
     identity: &mut Identity,
     secret: Option<&Secret>,
+    time: &mut Countdown,
 ) -> Result<Joined, InitError> {
-    let time = &mut Countdown::new(config.connect_timeout);
     let mut lookup = Lookup::default();
     let mut doubtful: Option<InitError> = None;
     let mut pause = PAUSE.0;
@@ -225,6 +225,7 @@ fn dial<'a>(
             return Ok((dial.into_channel(), session));
         }
         let left = deadline.saturating_duration_since(time.now());
+        let left = left.min(time.left());
         if left.is_zero() {
             return Err(DialError::Failed("no answer in time".to_owned()));
         }

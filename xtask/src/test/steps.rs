@@ -12,15 +12,16 @@ use crate::features;
 use crate::mpi::Mpi;
 use crate::new_backend::check;
 use crate::process::{Terminal, cargo, command, with_loom, with_portable_wait, workspace_root};
+use crate::python;
 use crate::report::Outcome;
 use crate::tidy;
-use crate::tools::{CARGO_DENY, GLOO, SHELLCHECK, Tool};
+use crate::tools::{CARGO_DENY, GLOO, PYTHON, SHELLCHECK, Tool};
 
 /// Selects what [`Lane::Third`] runs of [`SHARED`]: the backend whose tests wait most.
 const NETWORK: [&str; 2] = ["--package", "comm-tcp"];
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
 /// dependencies with features that these do not need.
-const SHARED: [&str; 15] = [
+const SHARED: [&str; 17] = [
     "--workspace",
     "--exclude",
     "comm-factory",
@@ -28,6 +29,8 @@ const SHARED: [&str; 15] = [
     "comm-mpi",
     "--exclude",
     "comm-mpi-probe",
+    "--exclude",
+    "comm-python",
     "--exclude",
     "comm-run",
     "--exclude",
@@ -143,6 +146,8 @@ pub(super) fn after_build() -> Vec<Step> {
     steps.extend([
         step("gloo-bench", Front, gloo).with(&GLOO),
         step("factory-mpi", Front, through_factory).with(mpi.tool()),
+        all("python-lint", Beside, python::lint()).with(&PYTHON),
+        function("python", Front, python::WHAT, python::outcome).with(&PYTHON),
         step("clippy", Beside, cargo(&clippy)),
         step("docs", Beside, docs::rustdoc()),
         all("sets", Beside, features::without_mpi()),

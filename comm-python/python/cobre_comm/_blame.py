@@ -1,0 +1,206 @@
+"""What came of each rank, and which of them is the cause."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import signal
+import traceback
+from typing import Any
+
+from cobre_comm import _native
+from cobre_comm._errors import CommError
+
+RETURNED = "returned"
+RAISED = "raised"
+
+
+class WorkerError(RuntimeError):
+    """Is raised by `run` when a rank fails. Its ``__cause__`` is the exception of the rank, if it can be pickled."""
+
+    rank: int | None
+    """The rank that failed first; ``None`` at a timeout."""
+    traceback: str | None
+    """Its traceback, as text."""
+    output: str
+    """The last lines it wrote, 20 of each stream."""
+    signal: signal.Signals | None
+    """The signal that killed it."""
+    exit_code: int | None
+    """The code with which it exited."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.rank = self.traceback = self.signal = self.exit_code = None
+        self.output = ""
+
+
+class WorkerTimeout(WorkerError, TimeoutError):
+    """Is raised by `run` when the job takes longer than its ``timeout``."""
+
+    stacks: dict[int, str]
+    """Where each rank that had not ended was, by rank."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.stacks = {}
+
+
+class NotSent(Exception):
+    """Is what a rank reports whose result cannot be pickled."""
+
+
+@dataclasses.dataclass
+class Record:
+    """What a rank leaves behind."""
+
+    kind: str
+    when: float
+    summary: str = ""
+    traceback: str = ""
+    heard: bool = False
+    """Whether the exception tells of another rank's failure."""
+    exception: bytes | None = None
+
+    @staticmethod
+    def of(error: BaseException, when: float) -> Record:
+        """Describes an exception without the frames of this package above the function."""
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_globals.get("__package__") == __package__:
+            frames = frames.tb_next
+        described = traceback.TracebackException(type(error), error, frames or error.__traceback__)
+        if isinstance(error, SystemExit):
+            summary = f"called sys.exit({error.code!r}) instead of returning"
+        elif isinstance(error, NotSent):
+            summary = f"cannot answer: {error}; return numbers, arrays or other data that can be pickled"
+        else:
+            summary = "raised " + "".join(traceback.format_exception_only(error)).strip()
+        return Record(RAISED, when, summary, "".join(described.format()), _heard(error), _pickled(error))
+
+
+class Story:
+    """How one rank ended, with the record it left."""
+
+    def __init__(self, job: _native.Job, rank: int, end: _native.RankEnd, started: float) -> None:
+        self.rank = rank
+        self.end = end
+        with os.fdopen(job.take_stack(rank), "rb") as file:
+            file.seek(0)
+            self.stack = file.read().decode(errors="replace").strip()
+        self._file = os.fdopen(job.take_record(rank), "rb")
+        self._file.seek(0)
+        try:
+            record = pickle.load(self._file)
+        except Exception:
+            # The rank was ended before it could write, or while it did.
+            record = None
+        self.record: Record | None = record
+        self.when = record.when if record is not None else started + end.seconds
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self._file.close()
+
+    @property
+    def returned(self) -> bool:
+        """Whether the function returned and the rank ended as it should."""
+        return self.record is not None and self.record.kind == RETURNED and self.end.code == 0
+
+    @property
+    def remoteness(self) -> int:
+        """How far this rank is from the cause: it failed by itself, it heard of another, or the launcher ended it."""
+        raised = self.record is not None and self.record.kind == RAISED
+        if raised:
+            return 1 if self.record is not None and self.record.heard else 0
+        return 2 if self.end.asked else 0
+
+    def result(self) -> Any:
+        """Returns what the function returned."""
+        try:
+            return pickle.load(self._file)
+        except Exception as error:
+            failure = WorkerError(f"what rank {self.rank} returned cannot be unpickled here: {error!r}")
+            failure.rank = self.rank
+            raise failure from error
+
+
+def first(stories: list[Story]) -> Story | None:
+    """Returns the rank that caused the failure of the job, if it failed."""
+    failed = [story for story in stories if not story.returned]
+    return min(failed, key=lambda story: (story.remoteness, story.when), default=None)
+
+
+def error(story: Story) -> tuple[WorkerError, BaseException | None]:
+    """Returns the exception that tells of a rank's failure, and what the rank raised."""
+    record, end = story.record, story.end
+    cause = None
+    if record is not None and record.kind == RAISED:
+        failure = WorkerError(f"rank {story.rank} {record.summary}\n\n{record.traceback}".rstrip())
+        failure.traceback = record.traceback
+        cause = _unpickled(record.exception)
+    else:
+        where = f"\n\n{story.stack}" if story.stack else ""
+        failure = WorkerError(f"rank {story.rank} {_ending(end)}{where}")
+        failure.traceback = story.stack or None
+    failure.rank = story.rank
+    failure.output = end.output
+    failure.exit_code = end.code
+    failure.signal = None if end.signal is None else signal.Signals(end.signal)
+    return failure, cause
+
+
+def timeout(stories: list[Story], seconds: float | None) -> WorkerTimeout:
+    """Returns the exception that tells where every rank was when the time was over."""
+    late = [story for story in stories if not story.returned]
+    stacks = {story.rank: story.stack or "(it did not answer)" for story in late}
+    shown = "".join(f"\n\nrank {rank}:\n{stack}" for rank, stack in stacks.items())
+    failure = WorkerTimeout(f"the job took longer than timeout={seconds} seconds; this is where the ranks were{shown}")
+    failure.stacks = stacks
+    return failure
+
+
+def _ending(end: _native.RankEnd) -> str:
+    if end.signal is not None:
+        hint = "; the system does that when memory runs out" if end.signal == signal.SIGKILL else ""
+        return f"was killed by {_name(end.signal)} (signal {end.signal}){hint}"
+    if end.code is not None:
+        return f"exited with code {end.code} without a result: something in it called os._exit"
+    return "did not end, not even when it was killed: it is stuck in the system"
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a signal"
+
+
+def _heard(error: BaseException) -> bool:
+    """Returns whether an exception, or one that led to it, tells of another rank."""
+    own = int(os.environ["RANK"])
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        if isinstance(link, CommError) and link.rank not in (None, own):
+            return True
+        seen.add(id(link))
+        link = link.__cause__ or link.__context__
+    return False
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """Returns the exception as bytes, if it survives that."""
+    try:
+        data = pickle.dumps(error)
+        return data if type(pickle.loads(data)) is type(error) else None
+    except Exception:
+        return None
+
+
+def _unpickled(data: bytes | None) -> BaseException | None:
+    try:
+        cause = None if data is None else pickle.loads(data)
+    except Exception:
+        return None
+    return cause if isinstance(cause, BaseException) else None

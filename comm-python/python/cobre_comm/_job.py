@@ -1,0 +1,119 @@
+"""Starts a function on many ranks and brings back what each returned."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing.util
+import operator
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from cobre_comm import _blame, _native, _output, _parcel
+
+R = TypeVar("R")
+
+MOST_RANKS = {"shm": 1024, "tcp": 4096}
+"""The backends, and how many ranks a job has at most with each."""
+
+
+def run(
+    function: Callable[..., R],
+    ranks: int,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    backend: str = "shm",
+    timeout: float | None = None,
+) -> list[R]:
+    """Runs ``function(comm, *args, **kwargs)`` on every rank of a new job and returns what each returned, in rank order.
+
+    Every rank is a process of this interpreter with a communicator of its own, over shared memory (``backend="shm"``) or sockets
+    (``"tcp"``). What the ranks print appears on ``sys.stdout`` and ``sys.stderr`` here with ``[rank]`` in front. Nothing of the
+    job is left when this returns or raises. Jobs do not know of each other: threads of one process may run several at once.
+
+    The function travels as `pickle` does it, by its name: the ranks import its module, or the script, whose calls of ``run`` must
+    therefore stand below ``if __name__ == "__main__":``. A function of a notebook, a lambda or one inside another function has no
+    such name; it travels by value if `cloudpickle` is installed.
+
+    Raises `WorkerError` if a rank raises, exits or is killed, with the traceback of the rank that failed first; `WorkerTimeout`,
+    with the stack of every rank, if the job takes longer than ``timeout`` seconds; `TypeError` or `ValueError`, which name the
+    argument, before anything is started. Ctrl-C ends all ranks and raises `KeyboardInterrupt`.
+
+    >>> import operator
+    >>> import cobre_comm as cc
+    >>> cc.run(operator.attrgetter("rank", "size"), ranks=2)
+    [(0, 2), (1, 2)]
+    """
+    if _parcel.importing_main():
+        raise RuntimeError(
+            'cobre_comm.run: called while a rank imports this script; put the call below `if __name__ == "__main__":`'
+        )
+    if not callable(function):
+        raise TypeError(f"function: expected a function that takes a communicator, not {type(function).__name__}")
+    if backend not in MOST_RANKS:
+        raise ValueError(f"backend: {backend!r} is not one of {', '.join(map(repr, MOST_RANKS))}")
+    count = _count(ranks, backend)
+    seconds = _seconds(timeout)
+    call = _parcel.pack(function, args, kwargs)
+    flags: list[str] = multiprocessing.util._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    command = [sys.executable, *flags, "-m", "cobre_comm._worker"]
+    started = time.monotonic()
+    job = _native.Job(command, count, backend, seconds, call)
+    _follow(job)
+    timed_out, ends = job.wait()
+    with contextlib.ExitStack() as files:
+        stories = [_blame.Story(job, rank, end, started) for rank, end in enumerate(ends)]
+        for story in stories:
+            files.callback(story.close)
+        if timed_out:
+            raise _blame.timeout(stories, seconds)
+        if failure := _blame.first(stories):
+            error, cause = _blame.error(failure)
+            raise error from cause
+        return [story.result() for story in stories]
+
+
+def _count(ranks: int, backend: str) -> int:
+    if isinstance(ranks, bool):
+        raise TypeError("ranks: expected a number of ranks, not a bool")
+    try:
+        count = operator.index(ranks)
+    except TypeError:
+        raise TypeError(f"ranks: expected a whole number, not {type(ranks).__name__}") from None
+    if not 1 <= count <= MOST_RANKS[backend]:
+        raise ValueError(f"ranks: a job over {backend} has from 1 to {MOST_RANKS[backend]} ranks, not {count}")
+    return count
+
+
+def _seconds(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError):
+        raise TypeError(f"timeout: expected seconds or None, not {type(timeout).__name__}") from None
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ValueError(f"timeout: expected more than 0 seconds, or None for no limit, not {timeout}")
+    return seconds
+
+
+def _follow(job: _native.Job) -> None:
+    """Shows the output of the job until it ends. What interrupts this thread ends the job first; a second time kills it."""
+    output = _output.Output()
+    interrupted: BaseException | None = None
+    while True:
+        try:
+            pieces = job.read()
+            if pieces is None:
+                break
+            output.write(pieces)
+        except BaseException as error:
+            job.stop(kill=interrupted is not None)
+            if not isinstance(error, KeyboardInterrupt):
+                output.close()
+            interrupted = interrupted or error
+    if interrupted is not None:
+        job.wait()
+        raise interrupted

@@ -1,0 +1,134 @@
+"""Packs a call for the ranks, and unpacks it there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import runpy
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+MAIN = "__mp_main__"
+"""What a script is called in a rank: the name that `multiprocessing` gives it, so that guards and pickles know it."""
+
+_NEEDS_CLOUDPICKLE = (
+    "; the ranks find a function by its module and name, and this one has none that they can import."
+    " Install cloudpickle (pip install cloudpickle), or move it to the top level of a module"
+)
+
+_importing = False
+
+
+def importing_main() -> bool:
+    """Returns whether this rank imports the script right now."""
+    return _importing
+
+
+def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bytes:
+    """Packs a call, by name if the ranks can import what it names, else by value."""
+    try:
+        args = tuple(args)
+    except TypeError:
+        raise TypeError(f"args: expected a sequence of arguments, not {type(args).__name__}") from None
+    try:
+        kwargs = {} if kwargs is None else dict(kwargs)
+    except (TypeError, ValueError):
+        raise TypeError(f"kwargs: expected a mapping of arguments, not {type(kwargs).__name__}") from None
+    named = {"function": function, "args": args, "kwargs": kwargs}
+    main = _main()
+    cloudpickle = _cloudpickle()
+    parts: list[bytes] = []
+    for name, part in named.items():
+        try:
+            data = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
+            if main is None and b"__main__" in data:
+                raise pickle.PicklingError("it is of a notebook or a prompt")
+        except Exception as error:
+            if cloudpickle is None:
+                raise TypeError(f"{name}: {_shown(part)} cannot be sent: {error}{_NEEDS_CLOUDPICKLE}") from error
+            break
+        parts.append(data)
+    else:
+        if not any(b"__main__" in data for data in parts):
+            main = None
+        return _enclose(main, parts)
+    return _enclose(None, [_by_value(cloudpickle, name, part) for name, part in named.items()])
+
+
+def unpack(data: bytes | memoryview) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Unpacks a call in a rank: with the caller's ``sys.path``, and the script under its name."""
+    enclosed = pickle.loads(data)
+    sys.path[:] = enclosed["path"]
+    sys.argv[:] = enclosed["argv"]
+    if enclosed["main"] is not None:
+        _import_main(*enclosed["main"])
+    function, args, kwargs = (pickle.loads(part) for part in enclosed["parts"])
+    return function, args, kwargs
+
+
+def dump(result: Any, file: Any) -> None:
+    """Pickles a result, by value where its type has no name that the caller can import."""
+    start = file.tell()
+    try:
+        pickle.dump(result, file, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        cloudpickle = _cloudpickle()
+        if cloudpickle is None:
+            raise
+        file.seek(start)
+        file.truncate()
+        cloudpickle.dump(result, file)
+
+
+def _enclose(main: tuple[str, str] | None, parts: list[bytes]) -> bytes:
+    enclosed = {"path": sys.path, "argv": sys.argv, "main": main, "parts": parts}
+    return pickle.dumps(enclosed, pickle.HIGHEST_PROTOCOL)
+
+
+def _by_value(cloudpickle: Any, name: str, part: object) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(part)
+    except Exception as error:
+        raise TypeError(f"{name}: {_shown(part)} cannot be sent, not even by cloudpickle: {error}") from error
+    return data
+
+
+def _shown(part: object) -> str:
+    return str(getattr(part, "__qualname__", None) or type(part).__qualname__)
+
+
+def _cloudpickle() -> Any:
+    try:
+        return importlib.import_module("cloudpickle")
+    except ImportError:
+        return None
+
+
+def _main() -> tuple[str, str] | None:
+    """Returns how a rank imports the main module of this process: by name or path; ``None`` for a notebook or a prompt."""
+    main = sys.modules["__main__"]
+    # What a rank returns may name it.
+    sys.modules.setdefault(MAIN, main)
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name != "__main__":
+        return ("name", spec.name)
+    path = getattr(main, "__file__", None)
+    if path is not None and os.path.isfile(path) and not hasattr(sys, "ps1"):
+        return ("path", os.path.abspath(path))
+    return None
+
+
+def _import_main(way: str, where: str) -> None:
+    global _importing
+    _importing = True
+    try:
+        by_name = way == "name"
+        names = runpy.run_module(where, run_name=MAIN, alter_sys=True) if by_name else runpy.run_path(where, run_name=MAIN)
+    finally:
+        _importing = False
+    module = types.ModuleType(MAIN)
+    module.__dict__.update(names)
+    sys.modules["__main__"] = sys.modules[MAIN] = module

@@ -1,0 +1,282 @@
+//! From what a program passed to an array, or to the exception that says what would work.
+
+use comm_factory::api::ScalarKind;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMemoryView, PySet, PyTuple,
+};
+
+use crate::memory::{Access, View};
+use crate::numpy::{Numpy, dtype_of};
+
+/// Returns the array that `object` is, or is a view of.
+///
+/// An argument that is only read may also be a number. One that is written must have memory of its own that the array shows.
+#[inline]
+pub(crate) fn array<'py>(
+    numpy: &Numpy,
+    name: &'static str,
+    object: &Bound<'py, PyAny>,
+    access: Access,
+) -> PyResult<Bound<'py, PyAny>> {
+    if numpy.is_array(object) {
+        return Ok(object.clone());
+    }
+    other_array(numpy, name, object, access)
+}
+
+#[cold]
+fn other_array<'py>(
+    numpy: &Numpy,
+    name: &'static str,
+    object: &Bound<'py, PyAny>,
+    access: Access,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let asarray = numpy.asarray.bind(py);
+    if object.is_instance(numpy.ndarray.bind(py))? {
+        if object.is_instance(numpy.masked.bind(py))? {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: the mask of a masked array would not travel; pass {name}.filled(value), or {name}.data and {name}.mask"
+            )));
+        }
+        return Ok(object.clone());
+    }
+    if is_number(numpy, object)? {
+        if access == Access::Write {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: a number cannot be written in place; pass a numpy array, such as np.array([{name}])"
+            )));
+        }
+        return asarray.call1((object, number_dtype(numpy, name, object)?));
+    }
+    if is_container(object) {
+        return Err(PyTypeError::new_err(format!(
+            "{name}: {} has no dtype on which the ranks could agree; pass np.array({name}, dtype=np.float64), or another dtype",
+            described(object)
+        )));
+    }
+    let converted = if let Ok(memory) = PyMemoryView::from(object) {
+        asarray.call1((memory,))
+    } else if object.hasattr(intern!(py, "__array_interface__"))? {
+        asarray.call1((object,))
+    } else if object.hasattr(intern!(py, "__dlpack__"))? {
+        numpy.from_dlpack.bind(py).call1((object,))
+    } else if access == Access::Read && object.hasattr(intern!(py, "__array__"))? {
+        asarray.call1((object,))
+    } else {
+        return Err(no_array(name, object));
+    };
+    converted.map_err(|error| {
+        let told = PyTypeError::new_err(format!(
+            "{name}: {} cannot be read as a numpy array: {}; pass one of the memory of this process (a tensor: .cpu())",
+            described(object),
+            error.value(py)
+        ));
+        told.set_cause(py, Some(error));
+        told
+    })
+}
+
+fn no_array(name: &'static str, object: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!(
+        "{name}: {} is no array; pass a numpy array, or what has the buffer protocol, __array_interface__ or __dlpack__",
+        described(object)
+    ))
+}
+
+/// Returns whether `object` is a number, of Python or of numpy.
+fn is_number(numpy: &Numpy, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(object.is_instance_of::<PyInt>()
+        || object.is_instance_of::<PyFloat>()
+        || object.is_instance_of::<PyComplex>()
+        || object.is_instance(numpy.generic.bind(object.py()))?)
+}
+
+/// Returns the dtype that a number travels as: that of numpy for its numbers, 64 bits for an `int` or a `float`.
+fn number_dtype<'py>(
+    numpy: &Numpy,
+    name: &'static str,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    if object.is_instance(numpy.generic.bind(py))? {
+        return dtype_of(object);
+    }
+    let code = if object.is_instance_of::<PyBool>() {
+        "bool"
+    } else if object.is_instance_of::<PyInt>() {
+        integer(name, object)?;
+        "int64"
+    } else if object.is_instance_of::<PyFloat>() {
+        "float64"
+    } else {
+        "complex128"
+    };
+    numpy.dtype.bind(py).call1((code,))
+}
+
+/// Returns an `int` that travels as a number of 64 bits.
+pub(crate) fn integer(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<i64> {
+    object.extract().map_err(|_| {
+        PyValueError::new_err(format!(
+            "{name}: the number does not fit into 64 bits with a sign; pass np.uint64({name}) up to 2**64 - 1, or float({name}), which rounds"
+        ))
+    })
+}
+
+fn is_container(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>()
+        || object.is_instance_of::<PyTuple>()
+        || object.is_instance_of::<PySet>()
+        || object.is_instance_of::<PyFrozenSet>()
+        || object.is_instance_of::<PyDict>()
+}
+
+/// Describes an object for an error: `a list`.
+pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
+    if object.is_none() {
+        return String::from("None");
+    }
+    let class = object.get_type();
+    let class = class
+        .fully_qualified_name()
+        .map_or_else(|_| String::from("object"), |name| name.to_string());
+    let article = if class.starts_with(['a', 'e', 'i', 'o']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {class}")
+}
+
+/// Fills a view with the memory of an array.
+#[inline]
+pub(crate) fn fill<'py>(
+    view: &mut View<'py>,
+    name: &'static str,
+    array: &Bound<'py, PyAny>,
+    access: Access,
+) -> PyResult<()> {
+    match view.fill(array, access) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(not_filled(name, array, access, error)),
+    }
+}
+
+/// Says why the memory of an array cannot be used.
+#[cold]
+fn not_filled(name: &'static str, array: &Bound<'_, PyAny>, access: Access, error: PyErr) -> PyErr {
+    let py = array.py();
+    let flag = |flag: &str| -> bool {
+        let flags = array.getattr(intern!(py, "flags"));
+        let flag = flags.and_then(|flags| flags.get_item(flag));
+        flag.and_then(|flag| flag.is_truthy()).unwrap_or(true)
+    };
+    let told = if !flag("C_CONTIGUOUS") {
+        let remedy = match access {
+            Access::Read => format!("pass np.ascontiguousarray({name})"),
+            Access::Write => {
+                format!("pass a contiguous array and copy the result: {name}[...] = contiguous")
+            }
+        };
+        PyValueError::new_err(format!(
+            "{name}: the array is not contiguous in the order of C; {remedy}"
+        ))
+    } else if access == Access::Write && !flag("WRITEABLE") {
+        PyValueError::new_err(format!(
+            "{name}: the array is read-only; pass one that can be written, such as {name}.copy()"
+        ))
+    } else {
+        PyTypeError::new_err(format!(
+            "{name}: the memory of the array cannot be used: {}; pass a copy with a plain dtype",
+            error.value(py)
+        ))
+    };
+    told.set_cause(py, Some(error));
+    told
+}
+
+/// Returns the scalar of a dtype that can be reduced.
+#[inline]
+pub(crate) fn reducible(
+    numpy: &Numpy,
+    name: &'static str,
+    dtype: &Bound<'_, PyAny>,
+) -> PyResult<ScalarKind> {
+    match numpy.scalar(dtype)? {
+        Some(kind) => Ok(kind),
+        None => Err(not_reducible(name, dtype)),
+    }
+}
+
+#[cold]
+fn not_reducible(name: &'static str, dtype: &Bound<'_, PyAny>) -> PyErr {
+    let kind = dtype.getattr("kind").and_then(|kind| kind.extract());
+    let kind: String = kind.unwrap_or_default();
+    let native = dtype.getattr("isnative").and_then(|is| is.is_truthy());
+    let remedy = match kind.as_str() {
+        "i" | "u" | "f" if matches!(native, Ok(false)) => {
+            format!("pass {name}.astype({name}.dtype.newbyteorder(\"=\"))")
+        }
+        "b" => {
+            format!("pass {name}.astype(np.uint8), with op=\"max\" for any and op=\"min\" for all")
+        }
+        "c" => format!(
+            "pass {name}.view(np.float64) (np.float32 for complex64), which adds the parts; only op=\"sum\" means the same"
+        ),
+        "f" => format!("pass {name}.astype(np.float32) or {name}.astype(np.float64)"),
+        "M" | "m" => format!("pass {name}.view(np.int64)"),
+        "O" => format!("pass {name}.astype(np.float64), or use allgather_object"),
+        _ => String::from("pass an array of numbers"),
+    };
+    PyTypeError::new_err(format!(
+        "{name}: the dtype {dtype} cannot be reduced; {remedy}. There are reductions for int8 to int64, uint8 to uint64, float32 and float64, \
+         in the order of bytes of this machine"
+    ))
+}
+
+/// Returns a rank that a program passed.
+#[inline]
+pub(crate) fn rank(
+    name: &'static str,
+    object: Option<&Bound<'_, PyAny>>,
+    size: usize,
+) -> PyResult<usize> {
+    let Some(object) = object else {
+        return Ok(0);
+    };
+    let rank = object.extract::<usize>().ok().filter(|&rank| rank < size);
+    rank.ok_or_else(|| {
+        let message = format!(
+            "{name}: {} is not a rank of a communicator of size {size}; pass a number from 0 to {}",
+            object
+                .repr()
+                .map_or_else(|_| described(object), |text| text.to_string()),
+            size - 1
+        );
+        if object.is_instance_of::<PyInt>() {
+            PyValueError::new_err(message)
+        } else {
+            PyTypeError::new_err(message)
+        }
+    })
+}
+
+/// Returns the lengths of a shape that a program passed: a number, or a tuple of numbers.
+pub(crate) fn shape(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let wrong = |_| {
+        PyTypeError::new_err(format!(
+            "{name}: {} is no shape; pass a number or a tuple of numbers, none of them negative",
+            object
+                .repr()
+                .map_or_else(|_| described(object), |text| text.to_string())
+        ))
+    };
+    if let Ok(length) = object.extract::<usize>() {
+        return Ok(vec![length]);
+    }
+    object.extract::<Vec<usize>>().map_err(wrong)
+}

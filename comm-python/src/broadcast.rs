@@ -1,0 +1,44 @@
+//! `broadcast`: the array of one rank to all, in place.
+
+use comm_factory::api::Communicator;
+use pyo3::prelude::*;
+
+use crate::argument::{array, fill, rank};
+use crate::call::{checked, run};
+use crate::memory::{Access, View};
+use crate::numpy::{check_plain, dtype_of, numpy};
+
+const OPERATION: &str = "broadcast";
+
+/// Sends the contents of `values` of the root to every rank.
+#[inline]
+pub(crate) fn broadcast<'py>(
+    comm: &dyn Communicator,
+    values: &Bound<'py, PyAny>,
+    root: Option<&Bound<'py, PyAny>>,
+) -> PyResult<()> {
+    let py = values.py();
+    let mut view = View::new();
+    let prepared = prepare(comm, values, root, &mut view);
+    let root = checked(py, comm, OPERATION, prepared)?;
+    let itemsize = view.itemsize();
+    let bytes = view.bytes_mut();
+    run(py, OPERATION, || {
+        comm.broadcast_bytes(bytes, itemsize, root)
+    })
+}
+
+#[inline]
+fn prepare<'py>(
+    comm: &dyn Communicator,
+    values: &Bound<'py, PyAny>,
+    root: Option<&Bound<'py, PyAny>>,
+    view: &mut View<'py>,
+) -> PyResult<usize> {
+    let numpy = numpy(values.py())?;
+    let root = rank("root", root, comm.size())?;
+    let values = array(numpy, "array", values, Access::Write)?;
+    check_plain(numpy, "array", &dtype_of(&values)?)?;
+    fill(view, "array", &values, Access::Write)?;
+    Ok(root)
+}

@@ -1,0 +1,53 @@
+//! One call of the byte level: the lock of the interpreter is released, and a refusal is announced.
+
+use comm_factory::api::{CommError, Communicator, FailureKind};
+use pyo3::prelude::*;
+
+use crate::{errors, interrupt};
+
+/// Runs a collective with the lock of the interpreter released.
+#[inline]
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    operation: &'static str,
+    collective: impl FnOnce() -> Result<T, CommError> + Send,
+) -> PyResult<T> {
+    let result = py.detach(collective);
+    let raised = interrupt::raised();
+    match (result, raised) {
+        (Ok(value), None) => Ok(value),
+        // The call was over before it could be ended.
+        (Ok(_), Some(raised)) => Err(raised),
+        (Err(error), raised) => Err(errors::failed(py, operation, &error, raised)),
+    }
+}
+
+/// Passes on what a check of arguments returned; if it refused them, the other ranks are told, so that they do not wait.
+#[inline]
+pub(crate) fn checked<T>(
+    py: Python<'_>,
+    comm: &dyn Communicator,
+    operation: &'static str,
+    checked: PyResult<T>,
+) -> PyResult<T> {
+    checked.map_err(|error| refused(py, comm, operation, error))
+}
+
+/// Tells the other ranks that this one refuses its arguments, as [`Refused`](FailureKind::Refused) with the words of the exception.
+#[cold]
+fn refused(
+    py: Python<'_>,
+    comm: &dyn Communicator,
+    operation: &'static str,
+    error: PyErr,
+) -> PyErr {
+    let words = error.value(py).str().map_or_else(
+        |_| String::from("its exception has no text"),
+        |text| text.to_string_lossy().into_owned(),
+    );
+    py.detach(|| {
+        let refusal = CommError::failed(operation, FailureKind::Refused, None, words);
+        comm.refuse(operation, &refusal);
+    });
+    error
+}

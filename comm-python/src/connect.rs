@@ -1,0 +1,181 @@
+//! `connect`: from a name and settings to a communicator.
+
+use std::collections::BTreeMap;
+
+use comm_factory::shm::ShmConfig;
+use comm_factory::tcp::TcpConfig;
+use comm_factory::{
+    BackendError, BackendKind, Name, Variables, available_backends, create_communicator_with,
+    environment, select,
+};
+use comm_kit::InitError;
+use comm_kit::config;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+
+use crate::argument::described;
+use crate::communicator::Communicator;
+use crate::errors;
+
+/// The settings of a backend and the variables that they stand for.
+type Settings = &'static [(&'static str, &'static str)];
+
+const SHM: Settings = &[
+    ("name", "COBRE_SHM_NAME"),
+    ("rank", "COBRE_SHM_RANK"),
+    ("size", "COBRE_SHM_SIZE"),
+    ("timeout", "COBRE_SHM_TIMEOUT_SECS"),
+    ("connect_timeout", "COBRE_SHM_CONNECT_TIMEOUT_MS"),
+    ("job_id", "COBRE_JOB_ID"),
+];
+
+const TCP: Settings = &[
+    ("coordinator", "COBRE_TCP_COORDINATOR"),
+    ("port", "COBRE_TCP_PORT"),
+    ("rank", "COBRE_TCP_RANK"),
+    ("size", "COBRE_TCP_SIZE"),
+    ("timeout", "COBRE_TCP_TIMEOUT_SECS"),
+    ("connect_timeout", "COBRE_TCP_CONNECT_TIMEOUT_MS"),
+    ("bind_addr", "COBRE_TCP_BIND_ADDR"),
+    ("secret", "COBRE_TCP_SECRET"),
+    ("secret_file", "COBRE_TCP_SECRET_FILE"),
+    ("insecure", "COBRE_TCP_INSECURE"),
+    ("encrypt", "COBRE_TCP_ENCRYPT"),
+    ("listen_fd", "COBRE_TCP_LISTEN_FD"),
+    ("job_id", "COBRE_JOB_ID"),
+];
+
+/// What a program may set without knowing which backend it gets; one process alone waits for nobody.
+const LOCAL: Settings = &[("timeout", ""), ("connect_timeout", ""), ("job_id", "")];
+
+/// Joins the job that the environment describes, and returns its communicator.
+///
+/// Without ``backend`` the environment decides, as the launcher set it up; a program that is started alone gets ``"local"``, one rank. ``backend``
+/// is ``"shm"``, ``"tcp"`` or ``"local"``. A setting takes the place of the environment variable of that name: ``size=4`` that of
+/// ``COBRE_SHM_SIZE`` or ``COBRE_TCP_SIZE``. ``timeout`` and ``connect_timeout`` are in seconds; a timeout of 0 means never.
+///
+/// | backend | settings |
+/// |---|---|
+/// | shm | name, rank, size, timeout, connect_timeout, job_id |
+/// | tcp | coordinator, port, rank, size, timeout, connect_timeout, bind_addr, secret, secret_file, insecure, encrypt, listen_fd, job_id |
+///
+/// >>> import cobre_comm as cc
+/// >>> cc.connect("local")
+/// <cobre_comm.Communicator rank 0 of 1 on local>
+#[pyfunction]
+#[pyo3(signature = (backend=None, **settings))]
+pub(crate) fn connect(
+    py: Python<'_>,
+    backend: Option<&Bound<'_, PyAny>>,
+    settings: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Communicator> {
+    let name = match backend {
+        None => None,
+        Some(name) => Some(name.extract::<String>().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "backend: {} is no name; pass \"shm\", \"tcp\" or \"local\", or leave it to the environment",
+                described(name)
+            ))
+        })?),
+    };
+    let refused = |error: BackendError| errors::not_connected(py, &error, name.is_some());
+    let mut variables = environment().map_err(refused)?;
+    if let Some(name) = &name {
+        variables.insert("COBRE_COMM_BACKEND".to_owned(), name.clone());
+    }
+    let compiled: Vec<Name> = available_backends()
+        .iter()
+        .filter_map(|name| Name::parse(name))
+        .collect();
+    let selection = select(&variables, &compiled).map_err(refused)?;
+    let known = match selection.backend {
+        Name::Shm => SHM,
+        Name::Tcp => TCP,
+        Name::Local | Name::Mpi => LOCAL,
+    };
+    let set = read(settings, selection.backend, known)?;
+    let mut map = config::environment(
+        &known
+            .iter()
+            .map(|(_, variable)| *variable)
+            .filter(|v| !v.is_empty())
+            .collect::<Vec<_>>(),
+    )
+    .map_err(|error| refused(failed(selection.backend, error)))?;
+    for filled in &selection.filled {
+        map.entry(filled.variable.to_owned())
+            .or_insert_with(|| filled.value.clone());
+    }
+    map.extend(set);
+    let kind = kind(selection.backend, &map).map_err(refused)?;
+    let comm = py
+        .detach(|| create_communicator_with(kind))
+        .map_err(refused)?;
+    Ok(Communicator::of_job(comm))
+}
+
+fn kind(backend: Name, map: &Variables) -> Result<BackendKind, BackendError> {
+    Ok(match backend {
+        Name::Mpi => BackendKind::Mpi,
+        Name::Tcp => {
+            BackendKind::Tcp(TcpConfig::from_map(map).map_err(|error| failed(backend, error))?)
+        }
+        Name::Shm => {
+            BackendKind::Shm(ShmConfig::from_map(map).map_err(|error| failed(backend, error))?)
+        }
+        Name::Local => BackendKind::Local,
+    })
+}
+
+fn failed(backend: Name, error: InitError) -> BackendError {
+    BackendError::InitializationFailed {
+        backend: backend.to_string(),
+        source: Box::new(error),
+    }
+}
+
+/// Reads the settings of a program as the values of variables.
+fn read(
+    settings: Option<&Bound<'_, PyDict>>,
+    backend: Name,
+    known: Settings,
+) -> PyResult<BTreeMap<String, String>> {
+    let mut map = BTreeMap::new();
+    for (name, value) in settings.into_iter().flatten() {
+        let name: String = name.extract()?;
+        let Some(&(name, variable)) = known.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            return Err(PyTypeError::new_err(format!(
+                "{name}: there is no such setting of the {backend} backend; it has {}",
+                known.join(", ")
+            )));
+        };
+        map.insert(variable.to_owned(), text(name, &value)?);
+    }
+    Ok(map)
+}
+
+/// Writes one setting as its variable would have it.
+fn text(name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if value.is_instance_of::<PyBool>() {
+        return Ok(String::from(if value.is_truthy()? { "1" } else { "0" }));
+    }
+    let is_number = value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>();
+    if name == "connect_timeout" && is_number {
+        let seconds: f64 = value.extract()?;
+        if !(0.0..=1e9).contains(&seconds) {
+            return Err(PyValueError::new_err(format!(
+                "{name}: {seconds} is no number of seconds; pass one above 0"
+            )));
+        }
+        return Ok(format!("{:.0}", (seconds * 1000.0).ceil()));
+    }
+    if is_number || value.is_instance_of::<PyString>() || value.hasattr("__fspath__")? {
+        return value.str()?.extract();
+    }
+    Err(PyTypeError::new_err(format!(
+        "{name}: {} is no value of a setting; pass a number, a text or a bool",
+        described(value)
+    )))
+}

@@ -1,0 +1,141 @@
+//! `shared_array` and `partitioned_array`.
+
+use comm_factory::CommBackend;
+use comm_factory::api::{CommError, SharedMemoryProvider};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::argument;
+use crate::call::{checked, run};
+use crate::gather::{agree, words};
+use crate::numpy::{check_plain, mix, numpy, signature};
+use crate::region::{Layout, Region, SharedArray, Whole};
+
+/// Which of the two kinds of regions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Shared,
+    Partitioned,
+}
+
+/// What a program asked for.
+struct Wanted<'py> {
+    dtype: Bound<'py, PyAny>,
+    shape: Vec<usize>,
+    itemsize: usize,
+    bytes: usize,
+    /// Stands for what must be the same on all ranks.
+    alike: u64,
+}
+
+/// Creates an array that the ranks of the machine share.
+pub(crate) fn create<'py>(
+    comm: &CommBackend,
+    kind: Kind,
+    shape: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+) -> PyResult<SharedArray> {
+    let py = shape.py();
+    let operation = match kind {
+        Kind::Shared => "shared_array",
+        Kind::Partitioned => "partitioned_array",
+    };
+    let wanted = Wanted::new(py, kind, shape, dtype);
+    // Where every rank has memory of its own, it creates it alone: there is nothing to agree on and nobody to tell.
+    let is_shared = comm.name() == "shm";
+    let wanted = if is_shared {
+        checked(py, comm, operation, wanted)?
+    } else {
+        wanted?
+    };
+    let rows = wanted.shape.first().copied().unwrap_or(0);
+    let mut all_rows = rows;
+    if is_shared {
+        let all = words(py, comm, operation, [rows as u64, wanted.alike])?;
+        agree(py, comm, operation, &all, || wanted.described())?;
+        let all = all.iter().map(|&[rows, _]| usize::try_from(rows));
+        let all = all.map(|rows| rows.unwrap_or(usize::MAX));
+        all_rows = all.fold(0, usize::saturating_add);
+    }
+    let &Wanted {
+        itemsize, bytes, ..
+    } = &wanted;
+    let region = run(py, operation, || -> Result<Region, CommError> {
+        match kind {
+            Kind::Shared => Region::shared(comm, bytes, itemsize),
+            Kind::Partitioned => Region::partitioned(comm, bytes, itemsize),
+        }
+    })?;
+    let (first, row) = match wanted.shape.split_first() {
+        Some((&first, row)) => (Some(first), row.to_vec()),
+        None => (None, Vec::new()),
+    };
+    let whole = match kind {
+        Kind::Shared => Whole::Shared(first, comm.is_leader()),
+        Kind::Partitioned => Whole::Partitioned(rows, all_rows),
+    };
+    let layout = Layout { whole, row };
+    Ok(SharedArray::new(region, layout, wanted.dtype.unbind()))
+}
+
+impl<'py> Wanted<'py> {
+    fn new(
+        py: Python<'py>,
+        kind: Kind,
+        shape: &Bound<'py, PyAny>,
+        dtype: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let numpy = numpy(py)?;
+        let dtype = match dtype {
+            Some(dtype) => numpy.dtype.bind(py).call1((dtype,)),
+            None => numpy.dtype.bind(py).call1(("float64",)),
+        };
+        let dtype = dtype.map_err(|error| {
+            let told = PyValueError::new_err(format!("dtype: {}", error.value(py)));
+            told.set_cause(py, Some(error));
+            told
+        })?;
+        check_plain(numpy, "dtype", &dtype)?;
+        if !dtype.getattr(intern!(py, "subdtype"))?.is_none() {
+            return Err(PyValueError::new_err(format!(
+                "dtype: {dtype} has a shape of its own; pass its base, and the lengths in shape"
+            )));
+        }
+        let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
+        let shape = argument::shape("shape", shape)?;
+        let row = shape.get(1..).unwrap_or_default();
+        if kind == Kind::Partitioned && shape.is_empty() {
+            return Err(PyValueError::new_err(
+                "shape: a partitioned array has at least one axis, along which the parts lie; pass the number of rows of this rank first",
+            ));
+        }
+        let mut lengths = shape.iter();
+        let bytes = lengths.try_fold(itemsize, |bytes, &length| bytes.checked_mul(length));
+        let Some(bytes) = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()) else {
+            return Err(PyValueError::new_err(format!(
+                "shape: {shape:?} of {itemsize} bytes each is more than an address space holds"
+            )));
+        };
+        let fixed = if kind == Kind::Shared { &shape } else { row };
+        let alike = fixed
+            .iter()
+            .fold(mix(2, signature(numpy, &dtype)?), |hash, &length| {
+                mix(hash, length as u64)
+            });
+        Ok(Self {
+            dtype,
+            itemsize,
+            bytes,
+            alike: mix(alike, kind as u64),
+            shape,
+        })
+    }
+
+    fn described(&self) -> String {
+        format!(
+            "an array of shape {:?} and dtype {}",
+            self.shape, self.dtype
+        )
+    }
+}

@@ -1,0 +1,355 @@
+//! Arrays over memory that the ranks of a machine share, in phases.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use comm_factory::api::bytemuck::{cast_slice, cast_slice_mut};
+use comm_factory::api::{CommError, SharedMemoryProvider, SharedRegion};
+use comm_factory::{CommBackend, CommRegion};
+use comm_kit::Owner;
+use pyo3::exceptions::{PyBufferError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::call::run;
+use crate::errors;
+use crate::memory::{Place, Window};
+use crate::numpy::numpy;
+
+/// An array in memory that the ranks of one machine share, in phases.
+///
+/// It begins in a write phase, filled with zeros. Every ``fence`` ends the phase on all ranks of the machine: what was written before is read
+/// after it. In a write phase ``part`` is what this rank owns; in a read phase ``array`` is everything, read-only. Both are views without a
+/// copy, and a view must not outlive its phase: ``fence`` raises ``BufferError`` as long as there is one.
+///
+/// >>> import cobre_comm as cc
+/// >>> comm = cc.connect("local")
+/// >>> table = comm.shared_array((2, 3), "float64")
+/// >>> table.part[0] = 1.5
+/// >>> table.fence()
+/// >>> table.array.sum()
+/// np.float64(4.5)
+#[derive(Debug)]
+#[pyclass(module = "cobre_comm", frozen)]
+pub(crate) struct SharedArray {
+    /// Only tried, never waited for: whoever holds it may wait for other ranks.
+    state: Mutex<State>,
+    /// How many buffers of the phase Python holds.
+    views: AtomicUsize,
+    owner: Owner,
+    layout: Layout,
+    dtype: Py<PyAny>,
+}
+
+/// How the elements of a region lie.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) whole: Whole,
+    /// The shape of one row: what follows the first axis.
+    pub(crate) row: Vec<usize>,
+}
+
+/// Says what the first axis of the whole is.
+#[derive(Debug)]
+pub(crate) enum Whole {
+    /// A shared array: as many rows as were asked for, `None` for an array without axes; and whether this rank owns it.
+    Shared(Option<usize>, bool),
+    /// A partitioned array: the rows of this rank, and those of all ranks.
+    Partitioned(usize, usize),
+}
+
+#[derive(Debug)]
+struct State {
+    region: Region,
+    /// Counts the fences: even in a write phase, odd in a read phase.
+    phase: u64,
+    /// `None` after a fence that failed.
+    place: Option<Place>,
+}
+
+/// Holds a region of elements that are aligned as those of the dtype: the widest that divides its size.
+#[derive(Debug)]
+pub(crate) enum Region {
+    Of1(CommRegion<u8>),
+    Of2(CommRegion<u16>),
+    Of4(CommRegion<u32>),
+    Of8(CommRegion<u64>),
+    Of16(CommRegion<u128>),
+}
+
+macro_rules! each {
+    ($self:expr, $region:ident => $body:expr) => {
+        match $self {
+            Region::Of1($region) => $body,
+            Region::Of2($region) => $body,
+            Region::Of4($region) => $body,
+            Region::Of8($region) => $body,
+            Region::Of16($region) => $body,
+        }
+    };
+}
+
+impl Region {
+    /// Creates a region of `bytes` bytes that the leader owns.
+    pub(crate) fn shared(
+        comm: &CommBackend,
+        bytes: usize,
+        itemsize: usize,
+    ) -> Result<Self, CommError> {
+        Ok(match itemsize.trailing_zeros() {
+            0 => Self::Of1(comm.create_shared_region(bytes)?),
+            1 => Self::Of2(comm.create_shared_region(bytes / 2)?),
+            2 => Self::Of4(comm.create_shared_region(bytes / 4)?),
+            3 => Self::Of8(comm.create_shared_region(bytes / 8)?),
+            _ => Self::Of16(comm.create_shared_region(bytes / 16)?),
+        })
+    }
+
+    /// Creates a region of which this rank owns `bytes` bytes.
+    pub(crate) fn partitioned(
+        comm: &CommBackend,
+        bytes: usize,
+        itemsize: usize,
+    ) -> Result<Self, CommError> {
+        Ok(match itemsize.trailing_zeros() {
+            0 => Self::Of1(comm.create_partitioned_region(bytes)?),
+            1 => Self::Of2(comm.create_partitioned_region(bytes / 2)?),
+            2 => Self::Of4(comm.create_partitioned_region(bytes / 4)?),
+            3 => Self::Of8(comm.create_partitioned_region(bytes / 8)?),
+            _ => Self::Of16(comm.create_partitioned_region(bytes / 16)?),
+        })
+    }
+
+    fn fence(&mut self) -> Result<(), CommError> {
+        each!(self, region => region.fence())
+    }
+
+    fn place(&mut self, phase: u64) -> Place {
+        if is_read(phase) {
+            each!(self, region => Place::of_whole(cast_slice(region.as_slice())))
+        } else {
+            each!(self, region => Place::of_part(cast_slice_mut(region.as_mut_slice())))
+        }
+    }
+}
+
+fn is_read(phase: u64) -> bool {
+    phase % 2 == 1
+}
+
+impl SharedArray {
+    /// Wraps a region that is in its first phase.
+    pub(crate) fn new(mut region: Region, layout: Layout, dtype: Py<PyAny>) -> Self {
+        let place = Some(region.place(0));
+        Self {
+            state: Mutex::new(State {
+                region,
+                phase: 0,
+                place,
+            }),
+            views: AtomicUsize::new(0),
+            owner: Owner::mark(),
+            layout,
+            dtype,
+        }
+    }
+
+    /// Lets a window export the place of the phase, and counts it.
+    pub(crate) fn export(
+        &self,
+        phase: u64,
+        export: impl FnOnce(Place) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let state = self.state("buffer")?;
+        match state.place {
+            Some(place) if state.phase == phase => export(place)?,
+            _ => {
+                return Err(PyBufferError::new_err(
+                    "this window belongs to a phase that a fence has ended; take part or array again",
+                ));
+            }
+        }
+        self.views.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Notes that a buffer is no longer held.
+    pub(crate) fn release(&self) {
+        self.views.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn state(&self, what: &str) -> PyResult<MutexGuard<'_, State>> {
+        self.state.try_lock().map_err(|_| {
+            PyRuntimeError::new_err(format!(
+                "{what}: another thread of this rank is inside fence of this array; wait for it"
+            ))
+        })
+    }
+
+    /// Creates an array over the place of the phase, if it is the one in which `what` can be had.
+    fn view<'py>(
+        slf: &Bound<'py, Self>,
+        what: &'static str,
+        reads: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        if !this.owner.is_here() {
+            return Err(errors::failed(
+                py,
+                what,
+                &CommError::InvalidCommunicator,
+                None,
+            ));
+        }
+        let state = this.state(what)?;
+        let Some(place) = state.place else {
+            return Err(PyRuntimeError::new_err(format!(
+                "{what}: a fence of this array failed, and what it holds is unknown; create another"
+            )));
+        };
+        let phase = state.phase;
+        drop(state);
+        if is_read(phase) != reads {
+            let (now, other) = if reads {
+                ("write", "part")
+            } else {
+                ("read", "array")
+            };
+            return Err(PyRuntimeError::new_err(format!(
+                "{what}: the array is in a {now} phase, which has {other}; call fence to end it"
+            )));
+        }
+        let numpy = numpy(py)?;
+        let dtype = this.dtype.bind(py);
+        let shape = PyTuple::new(py, this.layout.shape(reads))?;
+        if place.len() == 0 {
+            let empty = numpy.empty(py, shape, dtype)?;
+            if reads {
+                empty.call_method1("setflags", (false,))?;
+            }
+            return Ok(empty);
+        }
+        let window = Bound::new(py, Window::new(slf.clone().unbind(), phase))?;
+        numpy.over(window.into_any(), dtype, shape)
+    }
+}
+
+impl Layout {
+    /// Returns the shape of everything, or of the part of this rank.
+    fn shape(&self, is_whole: bool) -> Vec<usize> {
+        let rows = match self.whole {
+            Whole::Shared(None, owned) if is_whole || owned => return Vec::new(),
+            Whole::Shared(Some(rows), owned) if is_whole || owned => rows,
+            Whole::Shared(..) => 0,
+            Whole::Partitioned(_, all) if is_whole => all,
+            Whole::Partitioned(mine, _) => mine,
+        };
+        [&[rows], &self.row[..]].concat()
+    }
+}
+
+#[pymethods]
+impl SharedArray {
+    /// What this rank owns, to be written, in a write phase: all of a shared array on its leader and nothing on the others, the own rows of a
+    /// partitioned one.
+    #[getter]
+    fn part<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::view(slf, "part", false)
+    }
+
+    /// Everything, read-only, in a read phase.
+    #[getter]
+    fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::view(slf, "array", true)
+    }
+
+    /// The dtype of the elements.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.dtype.bind(py).clone()
+    }
+
+    /// The phase: ``"write"`` or ``"read"``.
+    #[getter]
+    fn phase(&self) -> PyResult<&'static str> {
+        let state = self.state("phase")?;
+        Ok(if is_read(state.phase) {
+            "read"
+        } else {
+            "write"
+        })
+    }
+
+    /// Ends the phase on every rank of the machine: what was written before is read after it.
+    ///
+    /// Raises ``BufferError`` as long as views of the phase are alive: nothing is sent, the phase goes on, and ``fence`` can be called again.
+    ///
+    /// >>> import cobre_comm as cc
+    /// >>> table = cc.connect("local").shared_array(3, "int64")
+    /// >>> mine = table.part
+    /// >>> table.fence()
+    /// Traceback (most recent call last):
+    ///     ...
+    /// BufferError: fence: 1 view of the write phase is alive; delete it (del), or copy what is needed, and call fence again
+    /// >>> del mine
+    /// >>> table.fence()
+    fn fence(&self, py: Python<'_>) -> PyResult<()> {
+        if self.views.load(Ordering::Acquire) > 0 {
+            // What only garbage refers to is no view any more.
+            py.import("gc")?.call_method0("collect")?;
+        }
+        let mut state = self.state("fence")?;
+        let views = self.views.load(Ordering::Acquire);
+        if views > 0 {
+            let (are, them) = if views == 1 {
+                ("view of the {} phase is", "it")
+            } else {
+                ("views of the {} phase are", "them")
+            };
+            let are = are.replace(
+                "{}",
+                if is_read(state.phase) {
+                    "read"
+                } else {
+                    "write"
+                },
+            );
+            return Err(PyBufferError::new_err(format!(
+                "fence: {views} {are} alive; delete {them} (del), or copy what is needed, and call fence again"
+            )));
+        }
+        let State {
+            region,
+            phase,
+            place,
+        } = &mut *state;
+        if !self.owner.is_here() {
+            return Err(errors::failed(
+                py,
+                "fence",
+                &CommError::InvalidCommunicator,
+                None,
+            ));
+        }
+        *place = None;
+        run(py, "fence", || region.fence())?;
+        *phase += 1;
+        *place = Some(region.place(*phase));
+        Ok(())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let dtype = self.dtype.bind(py);
+        let phase = self.phase().unwrap_or("fence");
+        let rows = match self.layout.whole {
+            Whole::Shared(None, _) => String::from("shared, shape ()"),
+            Whole::Shared(Some(rows), _) => format!("shared, {rows} rows"),
+            Whole::Partitioned(rows, _) => format!("partitioned, {rows} rows here"),
+        };
+        format!(
+            "<cobre_comm.SharedArray {rows}, rows of shape {:?}, {dtype}, {phase} phase>",
+            self.layout.row
+        )
+    }
+}

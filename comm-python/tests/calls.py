@@ -1,0 +1,165 @@
+"""What the tests run on ranks: functions that a rank imports by name."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import cobre_comm as cc
+
+
+class Unsendable:
+    """An object that refuses to be pickled."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("this one stays here")
+
+
+class Strange(Exception):
+    """An exception that cannot be pickled back."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def place(comm: cc.Communicator, *args: Any, **kwargs: Any) -> tuple[int, int, str, tuple[Any, ...], dict[str, Any]]:
+    return comm.rank, comm.size, comm.backend, args, kwargs
+
+
+def speak(comm: cc.Communicator) -> None:
+    for line in range(3):
+        print(f"line {line} of {comm.rank} \u00e9")
+    print(f"complaint of {comm.rank}", file=sys.stderr)
+
+
+def mixed(comm: cc.Communicator, gate: str) -> None:
+    """Rank 0 leaves a line open until rank 1 has spoken."""
+    if comm.rank == 0:
+        print("half", end="", flush=True)
+    else:
+        wait_for(gate)
+        print("whole")
+    comm.barrier()
+    if comm.rank == 0:
+        print(" and half")
+
+
+def progress(comm: cc.Communicator, gate: str) -> None:
+    if comm.rank == 0:
+        for percent in (10, 50):
+            print(f"\r{percent}%", end="")
+        wait_for(gate)
+        print("\r100%")
+
+
+def flood(comm: cc.Communicator, lines: int) -> None:
+    for line in range(lines):
+        print(comm.rank, line, "x" * 80)
+
+
+def wait_for(path: str) -> None:
+    until = time.monotonic() + 60
+    while not Path(path).exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def raises(comm: cc.Communicator, rank: int) -> None:
+    """One rank raises while the others are inside a collective."""
+    comm.barrier()
+    if comm.rank == rank:
+        raise ValueError(f"bad luck of {rank}")
+    comm.barrier()
+
+
+def raises_later(comm: cc.Communicator, rank: int) -> None:
+    """The others turn what they hear into an exception of their own."""
+    try:
+        raises(comm, rank)
+    except cc.CommError as error:
+        raise RuntimeError("the job is over") from error
+
+
+def strange(comm: cc.Communicator) -> None:
+    raise Strange(1, 2)
+
+
+def kills(comm: cc.Communicator, rank: int, number: int) -> None:
+    print("rank", comm.rank, "is here")
+    comm.barrier()
+    if comm.rank == rank:
+        os.kill(os.getpid(), number)
+    comm.barrier()
+
+
+def crashes(comm: cc.Communicator) -> None:
+    if comm.rank == 1:
+        ctypes.string_at(0)
+    comm.barrier()
+
+
+def exits(comm: cc.Communicator, rank: int, code: Any) -> None:
+    if comm.rank == rank:
+        sys.exit(code)
+    comm.barrier()
+
+
+def exits_hard(comm: cc.Communicator, rank: int, code: int) -> None:
+    if comm.rank == rank:
+        os._exit(code)
+    comm.barrier()
+
+
+def hangs(comm: cc.Communicator) -> None:
+    if comm.rank == 1:
+        in_python_here()
+    comm.barrier()
+
+
+def in_python_here() -> None:
+    while True:
+        time.sleep(3600)
+
+
+def leaves_a_child(comm: cc.Communicator) -> int:
+    return subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid
+
+
+def works(comm: cc.Communicator, file: str) -> None:
+    """Communicates until somebody ends it; announces that it does, and leaves the id of the job, which names its segment."""
+    comm.barrier()
+    if comm.rank == 0 and (jobs := os.environ.get("COBRE_COMM_TEST_JOBS")):
+        with open(jobs, "a") as noted:
+            noted.write(os.environ["COBRE_JOB_ID"] + "\n")
+    Path(f"{file}.{comm.rank}").write_text(str(os.getpid()))
+    while True:
+        comm.barrier()
+
+
+def unsendable(comm: cc.Communicator) -> Unsendable | None:
+    return Unsendable() if comm.rank == 1 else None
+
+
+def large(comm: cc.Communicator, size: int) -> bytes:
+    return bytes([comm.rank]) * size
+
+
+def ignores_terminate(comm: cc.Communicator) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(3600)
+
+
+def total(comm: cc.Communicator, number: float) -> float:
+    return float(comm.allreduce(number + comm.rank))
+
+
+def inner(comm: cc.Communicator) -> list[float]:
+    """A rank that starts a job of its own."""
+    return cc.run(total, ranks=2, args=(comm.rank,))

@@ -1,0 +1,72 @@
+"""Every code block of the guides that needs the package runs, and prints what stands below it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+BLOCK = re.compile(r"^<!-- ([^\n]*) -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    guide: str
+    mark: str
+    language: str
+    text: str
+    output: str | None
+
+
+def blocks() -> list[Block]:
+    found = []
+    for guide in ("python", "server"):
+        marked = BLOCK.findall((ROOT / "docs/guides" / f"{guide}.md").read_text())
+        for (mark, language, text), (below, _, output) in zip(marked, [*marked[1:], ("", "", "")], strict=True):
+            if mark.startswith("run: package"):
+                found.append(Block(guide, mark, language, text, output if below == "output" else None))
+    return found
+
+
+def test_there_are_blocks() -> None:
+    assert len(blocks()) == 7
+
+
+@pytest.mark.parametrize("block", [block for block in blocks() if block.language == "python"], ids=lambda block: block.guide)
+def test_a_block_prints_what_stands_below_it(block: Block, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(block.text)
+    command = [sys.executable, "-c", block.text] if block.mark.endswith("prompt") else [sys.executable, str(program)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    if block.output is not None:
+        # Ranks speak in any order.
+        assert sorted(ended.stdout.splitlines()) == sorted(block.output.splitlines())
+    else:
+        assert "100 %" in ended.stdout
+
+
+def test_the_shell_commands_install_and_run(built: Path, tmp_path: Path) -> None:
+    (block,) = (block for block in blocks() if block.mark == "run: package shell")
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target/wheels").symlink_to(built / "wheels")
+    shutil.copy(ROOT / "comm-python/examples/hello.py", tmp_path)
+    path = f"{Path(sys.base_prefix) / 'bin'}:{os.defpath}"
+    environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    ended = subprocess.run(
+        ["sh", "-eu", "-c", block.text],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
+        env={**environment, "PATH": path},
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert sum(" of 2: sum " in line for line in ended.stdout.splitlines()) == 2

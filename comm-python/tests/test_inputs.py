@@ -1,0 +1,177 @@
+"""What is refused: an exception that names the argument on the rank that passed it, `Refused` on the others; then work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cobre_comm as cc
+import numpy as np
+import pytest
+import worlds
+
+Call = Callable[[cc.Communicator], Any]
+
+GOOD = np.ones(3)
+READ_ONLY = np.ones(3)
+READ_ONLY.flags.writeable = False
+OBJECTS = np.array([1, "a", None], dtype=object)
+FRACTION: Any = 2.5
+FRACTIONS: Any = [3.0]
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
+
+
+class Lambda:
+    """An object that cannot be pickled."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("object: it stays here")
+
+
+def reduces(x: Any, **more: Any) -> Call:
+    return lambda comm: comm.allreduce(x, **more)
+
+
+def gathers(x: Any, **more: Any) -> Call:
+    return lambda comm: comm.allgather(x, **more)
+
+
+def joins(x: Any, **more: Any) -> Call:
+    return lambda comm: comm.allgatherv(x, **more)
+
+
+def sends(x: Any, **more: Any) -> Call:
+    return lambda comm: comm.broadcast(x, **more)
+
+
+REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
+    "reduce a list": (reduces([1.0, 2.0, 3.0]), TypeError, r"^x: a list has no dtype .*pass np.array\(x, dtype=np.float64\)"),
+    "reduce a tuple": (reduces((1.0, 2.0)), TypeError, "^x: a tuple has no dtype"),
+    "reduce a str": (reduces("abc"), TypeError, "^x: a str is no array"),
+    "reduce None": (reduces(None), TypeError, "^x: None is no array"),
+    "reduce a bool": (reduces(True), TypeError, r"^x: .*bool; pass int\(x\)"),
+    "reduce a complex": (reduces(1j), TypeError, "^x: the dtype complex128 cannot be reduced; pass x.view"),
+    "reduce a large int": (reduces(2**63), ValueError, r"^x: .*64 bits.*np.uint64\(x\)"),
+    "reduce a small int": (reduces(-(2**63) - 1), ValueError, "^x: .*64 bits"),
+    "reduce bools": (reduces(np.array([True, False, True])), TypeError, r"^x: the dtype bool .*pass x.astype\(np.uint8\)"),
+    "reduce float16": (reduces(np.ones(3, dtype=np.float16)), TypeError, "^x: the dtype float16 .*np.float32"),
+    "reduce a float16": (reduces(np.float16(1)), TypeError, "^x: the dtype float16"),
+    "reduce longdouble": (reduces(np.ones(3, dtype=np.longdouble)), TypeError, "^x: the dtype .*np.float64"),
+    "reduce complex": (reduces(np.ones(3, dtype=complex)), TypeError, "^x: the dtype complex128 .*view"),
+    "reduce big-endian": (reduces(np.ones(3, dtype=">f8")), TypeError, "^x: the dtype >f8 .*newbyteorder"),
+    "reduce objects": (reduces(OBJECTS), TypeError, "^x: the dtype object .*allgather_object"),
+    "reduce dates": (reduces(np.array(["2020-01-01"], dtype="M8[D]")), TypeError, r"^x: .*view\(np.int64\)"),
+    "reduce texts": (reduces(np.array(["a", "b"])), TypeError, "^x: the dtype <U1 cannot be reduced"),
+    "reduce structures": (reduces(np.zeros(3, dtype=[("a", "f8")])), TypeError, "^x: the dtype .* cannot be reduced"),
+    "reduce every second": (reduces(np.ones(6)[::2]), ValueError, r"^x: .*not contiguous.*np.ascontiguousarray\(x\)"),
+    "reduce the order of Fortran": (reduces(np.ones((2, 3), order="F")), ValueError, "^x: .*not contiguous"),
+    "reduce a masked array": (reduces(MASKED), TypeError, r"^x: the mask .*x.filled\(value\)"),
+    "reduce by an unknown op": (reduces(GOOD, op="prod"), ValueError, "^op: 'prod' is no operation; pass \"sum\""),
+    "reduce by a function": (reduces(GOOD, op=max), TypeError, "^op: a builtin"),
+    "reduce bits of floats": (reduces(GOOD, op="bitwise_or"), TypeError, "^op: bitwise operations take integers only"),
+    "reduce bits of a float": (reduces(1.5, op="bitwise_and"), TypeError, "^op: bitwise"),
+    "reduce into another shape": (reduces(GOOD, out=np.empty(4)), ValueError, r"^out: its shape is \[4\]"),
+    "reduce into two axes": (reduces(GOOD, out=np.empty((3, 1))), ValueError, "^out: its shape is"),
+    "reduce into another dtype": (
+        reduces(GOOD, out=np.empty(3, "f4")),
+        TypeError,
+        "^out: its dtype is float32 and that of x is float64",
+    ),
+    "reduce into read-only": (reduces(GOOD, out=READ_ONLY), ValueError, "^out: the array is read-only"),
+    "reduce into every second": (reduces(GOOD, out=np.empty(6)[::2]), ValueError, "^out: .*not contiguous"),
+    "reduce into a list": (reduces(GOOD, out=[0.0] * 3), TypeError, "^out: a list has no dtype"),
+    "reduce a number into an array": (reduces(1.5, out=np.empty(1)), TypeError, "^out: x is a number"),
+    "gather a list": (gathers([1.0, 2.0]), TypeError, "^x: a list has no dtype"),
+    "gather objects": (gathers(OBJECTS), TypeError, "^x: the dtype object holds references"),
+    "gather a structure with objects": (gathers(np.zeros(2, dtype=[("a", "O")])), TypeError, "^x: the dtype .* holds references"),
+    "gather a large int": (gathers(2**64), ValueError, "^x: .*64 bits"),
+    "gather nothing wide": (gathers(np.zeros(2, dtype="V0")), TypeError, "^x: elements of the dtype .* have no bytes"),
+    "gather into another shape": (gathers(GOOD, out=np.empty(4)), ValueError, "^out: its shape is"),
+    "gather every second": (gathers(np.ones(6)[::2]), ValueError, "^x: .*not contiguous"),
+    "join a number": (joins(1.5), ValueError, "^send: it has no axis"),
+    "join without an axis": (joins(np.array(1.5)), ValueError, "^send: it has no axis .*allgather"),
+    "join objects": (joins(OBJECTS), TypeError, "^send: the dtype object holds references"),
+    "join with too many counts": (joins(GOOD, counts=[3] * 99), ValueError, "^counts: it has 99 numbers"),
+    "join with wrong counts": (
+        lambda c: c.allgatherv(GOOD, counts=[4] * c.size),
+        ValueError,
+        r"^counts: counts\[\d\] is 4 and .* 3 rows",
+    ),
+    "join with negative counts": (
+        lambda c: c.allgatherv(GOOD, counts=[-3] * c.size),
+        TypeError,
+        "^counts: a list is not a list of",
+    ),
+    "join with a count": (joins(GOOD, counts=3), TypeError, "^counts: an int is not a list of numbers of rows"),
+    "join with fractions": (lambda c: c.allgatherv(GOOD, counts=FRACTIONS * c.size), TypeError, "^counts: "),
+    "join into another dtype": (
+        lambda c: c.allgatherv(GOOD, [3] * c.size, np.empty(3 * c.size, "i8")),
+        TypeError,
+        "^out: its dtype",
+    ),
+    "send a list": (sends([1.0]), TypeError, "^array: a list has no dtype"),
+    "send a number": (sends(1.5), TypeError, "^array: a number cannot be written in place"),
+    "send bytes": (sends(b"abc"), ValueError, "^array: the array is read-only"),
+    "send read-only": (sends(READ_ONLY), ValueError, r"^array: the array is read-only; .*array.copy\(\)"),
+    "send every second": (sends(np.ones(6)[::2]), ValueError, r"^array: .*not contiguous.*array\[...\] = contiguous"),
+    "send objects": (sends(OBJECTS), TypeError, "^array: the dtype object holds references"),
+    "send from nobody": (sends(GOOD, root=99), ValueError, "^root: 99 is not a rank of a communicator of size"),
+    "send from below": (sends(GOOD, root=-1), ValueError, "^root: -1 is not a rank"),
+    "send from a name": (sends(GOOD, root="0"), TypeError, "^root: '0' is not a rank"),
+    "gather what stays": (lambda comm: comm.allgather_object(Lambda()), TypeError, "^object: it stays here"),
+    "broadcast from nobody": (lambda comm: comm.broadcast_object(1, root=99), ValueError, "^root: 99"),
+    "share a negative shape": (lambda comm: comm.shared_array((2, -1)), TypeError, r"^shape: \(2, -1\) is no shape"),
+    "share a fraction": (lambda comm: comm.shared_array(FRACTION), TypeError, "^shape: 2.5 is no shape"),
+    "share too much": (lambda comm: comm.shared_array((2**40, 2**40)), ValueError, "^shape: .*more than an address space"),
+    "share objects": (lambda comm: comm.shared_array(3, object), TypeError, "^dtype: the dtype object holds references"),
+    "share what is no dtype": (lambda comm: comm.shared_array(3, "nonsense"), ValueError, "^dtype: .*nonsense"),
+    "share a dtype with a shape": (lambda comm: comm.shared_array(3, ("f8", (2,))), ValueError, "^dtype: .*its base"),
+    "share parts without an axis": (
+        lambda comm: comm.partitioned_array(()),
+        ValueError,
+        "^shape: a partitioned array has at least one axis",
+    ),
+}
+
+
+def refused(comm: cc.Communicator, name: str) -> None:
+    """The last rank passes what is wrong, the others what is right."""
+    call, expected, words = REFUSED[name]
+    culprit = comm.size - 1
+    before = comm.allreduce(1)
+    operation = name.split()[0]
+    if comm.rank == culprit:
+        with pytest.raises(expected, match=words):
+            call(comm)
+    elif operation == "share" and comm.backend == "tcp":
+        # Every rank has memory of its own and creates it alone: no call of the others belongs to the one that was refused.
+        comm.shared_array(3)
+    else:
+        rights: dict[str, Call] = {
+            "reduce": lambda comm: comm.allreduce(GOOD),
+            "gather": lambda comm: comm.allgather_object(1) if "stays" in name else comm.allgather(GOOD),
+            "join": lambda comm: (
+                comm.allgatherv(GOOD, [3] * comm.size) if "count" in name or "into" in name else comm.allgatherv(GOOD)
+            ),
+            "send": lambda comm: comm.broadcast(np.ones(3)),
+            "broadcast": lambda comm: comm.broadcast_object(1),
+            "share": lambda comm: comm.shared_array(3),
+        }
+        with pytest.raises(cc.Refused, match=words.removeprefix("^").split(" ")[0]) as told:
+            rights[operation](comm)
+        assert told.value.rank == culprit
+        assert told.value.kind == "Refused"
+    assert comm.allreduce(1) == before == comm.size
+
+
+def _checks() -> None:
+    for name in REFUSED:
+        globals()[f"check_{name.replace(' ', '_')}"] = lambda comm, name=name: refused(comm, name)
+
+
+_checks()
+
+
+@worlds.every(__name__)
+def test_inputs(backend: str, ranks: int, name: str) -> None:
+    worlds.judge(__name__, backend, ranks, name)

@@ -1,0 +1,89 @@
+"""Where functions come from: scripts, modules, prompts, notebooks."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import cobre_comm as cc
+import pytest
+
+SCRIPT = """
+import dataclasses
+import cobre_comm as cc
+
+@dataclasses.dataclass
+class Answer:
+    rank: int
+
+def work(comm, more):
+    return Answer(comm.rank + more)
+
+{guard}print(cc.run(work, ranks=2, args=(40,)))
+"""
+
+WITHOUT_CLOUDPICKLE = "import sys; sys.modules['cloudpickle'] = None\n"
+
+
+def python(*words: str, stdin: str | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *words]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
+
+
+@pytest.mark.parametrize("prefix", ["", WITHOUT_CLOUDPICKLE])
+def test_a_script_needs_nothing_installed(tmp_path: Path, prefix: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(prefix + SCRIPT.format(guard='if __name__ == "__main__": '))
+    for ended in (python(str(script)), python("-m", "script", cwd=tmp_path)):
+        assert ended.stdout == "[Answer(rank=40), Answer(rank=41)]\n", ended.stderr
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(guard=""))
+    ended = python(str(script))
+    assert ended.returncode == 1
+    assert 'put the call below `if __name__ == "__main__":`' in ended.stderr
+
+
+@pytest.mark.parametrize("way", ["-c", "-i", "stdin"])
+def test_a_prompt_sends_functions_by_value(way: str) -> None:
+    pytest.importorskip("cloudpickle")
+    text = SCRIPT.format(guard="")
+    ended = python("-c", text) if way == "-c" else python(*([way] if way == "-i" else []), stdin=text)
+    assert "[Answer(rank=40), Answer(rank=41)]\n" in ended.stdout, ended.stderr
+
+
+def test_a_prompt_without_cloudpickle_says_what_to_install() -> None:
+    ended = python("-c", WITHOUT_CLOUDPICKLE + SCRIPT.format(guard=""))
+    assert ended.returncode == 1
+    assert "TypeError: function: work cannot be sent" in ended.stderr
+    assert "pip install cloudpickle" in ended.stderr
+
+
+@pytest.mark.parametrize("backend", ["shm", "tcp"])
+def test_the_launcher_of_the_package_starts_scripts(tmp_path: Path, backend: str) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text("import cobre_comm as cc\nwith cc.connect() as comm: print(comm.backend, comm.rank, comm.size)\n")
+    ended = python("-m", "cobre_comm.run", "-n", "2", "--backend", backend, str(script))
+    assert sorted(ended.stdout.splitlines()) == [f"[0] {backend} 0 2", f"[1] {backend} 1 2"], ended.stderr
+
+
+def test_the_launcher_is_a_program_too() -> None:
+    program = Path(sys.executable).parent / "comm-run"
+    ended = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.startswith("comm-run ")
+    ended = subprocess.run([program, "explain"], capture_output=True, text=True, timeout=60, check=True)
+    assert "local" in ended.stdout
+
+
+def test_a_module_that_fails_on_the_ranks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'import os\nif "COBRE_JOB_ID" in os.environ:\n    raise RuntimeError("not on a rank")\ndef work(comm): pass\n'
+    (tmp_path / "fails_on_ranks.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    function = importlib.import_module("fails_on_ranks").work
+    with pytest.raises(cc.WorkerError, match=r"rank [01] raised RuntimeError: not on a rank\n") as caught:
+        cc.run(function, ranks=2)
+    assert "fails_on_ranks.py" in str(caught.value)

@@ -1,0 +1,61 @@
+"""Runs the checks of a module on the ranks of one job, and tells what each of them found."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import cobre_comm as cc
+import pytest
+
+Check = Callable[[cc.Communicator], None]
+
+WORLDS = [("local", 1), ("shm", 1), ("shm", 2), ("shm", 4), ("tcp", 1), ("tcp", 2), ("tcp", 4)]
+"""Backends and numbers of ranks."""
+
+
+def checks(module: str) -> dict[str, Check]:
+    """Lists the checks of a module, in the order in which they stand."""
+    members = vars(importlib.import_module(module))
+    return {name.removeprefix("check_"): check for name, check in members.items() if name.startswith("check_")}
+
+
+def play(comm: cc.Communicator, module: str) -> dict[str, str]:
+    """Runs all checks on one rank; returns what each found, up to the first that failed."""
+    found = {}
+    for name, check in checks(module).items():
+        try:
+            check(comm)
+        except BaseException:
+            found[name] = f"rank {comm.rank} of {comm.size}:\n{traceback.format_exc()}"
+            # The others learn it, and do not wait.
+            comm.close()
+            break
+        found[name] = ""
+    return found
+
+
+@functools.cache
+def played(module: str, backend: str, ranks: int) -> list[dict[str, str]]:
+    """Runs all checks of a module in one job: to start a job for each would take minutes."""
+    if backend == "local":
+        return [play(cc.connect("local"), module)]
+    return cc.run(play, ranks, args=(module,), backend=backend, timeout=120)
+
+
+def judge(module: str, backend: str, ranks: int, name: str) -> None:
+    """Fails if a rank found something."""
+    everybody = [found.get(name, "not run, because a check before it failed") for found in played(module, backend, ranks)]
+    report = "\n".join(what for what in everybody if what)
+    if report:
+        pytest.fail(report, pytrace=False)
+
+
+def every(module: str) -> Callable[[Callable[..., None]], Any]:
+    """Makes a test of every check of a module in every world."""
+    names = list(checks(module))
+    cases = [(backend, ranks, name) for backend, ranks in WORLDS for name in names]
+    return pytest.mark.parametrize(("backend", "ranks", "name"), cases, ids=lambda value: str(value))

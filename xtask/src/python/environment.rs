@@ -1,0 +1,112 @@
+//! A virtual environment of Python below `target`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{target, wheel};
+use crate::process::{Terminal, command, workspace_root};
+use crate::report::Outcome;
+
+/// Names a virtual environment.
+#[derive(Debug)]
+pub(super) struct Environment(PathBuf);
+
+impl Environment {
+    /// Returns the one with what packs, tests and checks; it stays from run to run.
+    pub(super) fn tools() -> Self {
+        Self(target().join("python/tools"))
+    }
+
+    /// Returns the one that holds the package and what it needs, nothing else.
+    pub(super) fn empty() -> Self {
+        Self(target().join("python/empty"))
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn interpreter(&self) -> PathBuf {
+        self.0.join("bin/python")
+    }
+
+    /// Prepares the interpreter of the environment, in the folder of the package.
+    pub(super) fn python(&self, arguments: &[&str]) -> Command {
+        self.program("python", arguments)
+    }
+
+    /// Prepares a program of the environment, in the folder of the package.
+    pub(super) fn program(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut program = Command::new(self.0.join("bin").join(name));
+        program.args(arguments).stdin(Stdio::null());
+        program.current_dir(workspace_root().join("comm-python"));
+        program
+            .env("VIRTUAL_ENV", &self.0)
+            .env_remove("PYTHONPATH")
+            .env_remove("PYTHONHOME");
+        program
+    }
+
+    /// Creates the environment anew.
+    pub(super) fn create(&self, terminal: &Terminal) -> Outcome {
+        let mut create = command("python3", &["-m", "venv", "--clear"]);
+        terminal.run(create.arg(&self.0))
+    }
+
+    /// Installs the packages of a list, unless the environment has them: the list is kept beside them.
+    pub(super) fn prepare(&self, terminal: &Terminal, list: &str) -> Outcome {
+        let path = workspace_root().join("comm-python").join(list);
+        let wanted = match fs::read_to_string(&path) {
+            Ok(wanted) => wanted,
+            Err(error) => return Outcome::Failed(format!("{}: {error}", path.display())),
+        };
+        let kept = self.0.join(list);
+        if fs::read_to_string(&kept).is_ok_and(|kept| kept == wanted) {
+            return Outcome::Passed;
+        }
+        if !self.interpreter().exists() {
+            match self.create(terminal) {
+                Outcome::Passed => {}
+                failed => return failed,
+            }
+        }
+        match self.pip(terminal, &["--requirement", list]) {
+            Outcome::Passed => {}
+            failed => return failed,
+        }
+        match fs::write(&kept, wanted) {
+            Ok(()) => Outcome::Passed,
+            Err(error) => Outcome::Failed(format!("{}: {error}", kept.display())),
+        }
+    }
+
+    /// Installs the package that was built, in place of an older one.
+    pub(super) fn install_wheel(&self, terminal: &Terminal, more: &[&str]) -> Outcome {
+        let wheel = match wheel() {
+            Ok(wheel) => wheel.display().to_string(),
+            Err(reason) => return Outcome::Failed(reason),
+        };
+        self.pip(terminal, &[&["--force-reinstall", &wheel], more].concat())
+    }
+
+    fn pip(&self, terminal: &Terminal, arguments: &[&str]) -> Outcome {
+        let bounded = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--retries",
+            "2",
+        ];
+        let mut pip = self.python(&bounded);
+        match terminal.run(pip.args(["--timeout", "30"]).args(arguments)) {
+            Outcome::Failed(reason) => Outcome::Failed(format!(
+                "pip could not install the packages ({reason}); without a network, have them in a folder and set PIP_FIND_LINKS and \
+                 PIP_NO_INDEX=1"
+            )),
+            outcome => outcome,
+        }
+    }
+}
