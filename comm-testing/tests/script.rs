@@ -7,14 +7,14 @@ use comm_testing::Script;
 fn every_collective_answers_what_the_script_says() {
     let comm = Script::new(1, 2)
         .then_barrier()
-        .then_allgatherv(&[1.0, 2.0, 3.0])
+        .then_allgatherv(&[1_u64, 2, 3])
         .then_allreduce(&[7_i32])
         .then_broadcast(&[[1_u8, 2]]);
     assert_eq!((comm.rank(), comm.size()), (1, 2));
     comm.barrier().unwrap();
-    let mut all = [0.0; 3];
-    comm.allgatherv(&[3.0], &mut all, &[2, 1], &[0, 2]).unwrap();
-    assert_eq!(all, [1.0, 2.0, 3.0]);
+    let mut all = [0_u64; 3];
+    comm.allgatherv(&[3], &mut all, &[2, 1], &[0, 2]).unwrap();
+    assert_eq!(all, [1, 2, 3]);
     let mut sum = [0];
     comm.allreduce(&[1], &mut sum, ReduceOp::Sum).unwrap();
     assert_eq!(sum, [7]);

@@ -7,7 +7,7 @@ use rstest::rstest;
 
 #[rstest]
 fn every_rank_gets_the_fold_in_rank_order(#[values(1, 2, 5)] ranks: usize) {
-    let value = |rank: usize| 0.1 * (rank + 1) as f64;
+    let value = |rank: usize| 0.1 * f64::from(u32::try_from(rank + 1).unwrap());
     let wanted = (1..ranks).fold(value(0), |sum, rank| sum + value(rank));
     let sums = threads(ranks, |comm| {
         comm.allreduce_scalar(value(comm.rank()), ReduceOp::Sum)
