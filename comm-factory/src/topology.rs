@@ -1,6 +1,7 @@
 //! Who takes part in a job, and where.
 
 use std::fmt;
+use std::ops::Range;
 
 use comm_api::{CommError, Communicator, CommunicatorExt};
 use comm_kit::host;
@@ -68,6 +69,23 @@ pub struct SlurmJob {
     pub nodes: Option<String>,
     /// The processors of each task.
     pub cpus_per_task: Option<u32>,
+}
+
+impl Topology {
+    /// Describes a job as its launcher knows it before it starts: the ranks that are to run on this host.
+    #[must_use]
+    pub fn launched(backend: Name, size: usize, ranks: Range<usize>) -> Self {
+        Self {
+            backend,
+            size,
+            hosts: vec![Host {
+                name: host::name(),
+                ranks: ranks.collect(),
+            }],
+            mpi: None,
+            slurm: SlurmJob::of(|name| std::env::var(name).ok()),
+        }
+    }
 }
 
 impl CommBackend {
@@ -158,11 +176,12 @@ impl fmt::Display for Topology {
             } = mpi;
             write!(f, " ({library}, {standard}, threads: {thread_level})")?;
         }
-        write!(f, ": {} {} on ", self.size, ranks(self.size))?;
+        write!(f, ": {} {}", self.size, ranks(self.size))?;
         match &self.hosts[..] {
-            [host] => write!(f, "{}", host.name)?,
+            [host] if host.ranks.len() == self.size => write!(f, " on {}", host.name)?,
+            [host] => write!(f, ", of which {} on {}", Runs(&host.ranks), host.name)?,
             hosts => {
-                write!(f, "{} hosts", hosts.len())?;
+                write!(f, " on {} hosts", hosts.len())?;
                 for (i, host) in hosts.iter().enumerate() {
                     let separator = if i == 0 { ": " } else { ", " };
                     write!(f, "{separator}{} [{}]", host.name, Runs(&host.ranks))?;
@@ -230,7 +249,7 @@ mod tests {
             "tcp: 5 ranks on 2 hosts: a [0-2,4], b [3]"
         );
         topology.backend = Name::Mpi;
-        topology.hosts.pop();
+        topology.hosts = vec![host("a", &[0, 1, 2, 3, 4])];
         topology.mpi = Some(MpiLibrary {
             library: "MPICH 4.0.2".to_owned(),
             standard: "MPI 4.0".to_owned(),
@@ -242,6 +261,15 @@ mod tests {
             topology.to_string(),
             "mpi (MPICH 4.0.2, MPI 4.0, threads: Multiple): 5 ranks on a; SLURM job slurm_job_id"
         );
+    }
+
+    #[test]
+    fn a_launcher_of_some_ranks_says_which() {
+        let name = comm_kit::host::name();
+        let topology = Topology::launched(Name::Tcp, 8, 4..8);
+        let text = topology.to_string();
+        let wanted = format!("tcp: 8 ranks, of which 4-7 on {name}");
+        assert!(text.starts_with(&wanted), "{text}");
     }
 
     #[test]
