@@ -15,7 +15,7 @@
 //!     Ok(most[0])
 //! }
 //!
-//! let found = comm_testing::threads(3, |comm| largest(&comm, comm.rank() as f64));
+//! let found = comm_testing::threads(3, |comm| largest(comm, comm.rank() as f64));
 //! assert_eq!(found, [Ok(2.0), Ok(2.0), Ok(2.0)]);
 //! ```
 //!

@@ -1,10 +1,11 @@
 //! A world of threads in one line.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Mutex, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::OnceLock;
+use std::thread;
 use std::time::Duration;
+
+use comm_api::Communicator;
 
 use crate::reference::Reference;
 
@@ -13,13 +14,14 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Runs `body` on `ranks` ranks, each a thread, and returns what they returned, in rank order.
 ///
-/// The ranks keep the contract of every backend: ranks that call different things, a rank that drops its communicator
+/// The ranks keep the contract of every backend: ranks that call different things, a rank that leaves (`body` returns)
 /// or panics, and one that does not come within a minute are errors on the others. The thread of a rank has its name:
 /// `rank 2`.
 ///
 /// # Panics
 ///
-/// With the panic of the rank that panicked first, after all have ended.
+/// With the panic of the rank that panicked first, after all have ended. (Of ranks that panic because another one left
+/// a fence of a region, any may count as the first.)
 ///
 /// ```
 /// use comm_api::{CommError, Communicator, FailureKind};
@@ -34,40 +36,54 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 pub fn threads<R, F>(ranks: usize, body: F) -> Vec<R>
 where
     R: Send,
-    F: Fn(Reference) -> R + Sync,
+    F: Fn(&Reference) -> R + Sync,
 {
-    let first_panic: Mutex<Option<Box<dyn Any + Send>>> = Mutex::default();
-    let run = |comm| {
-        let result = catch_unwind(AssertUnwindSafe(|| body(comm)));
-        let keep = |panic| {
-            let mut first = first_panic.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert(panic);
-        };
-        result.map_err(keep).ok()
+    let first_to_panic = OnceLock::new();
+    let run = |comm: Reference| {
+        catch_unwind(AssertUnwindSafe(|| {
+            // Dropped in this order while a panic unwinds: it is noted, and only then do the others learn of it.
+            let comm = comm;
+            let _note = Note {
+                rank: comm.rank(),
+                first_to_panic: &first_to_panic,
+            };
+            body(&comm)
+        }))
     };
-    let results: Option<Vec<R>> = thread::scope(|scope| {
+    let results: Vec<thread::Result<R>> = thread::scope(|scope| {
         let start = |comm: Reference| {
-            let name = format!("rank {}", comm_api::Communicator::rank(&comm));
-            let thread = thread::Builder::new().name(name);
+            let thread = thread::Builder::new().name(format!("rank {}", comm.rank()));
             thread.spawn_scoped(scope, || run(comm))
         };
-        let started: Result<Vec<_>, _> = Reference::world(ranks, TIMEOUT)
-            .into_iter()
-            .map(start)
-            .collect();
+        let world = Reference::world(ranks, TIMEOUT).into_iter();
+        let started: Result<Vec<_>, _> = world.map(start).collect();
         let started = started.expect("the system starts a thread for each rank");
-        let results: Vec<Option<R>> = started.into_iter().map(join).collect();
-        results.into_iter().collect()
+        let results = started.into_iter().map(|rank| rank.join().flatten());
+        results.collect()
     });
-    let first = first_panic.into_inner();
-    match (results, first.unwrap_or_else(PoisonError::into_inner)) {
-        (Some(results), _) => results,
-        (None, Some(panic)) => resume_unwind(panic),
-        (None, None) => unreachable!("a rank without a result panicked"),
+    let first = first_to_panic.get();
+    let mut values = Vec::with_capacity(ranks);
+    for (rank, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(value) => values.push(value),
+            Err(panic) if first.is_none_or(|first| *first == rank) => resume_unwind(panic),
+            Err(_) => {}
+        }
     }
+    values
 }
 
-fn join<R>(rank: ScopedJoinHandle<'_, Option<R>>) -> Option<R> {
-    // The panic was caught inside.
-    rank.join().unwrap_or_default()
+/// Notes, dropped while a panic unwinds, that its rank panicked, if none did before.
+struct Note<'a> {
+    rank: usize,
+    first_to_panic: &'a OnceLock<usize>,
+}
+
+impl Drop for Note<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // Not the first, then.
+            let _ = self.first_to_panic.set(self.rank);
+        }
+    }
 }
