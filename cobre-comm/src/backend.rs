@@ -139,9 +139,9 @@ impl crate::FerrompiBackend {
     ///
     /// [`BackendError::InitializationFailed`] if MPI cannot be initialised, or was before in this process.
     pub fn new() -> Result<Self, BackendError> {
-        match create_communicator(BackendKind::Mpi)? {
-            CommBackend::Mpi(joined) => Ok(*joined),
-            other => unreachable!("MPI was asked for, not {}", other.name()),
-        }
+        let CommBackend::Mpi(joined) = create_communicator(BackendKind::Mpi)? else {
+            unreachable!("MPI was asked for");
+        };
+        Ok(*joined)
     }
 }

@@ -6,7 +6,7 @@ use comm_factory::local::LocalBackend;
 use crate::backend::CommBackend;
 use crate::communicator::CommData;
 use crate::error::CommError;
-use crate::region::{HeapRegion, LocalCommKind, NodeComm, SharedMemoryProvider};
+use crate::region::{HeapRegion, LocalCommKind, SharedMemoryProvider};
 
 /// Implements the provider of 0.18 with that of `comm-api`.
 macro_rules! provider {
@@ -42,9 +42,9 @@ provider!(LocalBackend, self => self, alone);
 #[cfg(feature = "tcp")]
 provider!(crate::TcpBackend, self => &self.comm, alone);
 #[cfg(feature = "shm")]
-provider!(crate::ShmBackend, self => &self.comm, |comm| LocalCommKind::Shm(NodeComm(comm)));
+provider!(crate::ShmBackend, self => &self.comm, |comm| LocalCommKind::Shm(crate::NodeComm(comm)));
 #[cfg(feature = "mpi")]
-provider!(crate::FerrompiBackend, self => &self.comm, |comm| LocalCommKind::Ferrompi(NodeComm(comm)));
+provider!(crate::FerrompiBackend, self => &self.comm, |comm| LocalCommKind::Ferrompi(crate::NodeComm(comm)));
 
 /// Matches once and does the same to whichever provider it is.
 macro_rules! each {
