@@ -90,6 +90,22 @@ impl CommError {
         }
     }
 
+    /// Creates a failure of the program itself, for code that returns a `CommError` and has one of its own.
+    ///
+    /// Nobody is to blame, and the communicator stays usable. The other ranks are not told: a program that cannot go on
+    /// agrees on it with them, or drops its communicator.
+    ///
+    /// ```
+    /// use comm_api::CommError;
+    ///
+    /// let error = CommError::application("solve", "stage 3 is infeasible");
+    /// assert_eq!(error.to_string(), "solve: application failure: stage 3 is infeasible");
+    /// assert!(!error.is_fatal());
+    /// ```
+    pub fn application(operation: &'static str, message: impl Into<String>) -> Self {
+        Self::failed(operation, FailureKind::Application, None, message)
+    }
+
     /// Returns the first cause again, under the name of the method that is called now.
     ///
     /// ```
@@ -151,14 +167,16 @@ pub enum FailureKind {
     Io,
     /// The MPI library reported an error.
     Mpi,
+    /// The program failed by itself, see [`CommError::application`].
+    Application,
 }
 
 impl FailureKind {
     /// Returns whether a failure of this kind ends the communicator: all but
-    /// [`Refused`](Self::Refused).
+    /// [`Refused`](Self::Refused) and [`Application`](Self::Application).
     #[must_use]
     pub const fn is_fatal(self) -> bool {
-        !matches!(self, Self::Refused)
+        !matches!(self, Self::Refused | Self::Application)
     }
 }
 
@@ -172,6 +190,7 @@ impl fmt::Display for FailureKind {
             Self::Aborted => "aborted",
             Self::Io => "i/o failure",
             Self::Mpi => "MPI failure",
+            Self::Application => "application failure",
         })
     }
 }

@@ -12,6 +12,7 @@ fn every_error() -> Vec<CommError> {
         FailureKind::Aborted,
         FailureKind::Io,
         FailureKind::Mpi,
+        FailureKind::Application,
     ];
     let collective = kinds.map(|kind| CommError::failed("barrier", kind, Some(3), "why"));
     let others = [
@@ -35,10 +36,12 @@ fn every_error() -> Vec<CommError> {
 }
 
 #[test]
-fn a_refusal_and_bad_arguments_leave_the_communicator_usable() {
+fn refusals_bad_arguments_and_failures_of_the_program_leave_the_communicator_usable() {
     for error in every_error() {
         let fatal = match &error {
-            CommError::CollectiveFailed { kind, .. } => *kind != FailureKind::Refused,
+            CommError::CollectiveFailed { kind, .. } => {
+                !matches!(kind, FailureKind::Refused | FailureKind::Application)
+            }
             other => matches!(other, CommError::InvalidCommunicator),
         };
         assert_eq!(error.is_fatal(), fatal, "{error:?}");
@@ -62,6 +65,10 @@ fn every_message_is_one_line() {
 #[case(
     CommError::failed("fence", FailureKind::Io, None, ""),
     "fence: i/o failure"
+)]
+#[case(
+    CommError::application("solve", "no feasible point"),
+    "solve: application failure: no feasible point"
 )]
 #[case(
     CommError::CollectiveFailed {

@@ -64,7 +64,11 @@ impl CommBackend {
     /// Returns the name of the backend: `"shm"`, `"local"`, ..
     #[must_use]
     pub fn name(&self) -> &'static str {
-        let name = match self {
+        self.backend().as_str()
+    }
+
+    pub(crate) fn backend(&self) -> Name {
+        match self {
             #[cfg(feature = "mpi")]
             Self::Mpi(_) => Name::Mpi,
             #[cfg(feature = "tcp")]
@@ -72,8 +76,7 @@ impl CommBackend {
             #[cfg(feature = "shm")]
             Self::Shm(_) => Name::Shm,
             Self::Local(_) => Name::Local,
-        };
-        name.as_str()
+        }
     }
 }
 

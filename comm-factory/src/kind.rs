@@ -6,7 +6,7 @@ use crate::name::Name;
 ///
 /// `Auto`, `Mpi` and `Local` always exist, so that code that names them compiles with any set of
 /// features; one that is not compiled in is an error when it is asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BackendKind {
     /// What the environment says, see [`select`](crate::select).
     #[default]

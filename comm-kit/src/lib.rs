@@ -14,6 +14,7 @@
 //! | the phases of a shared region | [`Phases`] |
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
 //! | an end of the process that hears its exit code | [`exit`] |
+//! | which machine this is | [`host`] |
 //! | which launcher started this process | [`launcher`] |
 //! | room for an allocation | [`memory`] |
 //! | which processors there are to use | [`processors`] |
@@ -34,6 +35,7 @@ mod phase;
 pub mod clock;
 pub mod config;
 pub mod exit;
+pub mod host;
 pub mod interrupt;
 pub mod launcher;
 pub mod processors;

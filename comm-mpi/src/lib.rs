@@ -48,8 +48,10 @@ mod life;
 mod node;
 mod ranks;
 mod region;
+mod runtime;
 
 pub use communicator::FerrompiBackend;
 pub use config::{MpiConfig, MpiReduce};
 pub use error::{InitError, InitErrorKind};
 pub use region::FerrompiRegion;
+pub use runtime::MpiRuntime;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use comm_factory::{Name, Topology};
 use comm_run::{Backend, Node};
 
 /// More ranks than this on one machine are a typing mistake.
@@ -88,6 +89,10 @@ struct Arguments {
     /// Start a PROGRAM whose name ends in .py with this interpreter.
     #[arg(long, value_name = "INTERPRETER")]
     python: Option<OsString>,
+
+    /// Say which ranks start where, and what connects them.
+    #[arg(short, long)]
+    verbose: bool,
 
     /// Print the variables and the command line of each rank, and start nothing.
     #[arg(long)]
@@ -194,6 +199,7 @@ pub(crate) enum Request {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Handover {
     pub(crate) ranks: usize,
+    pub(crate) verbose: bool,
     pub(crate) dry_run: bool,
     /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
@@ -206,6 +212,7 @@ pub(crate) struct Options {
     pub(crate) backend: Backend,
     pub(crate) timeout: Option<Duration>,
     pub(crate) log_dir: Option<PathBuf>,
+    pub(crate) verbose: bool,
     pub(crate) dry_run: bool,
     /// Whether each rank gets a processor of its own.
     pub(crate) bind: bool,
@@ -218,6 +225,17 @@ impl Options {
     /// Returns the number of this machine's first rank.
     pub(crate) fn first_rank(&self) -> usize {
         self.node.as_ref().map_or(0, |node| node.node * self.ranks)
+    }
+
+    /// Describes the job, as far as this machine knows it.
+    pub(crate) fn topology(&self) -> Topology {
+        let backend = match self.backend {
+            Backend::Tcp => Name::Tcp,
+            _ => Name::Shm,
+        };
+        let nodes = self.node.as_ref().map_or(1, |node| node.nodes);
+        let first = self.first_rank();
+        Topology::launched(backend, nodes * self.ranks, first..first + self.ranks)
     }
 }
 
@@ -256,6 +274,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
             }
             return Ok(Request::Mpi(Handover {
                 ranks,
+                verbose: arguments.verbose,
                 dry_run: arguments.dry_run,
                 command,
             }));
@@ -279,6 +298,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         backend,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
         log_dir: arguments.log_dir,
+        verbose: arguments.verbose,
         dry_run: arguments.dry_run,
         bind: arguments.bind == Some(Bind::Core),
         node,

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
 
 fn run(options: Options) -> i32 {
     let first_rank = options.first_rank();
+    let topology = options.verbose.then(|| options.topology());
     let mut job = Job::new(options.program, options.ranks)
         .args(options.args)
         .backend(options.backend)
@@ -68,6 +69,9 @@ fn run(options: Options) -> i32 {
                 return USAGE;
             }
         }
+    }
+    if let Some(topology) = topology {
+        report::line(&topology.to_string());
     }
     match job.run() {
         Ok(outcome) => {

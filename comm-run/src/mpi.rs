@@ -31,6 +31,10 @@ pub(crate) fn hand_over(handover: &Handover) -> i32 {
             ours.filter_map(|name| Some((name, variables.get(OsStr::new(name))?.as_os_str())));
         return shown(dry::print_one(set, &words, &mut std::io::stdout().lock()));
     }
+    if handover.verbose {
+        let ranks = handover.ranks;
+        report::line(&format!("mpi: {ranks} ranks, started by mpiexec"));
+    }
     let mut command = Command::new(&words[0]);
     let error = command.args(&words[1..]).env_clear().envs(variables).exec();
     if error.kind() == ErrorKind::NotFound {

@@ -30,6 +30,27 @@ fn the_listener_reaches_rank_0_and_nobody_else() {
 }
 
 #[test]
+fn verbose_says_which_ranks_start_where_and_over_what() {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    let ended = Starter::new(&["-n", "2", "--verbose", "--", "true"]).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(ended.says(&format!("shm: 2 ranks on {host}")), "{ended:?}");
+    let ended = Starter::new(&["-n", "1", "-v", "--backend", "tcp", "--", "true"]).end();
+    assert!(ended.says(&format!("tcp: 1 rank on {host}")), "{ended:?}");
+
+    let key = Key::new("secret", 0o600);
+    let mut args = node("1", "127.0.0.1:29500", key.path());
+    args.extend(["--verbose", "--", "true"]);
+    let ended = Starter::new(&args).end();
+    let wanted = format!("tcp: 4 ranks, of which 2-3 on {host}");
+    assert!(ended.says(&wanted), "{ended:?}");
+
+    let ended = Starter::new(&["-n", "2", "--", "true"]).end();
+    assert!(!ended.says("ranks on"), "{ended:?}");
+}
+
+#[test]
 fn an_unknown_backend_is_wrong_usage_and_the_known_ones_are_listed() {
     let ended = Starter::new(&["-n", "2", "--backend", "smoke", "--", "true"]).end();
     assert_eq!(ended.code(), 2, "{ended:?}");

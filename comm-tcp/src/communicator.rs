@@ -26,7 +26,7 @@ use crate::patience::Patience;
 use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
 use crate::watch::Signals;
-use crate::{host, listen, socket, variables};
+use crate::{listen, socket, variables};
 
 /// How long an aborting rank 0 waits until all have been told.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ impl TcpBackend {
             session: [0; SESSION],
             job: job(config.job_id.as_deref()),
             layout: LAYOUT,
-            host: host::id(),
+            host: comm_kit::host::id(),
             encryption: config.encryption,
             has_secret: secret.is_some(),
         };

@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `config`, `variables`, `secret`, `encryption` | what a user sets |
 //! | `handshake`, `frame`, `notice` | what travels, as pure functions of bytes |
-//! | `rendezvous`, `listen`, `inherited`, `host` | how the ranks find each other |
+//! | `rendezvous`, `listen`, `inherited` | how the ranks find each other |
 //! | `link`, `socket`, `seal` | moving bytes without waiting, encrypted or not |
 //! | `engine`, `patience` | the one loop that waits |
 //! | `collective` | the calls |
@@ -42,7 +42,6 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
-mod host;
 mod inherited;
 mod link;
 mod listen;

@@ -53,10 +53,11 @@ pub mod events;
 pub mod mutant;
 #[doc(hidden)]
 pub mod port;
-#[doc(hidden)]
-pub mod reference;
 
 use std::process::ExitCode;
+
+#[doc(hidden)]
+pub use comm_testing::reference;
 
 pub use clause::Clause;
 pub use launcher::Launcher;

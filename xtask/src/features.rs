@@ -1,38 +1,50 @@
-//! Compiles and lints the factory with every set of its features: each must stand alone.
+//! Compiles and lints the crates whose features choose backends with every set of them: each must stand alone.
 
 use std::process::Command;
 
 use crate::mpi::Mpi;
 use crate::process::cargo;
 
-/// The features that need nothing installed.
-const FREE: [&str; 2] = ["shm", "tcp"];
+/// The packages, each with its features that need nothing installed.
+const PACKAGES: [(&str, &[&str]); 2] = [
+    ("comm-factory", &["shm", "tcp"]),
+    ("cobre-comm", &["shm", "tcp", "shared-memory"]),
+];
 /// The one that needs an MPI library.
 const MPI: &str = "mpi";
 
 /// Checks the sets without `mpi`.
 pub(crate) fn without_mpi() -> Vec<Command> {
-    let prepare = |set: &String| clippy(cargo(&["clippy", "--package", "comm-factory"]), set);
-    sets(None).iter().map(prepare).collect()
+    all(None, |package| cargo(&["clippy", "--package", package]))
 }
 
 /// Checks the sets with `mpi`, with one library.
 pub(crate) fn with_mpi(mpi: Mpi) -> Vec<Command> {
-    let prepare = |set: &String| clippy(mpi.cargo("clippy", "comm-factory"), set);
-    sets(Some(MPI)).iter().map(prepare).collect()
+    all(Some(MPI), |package| mpi.cargo("clippy", package))
+}
+
+fn all(always: Option<&str>, prepare: impl Fn(&str) -> Command) -> Vec<Command> {
+    let of = |&(package, free): &(&'static str, &[&str])| {
+        let prepare = |set: String| clippy(prepare(package), &set);
+        sets(always, free)
+            .into_iter()
+            .map(prepare)
+            .collect::<Vec<_>>()
+    };
+    PACKAGES.iter().flat_map(of).collect()
 }
 
 fn clippy(mut cargo: Command, set: &str) -> Command {
-    cargo.args(["--quiet", "--all-targets", "--features", set]);
-    cargo.args(["--", "-D", "warnings"]);
+    cargo.args(["--quiet", "--all-targets", "--no-default-features"]);
+    cargo.args(["--features", set, "--", "-D", "warnings"]);
     cargo
 }
 
 /// Lists every set of the free features, each with `always`.
-fn sets(always: Option<&str>) -> Vec<String> {
-    let masks = 0..1_usize << FREE.len();
+fn sets(always: Option<&str>, free: &[&str]) -> Vec<String> {
+    let masks = 0..1_usize << free.len();
     let set = |mask: usize| {
-        let free = FREE.iter().enumerate();
+        let free = free.iter().enumerate();
         let chosen = free.filter(|(bit, _)| mask >> bit & 1 == 1);
         let names = always.into_iter().chain(chosen.map(|(_, name)| *name));
         names.collect::<Vec<_>>().join(",")
@@ -47,22 +59,29 @@ mod tests {
     use super::*;
     use crate::process::workspace_root;
 
-    /// A feature that is added to the manifest must be added here.
+    /// A feature that is added to a manifest must be added here. Names for others, `default` and `numa`, add nothing.
     #[test]
-    fn the_sets_are_those_of_the_manifest() {
-        let manifest = workspace_root().join("comm-factory/Cargo.toml");
-        let manifest = std::fs::read_to_string(manifest).unwrap();
-        let (_, features) = manifest.split_once("[features]\n").unwrap();
-        let (features, _) = features.split_once("\n[").unwrap();
-        let names = features.lines().filter_map(|line| line.split_once(" = "));
-        let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
-        let all = sets(Some(MPI)).pop().unwrap();
-        assert_eq!(names, all.split(',').collect());
+    fn the_sets_are_those_of_the_manifests() {
+        for (package, free) in PACKAGES {
+            let manifest = workspace_root().join(package).join("Cargo.toml");
+            let manifest = std::fs::read_to_string(manifest).unwrap();
+            let (_, features) = manifest.split_once("[features]\n").unwrap();
+            let (features, _) = features.split_once("\n[").unwrap();
+            let names = features.lines().filter_map(|line| line.split_once(" = "));
+            let names = names.map(|(name, _)| name);
+            let names: BTreeSet<&str> = names
+                .filter(|name| !["default", "numa"].contains(name))
+                .collect();
+            let all = sets(Some(MPI), free).pop().unwrap();
+            assert_eq!(names, all.split(',').collect(), "{package}");
+        }
     }
 
     #[test]
-    fn eight_sets_all_different() {
-        let sets: BTreeSet<_> = [sets(None), sets(Some(MPI))].concat().into_iter().collect();
+    fn eight_sets_of_the_factory_all_different() {
+        let (_, free) = PACKAGES[0];
+        let sets = [sets(None, free), sets(Some(MPI), free)].concat();
+        let sets: BTreeSet<_> = sets.into_iter().collect();
         assert_eq!(sets.len(), 8, "{sets:?}");
         assert!(
             sets.contains("") && sets.contains("mpi,shm,tcp"),

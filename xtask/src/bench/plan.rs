@@ -174,7 +174,7 @@ fn contest(
 /// Returns the bytes that all ranks together allocate for the buffers of a row.
 fn memory(row: Row, ranks: usize) -> usize {
     let buffers = match row.op {
-        Op::Barrier => 0,
+        Op::Barrier | Op::ExactSum => 0,
         Op::Broadcast | Op::Broadcasts => ranks,
         Op::Allgatherv => ranks + 1,
         Op::Allreduce | Op::Copy => 2 * ranks,

@@ -44,11 +44,11 @@ pub(super) fn against_peers(backend: Backend, cores: usize, ranks: usize, row: R
         Backend::Shm if row.bytes > SMALL || ranks <= cores => 1.0,
         Backend::Shm if ranks < 4 * cores => match row.op {
             Op::Barrier | Op::Broadcast | Op::Broadcasts => 1.1,
-            Op::Allreduce | Op::Allgatherv | Op::Copy => 0.8,
+            Op::Allreduce | Op::Allgatherv | Op::ExactSum | Op::Copy => 0.8,
         },
         Backend::Shm => match row.op {
             Op::Broadcast | Op::Broadcasts => 0.8,
-            Op::Barrier | Op::Allreduce | Op::Allgatherv | Op::Copy => 0.5,
+            Op::Barrier | Op::Allreduce | Op::Allgatherv | Op::ExactSum | Op::Copy => 0.5,
         },
     };
     Target::AtMost(most)

@@ -21,8 +21,10 @@ use crate::tools::{CARGO_DENY, GLOO, PYTHON, SHELLCHECK, Tool};
 const NETWORK: [&str; 2] = ["--package", "comm-tcp"];
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
 /// dependencies with features that these do not need.
-const SHARED: [&str; 17] = [
+const SHARED: [&str; 19] = [
     "--workspace",
+    "--exclude",
+    "cobre-comm",
     "--exclude",
     "comm-factory",
     "--exclude",
@@ -46,6 +48,8 @@ const BARE: [&str; 4] = ["--package", "comm-factory", "--package", "fixture-twin
 const FACTORY: [&str; 4] = ["--package", "comm-factory", "--features", "shm,tcp"];
 /// Selects the backend that waits without what only Linux has.
 const PORTABLE: [&str; 4] = ["test", "--package", "comm-shm", "--tests"];
+/// Selects the interface of 0.18 on the backends that need nothing installed.
+const FACADE: [&str; 4] = ["--package", "cobre-comm", "--features", "shared-memory"];
 /// Selects the solver with the backends that need nothing installed.
 const SOLVER: [&str; 4] = ["--package", "sddp", "--features", "shm,tcp"];
 
@@ -117,7 +121,7 @@ pub(super) fn after_build() -> Vec<Step> {
         "models",
     ];
     let some = ["--lib", "--test", "select", "--test", "conformance"];
-    let compiled = [&run[..], &xtask, &BARE, &FACTORY, &SOLVER];
+    let compiled = [&run[..], &xtask, &BARE, &FACTORY, &FACADE, &SOLVER];
     let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
     let portable = |more: &[&str]| with_portable_wait(&[&PORTABLE, more].concat());
     let mut steps = vec![
@@ -131,6 +135,7 @@ pub(super) fn after_build() -> Vec<Step> {
         step("factory", Second, test(&FACTORY, &some)),
         step("factory-shm", Second, factory_suite("conformance_shm")),
         step("factory-tcp", Second, factory_suite("conformance_tcp")),
+        step("facade", Second, test(&FACADE, &["--no-fail-fast"])),
         step("chaos", Third, test(&CHAOS, &[])),
         step("sealed-tcp", Third, sealed_suite()),
         step("sddp", Front, test(&SOLVER, &[])),
@@ -147,7 +152,8 @@ pub(super) fn after_build() -> Vec<Step> {
         step("gloo-bench", Front, gloo).with(&GLOO),
         step("factory-mpi", Front, through_factory).with(mpi.tool()),
         all("python-lint", Beside, python::lint()).with(&PYTHON),
-        function("python", Front, python::WHAT, python::outcome).with(&PYTHON),
+        function("python", Third, python::WHAT, python::outcome).with(&PYTHON),
+        step("facade-mpi", Front, mpi_facade(mpi)).with(mpi.tool()),
         step("clippy", Beside, cargo(&clippy)),
         step("docs", Beside, docs::rustdoc()),
         all("sets", Beside, features::without_mpi()),
@@ -217,6 +223,13 @@ fn mpi_factory(mpi: Mpi, name: &str, arguments: &[&str]) -> Command {
     let mut test = mpi.cargo("test", "comm-factory");
     test.args(["--features", "mpi,shm,tcp", "--test", name]);
     test.args(arguments);
+    test
+}
+
+/// Runs the program for 0.18 with MPI, on the published crate and on ours.
+fn mpi_facade(mpi: Mpi) -> Command {
+    let mut test = mpi.cargo("test", "cobre-comm");
+    test.args(["--features", "mpi,shared-memory", "--test", "published"]);
     test
 }
 

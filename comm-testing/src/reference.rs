@@ -3,8 +3,8 @@
 //! Written to be obviously correct, not fast. Every collective is a meeting: each rank puts
 //! down what it called and what it brought, waits until all have, and takes what all brought.
 //!
-//! Not public: it is the oracle of this suite and its first subject with more than one rank, not a
-//! backend for programs.
+//! The conformance suite has it as its oracle and as its first subject with more than one rank. For tests,
+//! not a backend for programs.
 
 mod meeting;
 mod region;
@@ -78,6 +78,15 @@ impl Reference {
         let comm = Self::at(rank, meeting);
         comm.barrier()?;
         Ok(comm)
+    }
+
+    /// Creates the communicators of all ranks of a world.
+    pub(crate) fn world(size: usize, timeout: Duration) -> Vec<Self> {
+        let meeting = Arc::new(Meeting::new(size, Some(timeout)));
+        let ranks = 0..size;
+        ranks
+            .map(|rank| Self::at(rank, Arc::clone(&meeting)))
+            .collect()
     }
 
     fn at(rank: usize, meeting: Arc<Meeting>) -> Self {

@@ -1,0 +1,37 @@
+//! Tests programs that communicate, in one process.
+//!
+//! | for | look at |
+//! |---|---|
+//! | a program on several ranks | [`threads`] |
+//! | answers and failures of your choice | [`Script`] |
+//! | one rank of a world of threads, with its regions | [`Reference`] |
+//!
+//! ```
+//! use comm_api::{CommError, Communicator, ReduceOp};
+//!
+//! fn largest<C: Communicator>(comm: &C, mine: f64) -> Result<f64, CommError> {
+//!     let mut most = [0.0];
+//!     comm.allreduce(&[mine], &mut most, ReduceOp::Max)?;
+//!     Ok(most[0])
+//! }
+//!
+//! let found = comm_testing::threads(3, |comm| largest(comm, comm.rank() as f64));
+//! assert_eq!(found, [Ok(2.0), Ok(2.0), Ok(2.0)]);
+//! ```
+//!
+//! Architecture invariant: for tests only. It is written to be obviously correct, not fast.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod reference;
+mod script;
+mod threads;
+
+pub use reference::{Reference, ReferenceRegion};
+pub use script::Script;
+pub use threads::threads;
+
+/// Keeps the examples of the README true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

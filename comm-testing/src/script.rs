@@ -1,0 +1,219 @@
+//! A communicator that follows a script.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use comm_api::bytemuck::cast_slice;
+use comm_api::{CommData, CommError, Communicator, Reduce, ReduceOp, ScalarKind, check};
+
+/// Answers the collectives of a program with what a script says, one after the other.
+///
+/// # Contract
+///
+/// - A collective takes the next line of the script. If the line is for another one, or its data have another length or
+///   element, the collective panics and says both.
+/// - Arguments are checked as everywhere; a call that is refused takes no line.
+/// - After a fatal error every later collective returns it again, as on every backend.
+/// - Dropped with lines left, it panics: the program did less than the script says.
+/// - [`abort`](Communicator::abort) panics, so that a test survives it.
+///
+/// ```
+/// use comm_api::{CommError, Communicator, ReduceOp};
+/// use comm_testing::Script;
+///
+/// fn mean<C: Communicator>(comm: &C, mine: f64) -> Result<f64, CommError> {
+///     let mut sum = [0.0, 0.0];
+///     comm.allreduce(&[mine, 1.0], &mut sum, ReduceOp::Sum)?;
+///     Ok(sum[0] / sum[1])
+/// }
+///
+/// // As if three others had sent 7 in all.
+/// let comm = Script::new(0, 4).then_allreduce(&[8.0, 4.0]);
+/// assert_eq!(mean(&comm, 1.0), Ok(2.0));
+/// ```
+#[derive(Debug)]
+pub struct Script {
+    rank: usize,
+    size: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: VecDeque<Line>,
+    cause: Option<CommError>,
+}
+
+/// What the next collective does.
+#[derive(Debug)]
+enum Line {
+    /// The collective of this name leaves these bytes in its buffer; `element` is what they are made of.
+    Answer {
+        operation: &'static str,
+        element: usize,
+        bytes: Vec<u8>,
+    },
+    /// Whichever collective it is fails.
+    Fail(CommError),
+}
+
+impl Script {
+    /// Creates a communicator that is `rank` of `size` and has no lines yet.
+    ///
+    /// # Panics
+    ///
+    /// If `rank` is not below `size`.
+    #[must_use]
+    pub fn new(rank: usize, size: usize) -> Self {
+        assert!(rank < size, "rank {rank} is not below size {size}");
+        let state = Mutex::default();
+        Self { rank, size, state }
+    }
+
+    /// Adds a line: a barrier that succeeds.
+    #[must_use]
+    pub fn then_barrier(self) -> Self {
+        self.then("barrier", 0, &[])
+    }
+
+    /// Adds a line: an `allgatherv` that leaves `recv` in the whole receive buffer.
+    #[must_use]
+    pub fn then_allgatherv<T: CommData>(self, recv: &[T]) -> Self {
+        self.then("allgatherv", size_of::<T>(), cast_slice(recv))
+    }
+
+    /// Adds a line: an `allreduce` with this result.
+    #[must_use]
+    pub fn then_allreduce<T: Reduce>(self, recv: &[T]) -> Self {
+        self.then("allreduce", size_of::<T>(), cast_slice(recv))
+    }
+
+    /// Adds a line: a `broadcast` after which the buffer holds `buf`.
+    #[must_use]
+    pub fn then_broadcast<T: CommData>(self, buf: &[T]) -> Self {
+        self.then("broadcast", size_of::<T>(), cast_slice(buf))
+    }
+
+    /// Adds a line: the next collective fails, whichever it is.
+    #[must_use]
+    pub fn then_fail(self, error: CommError) -> Self {
+        self.lock().lines.push_back(Line::Fail(error));
+        self
+    }
+
+    fn then(self, operation: &'static str, element: usize, bytes: &[u8]) -> Self {
+        let bytes = bytes.to_vec();
+        self.lock().lines.push_back(Line::Answer {
+            operation,
+            element,
+            bytes,
+        });
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next line for `called`, and its bytes for `buf`.
+    fn follow(
+        &self,
+        called: &'static str,
+        called_element: usize,
+        buf: &mut [u8],
+    ) -> Result<(), CommError> {
+        let mut state = self.lock();
+        if let Some(cause) = &state.cause {
+            return Err(cause.again(called));
+        }
+        match state.lines.pop_front() {
+            Some(Line::Fail(error)) => {
+                let error = error.again(called);
+                if error.is_fatal() {
+                    // Nothing follows: what is left is for programs that go on.
+                    state.lines.clear();
+                    state.cause = Some(error.clone());
+                }
+                Err(error)
+            }
+            Some(Line::Answer {
+                operation,
+                element,
+                bytes,
+            }) => {
+                let wanted = (operation, bytes.len(), element);
+                let is = (called, buf.len(), called_element);
+                assert_eq!(
+                    wanted, is,
+                    "the script and the program differ (collective, bytes, bytes of an element)"
+                );
+                buf.copy_from_slice(&bytes);
+                Ok(())
+            }
+            None => panic!("the script has ended, and the program calls {called}"),
+        }
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let left = self.lock().lines.len();
+        assert!(
+            left == 0 || std::thread::panicking(),
+            "the program ended {left} lines before its script: {:?}",
+            self.lock().lines
+        );
+    }
+}
+
+impl Communicator for Script {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn barrier(&self) -> Result<(), CommError> {
+        self.follow("barrier", 0, &mut [])
+    }
+
+    fn abort(&self, code: i32) -> ! {
+        panic!("rank {} called abort({code})", self.rank)
+    }
+
+    fn allgatherv_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        counts: &[usize],
+        displs: &[usize],
+        elem_size: usize,
+    ) -> Result<(), CommError> {
+        let (rank, size) = (self.rank, self.size);
+        check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)?;
+        self.follow("allgatherv", elem_size, recv)
+    }
+
+    fn allreduce_bytes(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        check::allreduce_bytes(send, recv, scalar, op)?;
+        self.follow("allreduce", scalar.size(), recv)
+    }
+
+    fn broadcast_bytes(
+        &self,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        check::broadcast_bytes(self.size, buf, elem_size, root)?;
+        self.follow("broadcast", elem_size, buf)
+    }
+}
