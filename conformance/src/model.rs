@@ -71,6 +71,11 @@ pub enum Ruling {
     Anyone,
     /// Rank 0 for all: while it is stopped, nobody hears of another death before the timeout.
     RankZero,
+    /// Rank 0 for all; from three ranks on rank 1 while rank 0 is stopped.
+    Deputy {
+        /// How long rank 1 hears nothing of rank 0 before it rules.
+        after: Duration,
+    },
 }
 
 /// Describes when a rank that dumps core counts as dead.
@@ -163,7 +168,9 @@ impl Model {
         death: Death::Reported {
             within: Duration::from_millis(300),
         },
-        ruling: Ruling::RankZero,
+        ruling: Ruling::Deputy {
+            after: Duration::from_millis(250),
+        },
         shows: Shows::WhenLinksClose,
         ..Self::FULL
     };
