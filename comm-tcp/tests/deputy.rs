@@ -54,9 +54,24 @@ fn one_rank() {
         }
         _ => {}
     }
-    say("end", describe(comm.barrier()));
+    let result = match role {
+        "bulk" => bulk(&comm),
+        _ => comm.barrier(),
+    };
+    say("end", describe(result));
     // Nobody leaves before the others have seen what they are to see.
     std::thread::sleep(Duration::from_millis(300));
+}
+
+/// Gathers and broadcasts large buffers until that fails.
+fn bulk(comm: &TcpBackend) -> Result<(), CommError> {
+    let (size, mut mine) = (comm.size(), vec![1_u8; 1 << 20]);
+    let mut all = vec![0; size * mine.len()];
+    let displs: Vec<usize> = (0..size).map(|rank| rank * mine.len()).collect();
+    loop {
+        comm.allgatherv(&mine, &mut all, &vec![mine.len(); size], &displs)?;
+        comm.broadcast(&mut mine, size - 1)?;
+    }
 }
 
 fn describe(result: Result<(), CommError>) -> String {
@@ -109,6 +124,21 @@ fn a_death_is_told_although_rank_0_is_stopped(
     told(&mut ranks, &[0], &["PeerLost 2"]);
 }
 
+/// So it is in the middle of bulk, where a neighbour sees its link break.
+#[rstest]
+fn a_death_in_the_middle_of_bulk_is_told_although_rank_0_is_stopped(
+    #[values(false, true)] sealed: bool,
+    #[values(1, 7, 23)] after_millis: u64,
+) {
+    let mut ranks = ready("bulk", 5, sealed);
+    std::thread::sleep(Duration::from_millis(after_millis));
+    ranks[0].stop();
+    ranks[2].signal(Signal::KILL);
+    told(&mut ranks, &[1, 3, 4], &["PeerLost 2"]);
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0], &["PeerLost 2"]);
+}
+
 /// Rank 0 goes on with the entries of all in its hands, that of the dead one, too.
 #[rstest]
 fn rank_0_that_could_answer_fails_as_those_who_were_told_of_a_death(
@@ -151,6 +181,18 @@ fn two_deaths_while_rank_0_is_stopped_have_one_cause() {
         ranks[0].signal(Signal::CONT);
         told(&mut ranks, &[0], &[&cause]);
     }
+}
+
+/// Rank 0 goes on and finds two dead, of whom the others were told of one: it names that one.
+#[test]
+fn rank_0_that_goes_on_names_whom_the_others_were_told_of() {
+    let mut ranks = ready("waits", 6, false);
+    ranks[0].stop();
+    ranks[4].signal(Signal::KILL);
+    told(&mut ranks, &[1, 3, 5], &["PeerLost 4"]);
+    ranks[2].kill();
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0], &["PeerLost 4"]);
 }
 
 /// Rank 0 alone decides, and at once, whatever becomes of the rank that would stand in for it.

@@ -23,7 +23,8 @@ use crate::socket::hang_up;
 /// After what silence rank 0 counts as stopped.
 const SILENCE: Duration = Duration::from_millis(250);
 
-/// How often rank 0 is asked meanwhile.
+/// How long after an answer rank 0 is asked again. It decides nothing between a question and the confirmation of
+/// its answer, so there must be a time without a question.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a rank 0 that answers has to decide. If it has not by then it knows better: the link between
@@ -48,9 +49,10 @@ pub(crate) struct Deputy {
 struct Held {
     cause: Cause,
     since: Instant,
-    /// When rank 0 was asked last, and when it was known to be there.
-    asked: Instant,
+    /// When rank 0 was last known to be there.
     heard: Instant,
+    /// It has been asked since.
+    asked: bool,
 }
 
 /// What is to be done about what is held.
@@ -67,13 +69,13 @@ impl Held {
         Self {
             cause,
             since: now,
-            asked: now,
             heard: now,
+            asked: true,
         }
     }
 
     fn next_due(&self) -> Instant {
-        (self.heard + SILENCE).min(self.asked + AGAIN)
+        self.heard + if self.asked { SILENCE } else { AGAIN }
     }
 
     fn step(&self, now: Instant) -> Step {
@@ -81,7 +83,7 @@ impl Held {
             Step::Tell
         } else if now >= self.since + FORGOTTEN {
             Step::Forget
-        } else if now >= self.asked + AGAIN {
+        } else if !self.asked && now >= self.heard + AGAIN {
             Step::Ask
         } else {
             Step::Wait
@@ -179,7 +181,9 @@ impl Deputy {
     fn obey(&mut self, notice: Notice, now: Instant) {
         match notice {
             Notice::Pong => {
-                self.held.iter_mut().for_each(|held| held.heard = now);
+                if let Some(held) = &mut self.held {
+                    (held.heard, held.asked) = (now, false);
+                }
                 // From now on rank 0 may decide: nothing is told here before it is asked again.
                 self.links[0]
                     .iter_mut()
@@ -229,7 +233,7 @@ impl Deputy {
         match (held.step(now), &mut self.links[0]) {
             (Step::Wait, _) => {}
             (Step::Ask, Some(link)) => {
-                held.asked = now;
+                held.asked = true;
                 tell(link, &Notice::Ping);
             }
             (Step::Tell, Some(_)) => {

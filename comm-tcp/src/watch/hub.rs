@@ -81,10 +81,7 @@ impl Hub {
                     break;
                 }
             };
-            while let Some((rank, notice)) = self.deputy.read(now) {
-                self.adopt(rank, notice, now);
-            }
-            if self.deputy.doubts(now).is_some() {
+            if self.doubts_deputy() {
                 continue;
             }
             for rank in 0..self.links.len() {
@@ -196,6 +193,15 @@ impl Hub {
         }
     }
 
+    /// Reads what the deputy has said; returns whether it may have decided and not said so yet.
+    fn doubts_deputy(&mut self) -> bool {
+        let now = self.clock.now();
+        while let Some((rank, notice)) = self.deputy.read(now) {
+            self.adopt(rank, notice, now);
+        }
+        self.deputy.doubts(now).is_some()
+    }
+
     /// Takes what the deputy found. If it has decided, while this rank was stopped, that is the cause for all.
     fn adopt(&mut self, rank: usize, notice: Notice, now: Instant) {
         if notice
@@ -254,9 +260,12 @@ impl Hub {
 
     /// Answers rank 0, which commits itself to an answer only after whatever came before was heard.
     fn caught_up(&mut self) {
-        if std::mem::take(&mut self.catching_up)
-            && let Some(link) = &mut self.links[0]
-        {
+        // The deputy is read once more: this rank may have been stopped after the last time.
+        if !self.catching_up || self.doubts_deputy() {
+            return;
+        }
+        self.catching_up = false;
+        if let Some(link) = &mut self.links[0] {
             tell(link, &Notice::Pong);
         }
     }

@@ -34,6 +34,12 @@ impl Rank {
         kill_process(pid, signal).unwrap();
     }
 
+    /// Kills the process and waits until all of it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Stops the process and waits until it does nothing any more.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
