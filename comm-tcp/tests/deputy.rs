@@ -45,7 +45,8 @@ fn one_rank() {
         }
         ("panics", 2) => {
             wait_here();
-            panic!("as the test wants");
+            // Prints nothing: on a busy machine a backtrace takes seconds.
+            std::panic::resume_unwind(Box::new("as the test wants"));
         }
         ("leaves", 2) => {
             wait_here();
