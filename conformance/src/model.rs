@@ -132,6 +132,8 @@ pub(crate) enum Need {
     SeveralOpens,
     /// Ranks that can be killed alone.
     Processes,
+    /// A death is told while rank 0 is stopped.
+    RulingWithoutRankZero,
 }
 
 impl Model {
@@ -230,6 +232,9 @@ impl Model {
             Need::Processes if self.ranks == Ranks::Threads => {
                 Some("its ranks are threads and cannot be killed alone")
             }
+            Need::RulingWithoutRankZero if self.ruling == Ruling::RankZero => {
+                Some("nobody hears of a death while rank 0 is stopped")
+            }
             _ => None,
         }
     }
@@ -239,6 +244,15 @@ impl Model {
         match self.death {
             Death::Reported { within } => within,
             Death::EndsTheJob => Duration::MAX,
+        }
+    }
+
+    /// Returns the same bound while rank 0 is stopped.
+    pub(crate) fn death_without_rank_0(&self) -> Duration {
+        let within = self.death_within();
+        match self.ruling {
+            Ruling::Anyone | Ruling::RankZero => within,
+            Ruling::Deputy { after } => within.saturating_add(after),
         }
     }
 }
