@@ -349,6 +349,7 @@ impl Peers {
 impl Engine {
     /// Says goodbye and closes everything, without waiting for anybody.
     fn leave(&mut self) {
+        self.signals.leaving.store(true, Ordering::Release);
         for link in &mut self.links.data {
             let _ = link.write(&[]);
         }

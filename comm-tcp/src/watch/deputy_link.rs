@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::notice::Notice;
 
 /// How long rank 0 waits for the word of a deputy that has asked whether it is there.
-const WORD: Duration = Duration::from_millis(100);
+pub(super) const WORD: Duration = Duration::from_millis(100);
 
 /// The link, if there is a deputy.
 #[derive(Debug, Default)]

@@ -20,6 +20,9 @@ use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
 
+/// How long a rank 0 that leaves may be kept by a doubt about its deputy.
+const MOMENT: Duration = Duration::from_millis(2);
+
 /// Owns the watch links.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -81,7 +84,7 @@ impl Hub {
                     break;
                 }
             };
-            if self.doubts_deputy() {
+            if self.doubts_deputy() && !self.signals.leaving.load(Ordering::Acquire) {
                 continue;
             }
             for rank in 0..self.links.len() {
@@ -110,6 +113,8 @@ impl Hub {
         let now = self.clock.now();
         if let Some(limit) = self.deputy.doubts(now) {
             let mut fds = Vec::from_iter(self.deputy.interest());
+            // Short, because rank 0 may leave meanwhile.
+            let limit = limit.min(MOMENT);
             poll_for(&mut fds, Some(limit))?;
             return Ok(self.clock.waited(limit));
         }

@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use super::*;
+use crate::watch::deputy_link::WORD;
 
 /// What a test is given before it is wrong.
 const WATCHDOG: Duration = Duration::from_secs(20);
@@ -92,6 +93,27 @@ fn rank_0_decides_once_the_deputy_has_heard_it_or_says_nothing_and_tells_it_firs
         drop(ours);
         hub.join().unwrap();
     }
+}
+
+/// No drop waits for a peer.
+#[test]
+fn rank_0_leaves_although_its_deputy_has_asked_and_says_nothing() {
+    // On a busy machine one of several suffices.
+    let took = (0..10).map(|_| {
+        let (mut ours, mut deputy, signals, hub) = watch();
+        let hub = hub.start().unwrap();
+        tell(&mut deputy, &Notice::Ping);
+        assert_eq!(hear(&mut deputy), Notice::Pong);
+        signals.leaving.store(true, Ordering::Release);
+        tell(&mut ours[0], &Notice::Goodbye { sequence: 0 });
+        hang_up(&ours[0]);
+        let began = Instant::now();
+        hub.join().unwrap();
+        assert_eq!(hear(&mut ours[1]), Notice::Goodbye { sequence: 0 });
+        began.elapsed()
+    });
+    let took = took.min().unwrap();
+    assert!(took < WORD / 2, "it took {took:?}");
 }
 
 #[test]
