@@ -49,15 +49,15 @@ pub struct TcpBackend {
 #[derive(Debug)]
 struct Job {
     gate: Gate<Peers>,
-    /// The watch, on rank 0.
+    /// The watch, on rank 0, or its deputy, on rank 1.
     hub: Option<JoinHandle<()>>,
 }
 
 /// What reaches the other ranks from outside a call.
 #[derive(Debug)]
 struct Peers {
-    /// A second handle to the watch link, for an abort from another thread.
-    watch_link: Voice,
+    /// Second handles to the watch link and that to the deputy, for an abort from another thread.
+    watch_links: Vec<Voice>,
     signals: Arc<Signals>,
 }
 
@@ -205,7 +205,7 @@ fn run(
 impl Job {
     fn new(joined: Joined, config: &TcpConfig) -> std::io::Result<Self> {
         let peers = Peers {
-            watch_link: joined.watcher.voice()?,
+            watch_links: joined.watcher.voices()?,
             signals: Arc::clone(&joined.signals),
         };
         let engine = Engine {
@@ -324,7 +324,9 @@ impl Peers {
     /// Lets all know before the process ends, also while another thread is in a call.
     fn abort(&self, code: i32, is_rank_0: bool) {
         let bytes = Notice::Abort { code }.encode();
-        let _ = self.watch_link.say(&bytes);
+        for link in &self.watch_links {
+            let _ = link.say(&bytes);
+        }
         if !is_rank_0 {
             return;
         }
@@ -346,6 +348,7 @@ impl Peers {
 impl Engine {
     /// Says goodbye and closes everything, without waiting for anybody.
     fn leave(&mut self) {
+        self.signals.leaving.store(true, Ordering::Release);
         for link in &mut self.links.data {
             let _ = link.write(&[]);
         }
@@ -358,7 +361,7 @@ impl Engine {
         for link in self.links.all() {
             socket::hang_up(link);
         }
-        socket::hang_up(&self.watcher);
+        self.watcher.hang_up();
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use comm_api::FailureKind;
 use comm_kit::clock::sleep_limit;
 use comm_kit::{Call, interrupt, words};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::PollFd;
 
 use crate::collective::Hosts;
 use crate::link::{Broken, Link};
@@ -244,6 +244,10 @@ impl Engine {
                 (Action::ReportWaiting, _) => {
                     self.watcher.tell(&Notice::Waiting { sequence, call });
                 }
+                (Action::ReportLongWait, _) => {
+                    self.watcher
+                        .tell_deputy(&Notice::Waiting { sequence, call });
+                }
                 (Action::ReportStalled, _) => self.watcher.tell(&stalled(false)),
                 (Action::ReportMoving, _) => {
                     self.watcher.tell(&Notice::Moving { sequence, timeout });
@@ -282,16 +286,13 @@ impl Engine {
     fn wait(&self, task: &impl Task, limit: Duration) -> bool {
         let mut fds = Vec::new();
         task.interest(&self.links, &mut fds);
-        let watched = self.watcher.is_open();
-        if watched {
-            fds.push(PollFd::new(&self.watcher, PollFlags::IN));
-        }
+        let links = fds.len();
+        self.watcher.interest(&mut fds);
         if let Err(error) = poll_for(&mut fds, Some(limit)) {
             tracing::warn!(%error, "cannot poll");
             std::thread::sleep(Duration::from_millis(1));
         }
-        let heard = fds.last().is_some_and(|fd| !fd.revents().is_empty());
-        watched && heard
+        fds[links..].iter().any(|fd| !fd.revents().is_empty())
     }
 
     #[cold]

@@ -4,7 +4,12 @@
 //! The thread ([`hub`]) alone decides: the first end without a goodbye, abort, timeout or broken
 //! link that nobody's death explains becomes the cause, is sent to all, and stays. The ranks
 //! ([`watcher`]) report what they see and return what the thread says.
+//!
+//! From three ranks on each rank holds such a link to rank 1, too, where another thread ([`deputy`])
+//! decides while rank 0 is stopped.
 
+mod deputy;
+mod deputy_link;
 mod hub;
 mod log;
 #[cfg(test)]
@@ -17,9 +22,13 @@ mod watcher;
 use crate::link::{Broken, Link};
 use crate::notice::Notice;
 
+pub(crate) use deputy::Deputy;
 pub(crate) use hub::Hub;
 pub(crate) use signals::Signals;
 pub(crate) use watcher::{Outlook, Watcher};
+
+/// The rank of the deputy.
+pub(crate) const DEPUTY: usize = 1;
 
 /// Sends a notice. If the link is broken, that shows when it is read.
 fn tell(link: &mut Link, notice: &Notice) {

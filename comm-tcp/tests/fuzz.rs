@@ -35,7 +35,7 @@ proptest! {
 
     #[test]
     fn bytes_like_handshakes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 200), link in 1_u8..4) {
-        let mut hello = b"cobrecom\0\x03".to_vec();
+        let mut hello = b"cobrecom\0\x04".to_vec();
         hello.push(link);
         hello.extend_from_slice(&bytes);
         any_bytes(&hello);

@@ -164,7 +164,7 @@ fn too_few_descriptors() {
     let error = TcpBackend::connect_with_listener(config, listener)
         .map(drop)
         .unwrap_err();
-    for word in ["Too many open files", "ulimit -n", "128"] {
+    for word in ["Too many open files", "ulimit -n", "132"] {
         assert!(error.message.contains(word), "no {word} in: {error}");
     }
     drop(strangers);

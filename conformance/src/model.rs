@@ -71,6 +71,11 @@ pub enum Ruling {
     Anyone,
     /// Rank 0 for all: while it is stopped, nobody hears of another death before the timeout.
     RankZero,
+    /// Rank 0 for all; from three ranks on rank 1 while rank 0 is stopped.
+    Deputy {
+        /// How long rank 1 hears nothing of rank 0 before it rules.
+        after: Duration,
+    },
 }
 
 /// Describes when a rank that dumps core counts as dead.
@@ -127,6 +132,8 @@ pub(crate) enum Need {
     SeveralOpens,
     /// Ranks that can be killed alone.
     Processes,
+    /// A death is told while rank 0 is stopped.
+    RulingWithoutRankZero,
 }
 
 impl Model {
@@ -163,7 +170,9 @@ impl Model {
         death: Death::Reported {
             within: Duration::from_millis(300),
         },
-        ruling: Ruling::RankZero,
+        ruling: Ruling::Deputy {
+            after: Duration::from_millis(250),
+        },
         shows: Shows::WhenLinksClose,
         ..Self::FULL
     };
@@ -223,6 +232,9 @@ impl Model {
             Need::Processes if self.ranks == Ranks::Threads => {
                 Some("its ranks are threads and cannot be killed alone")
             }
+            Need::RulingWithoutRankZero if self.ruling == Ruling::RankZero => {
+                Some("nobody hears of a death while rank 0 is stopped")
+            }
             _ => None,
         }
     }
@@ -232,6 +244,15 @@ impl Model {
         match self.death {
             Death::Reported { within } => within,
             Death::EndsTheJob => Duration::MAX,
+        }
+    }
+
+    /// Returns the same bound while rank 0 is stopped.
+    pub(crate) fn death_without_rank_0(&self) -> Duration {
+        let within = self.death_within();
+        match self.ruling {
+            Ruling::Anyone | Ruling::RankZero => within,
+            Ruling::Deputy { after } => within.saturating_add(after),
         }
     }
 }

@@ -82,7 +82,7 @@ impl World {
         let own = watchers.remove(0);
         let (links, data) = (1..=WORKERS).map(enter).unzip();
         let peers = Peers {
-            watch_link: own.voice().unwrap(),
+            watch_links: own.voices().unwrap(),
             signals: Arc::clone(&signals),
         };
         let engine = Engine {

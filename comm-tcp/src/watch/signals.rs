@@ -13,6 +13,8 @@ pub(crate) struct Signals {
     state: AtomicU64,
     /// The first call that rank 0 is not through with.
     pub(crate) passed: AtomicU64,
+    /// Rank 0 leaves, and waits for nobody.
+    pub(crate) leaving: AtomicBool,
     /// A cause was decided and has been sent to all.
     pub(crate) announced: AtomicBool,
     /// So the log says.

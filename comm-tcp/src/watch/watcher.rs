@@ -14,6 +14,7 @@ use super::verdict::distrusted;
 use crate::link::{Broken, Link, Voice};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
+use crate::socket::hang_up;
 
 /// How long a rank that saw a link break waits for the verdict of rank 0, and an interrupted rank 0
 /// for its watch.
@@ -44,6 +45,8 @@ pub(crate) enum Outlook {
 #[derive(Debug)]
 pub(crate) struct Watcher {
     link: Link,
+    /// Leads to the deputy, as long as there is one that this rank can reach.
+    deputy: Option<Link>,
     rank: usize,
     /// Where rank 0 runs, for messages.
     place_of_rank_0: String,
@@ -64,6 +67,7 @@ impl Watcher {
     pub(crate) fn new(link: Link, rank: usize, place_of_rank_0: String) -> Self {
         Self {
             link,
+            deputy: None,
             rank,
             place_of_rank_0,
             cause: None,
@@ -76,14 +80,62 @@ impl Watcher {
         }
     }
 
-    /// Sends a notice to rank 0. If that fails rank 0 is gone, which the next look finds.
-    pub(crate) fn tell(&mut self, notice: &Notice) {
-        super::tell(&mut self.link, notice);
+    /// Adds the link to the deputy, if there is one.
+    pub(crate) fn with_deputy(mut self, link: Option<Link>) -> Self {
+        self.deputy = link;
+        self
     }
 
-    /// Returns a second way to send to rank 0, for another thread.
-    pub(crate) fn voice(&self) -> std::io::Result<Voice> {
-        self.link.voice()
+    /// Sends a notice to rank 0, and to the deputy what may end the job. If that fails rank 0 is gone, which
+    /// the next look finds.
+    pub(crate) fn tell(&mut self, notice: &Notice) {
+        super::tell(&mut self.link, notice);
+        match notice {
+            Notice::Waiting { .. }
+            | Notice::TimedOut { .. }
+            | Notice::Stalled { .. }
+            | Notice::Moving { .. }
+            | Notice::WaitOn
+            | Notice::Ping
+            | Notice::Pong
+            | Notice::Cause { .. } => {}
+            Notice::Broken { .. }
+            | Notice::Altered { .. }
+            | Notice::Goodbye { .. }
+            | Notice::Lost(_)
+            | Notice::Abort { .. }
+            | Notice::Interrupted
+            | Notice::GaveUp(_) => self.tell_deputy(notice),
+        }
+    }
+
+    /// Sends a notice to the deputy alone.
+    pub(crate) fn tell_deputy(&mut self, notice: &Notice) {
+        let deputy = self.deputy.iter_mut();
+        deputy.for_each(|link| super::tell(link, notice));
+    }
+
+    /// Returns second ways to send to rank 0 and the deputy, for another thread.
+    pub(crate) fn voices(&self) -> std::io::Result<Vec<Voice>> {
+        [Some(&self.link), self.deputy.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(Link::voice)
+            .collect()
+    }
+
+    /// Lists what to poll, as long as the other end can still say something.
+    pub(crate) fn interest<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        if self.is_open() {
+            let links = [Some(&self.link), self.deputy.as_ref()].into_iter();
+            fds.extend(links.flatten().map(|link| PollFd::new(link, PollFlags::IN)));
+        }
+    }
+
+    /// Closes the links, so that what is on its way arrives.
+    pub(crate) fn hang_up(&self) {
+        hang_up(&self.link);
+        self.deputy.iter().for_each(hang_up);
     }
 
     /// Reads what has come.
@@ -98,7 +150,7 @@ impl Watcher {
                 Ok(Some(Notice::WaitOn)) => self.wait_on = true,
                 Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(Broken { peer, reason }) => {
                     self.altered = self.link.is_altered();
                     if self.altered {
@@ -106,6 +158,28 @@ impl Watcher {
                         self.tell(&Notice::Altered { peer, reason });
                     }
                     self.lost = Some(reason);
+                }
+            }
+        }
+        self.look_at_deputy();
+    }
+
+    /// Reads what the deputy has said.
+    fn look_at_deputy(&mut self) {
+        while let Some(link) = &mut self.deputy {
+            match super::next(link) {
+                Ok(Some(Notice::Cause { cause, answered })) => {
+                    self.cause.get_or_insert((cause, answered));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(Broken { peer, reason }) => {
+                    let is_altered = link.is_altered();
+                    // Without it this rank goes by what rank 0 says.
+                    self.deputy = None;
+                    if is_altered {
+                        self.tell(&Notice::Altered { peer, reason });
+                    }
                 }
             }
         }
@@ -275,7 +349,9 @@ impl Watcher {
             return false;
         }
         let limit = sleep_limit(Some(left));
-        let polled = poll_for(&mut [PollFd::new(&self.link, PollFlags::IN)], Some(limit));
+        let mut fds = Vec::new();
+        self.interest(&mut fds);
+        let polled = poll_for(&mut fds, Some(limit));
         clock.waited(limit);
         polled.is_ok()
     }

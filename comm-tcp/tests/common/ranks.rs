@@ -1,11 +1,12 @@
 //! Ranks as processes: a test program starts itself again, as its test `one_rank`, with a role.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// The variable that holds the role of a rank.
 pub(crate) const ROLE: &str = "COMM_TCP_TEST_ROLE";
@@ -31,6 +32,37 @@ impl Rank {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// Kills the process and waits until all of it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Stops the process and waits until it does nothing any more.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        let status = waitpid(pid, WaitOptions::UNTRACED).unwrap();
+        assert!(status.unwrap().1.stopped());
+    }
+
+    /// Lets the process go on that waits in [`wait_here`].
+    pub(crate) fn let_go(&self) {
+        std::fs::write(gate(self.child.id()), "").unwrap();
+    }
+}
+
+fn gate(process: u32) -> PathBuf {
+    std::env::temp_dir().join(format!("comm-tcp-gate-{process}"))
+}
+
+/// Waits until the test lets this process go on.
+pub(crate) fn wait_here() {
+    let gate = gate(std::process::id());
+    while std::fs::remove_file(&gate).is_err() {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -5,6 +5,7 @@ mod clean_end;
 mod contributed;
 mod departure;
 mod fences;
+mod first_stopped;
 mod hook;
 mod midway;
 mod survivors;
@@ -52,6 +53,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     );
     cases.extend(contributed::cases::<S>());
     cases.extend(fences::cases::<S>());
+    cases.extend(first_stopped::cases::<S>());
     cases.extend(midway::cases::<S>());
     cases.extend(hook::cases::<S>());
     cases.extend(suspended::cases::<S>());

@@ -1,0 +1,249 @@
+//! What the ranks are told while rank 0 is stopped: rank 1 stands in for it.
+//!
+//! Ranks are processes: this program starts itself again, as the test `one_rank`, with a role.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, FailureKind};
+use comm_tcp::{Encryption, TcpBackend, TcpConfig};
+use common::ranks::{Rank, role, say, start_with, wait_here};
+use rstest::rstest;
+use rustix::process::Signal;
+
+const WATCHDOG: Duration = Duration::from_mins(1);
+
+/// The timeout of the ranks, in seconds: long after it the tests would see another cause.
+const SECONDS: &str = "20";
+
+/// How soon all are told, on a machine that is busy with other work.
+const SOON: Duration = Duration::from_secs(5);
+
+/// What a rank does; run by the others as a program of its own.
+#[test]
+fn one_rank() {
+    let Some(role) = role(WATCHDOG) else {
+        return;
+    };
+    let mut config = TcpConfig::from_env().unwrap();
+    let (role, sealed) = role.rsplit_once(' ').unwrap();
+    config.encryption = match sealed {
+        "sealed" => Encryption::On,
+        _ => Encryption::Auto,
+    };
+    let comm = TcpBackend::connect(config).unwrap();
+    comm.barrier().unwrap();
+    say("ready", comm.rank());
+    match (role, comm.rank()) {
+        ("holds the entries", 0) | ("waits", 2) => wait_here(),
+        ("aborts", 2) => {
+            wait_here();
+            comm.abort(7);
+        }
+        ("panics", 2) => {
+            wait_here();
+            // Prints nothing: on a busy machine a backtrace takes seconds.
+            std::panic::resume_unwind(Box::new("as the test wants"));
+        }
+        ("leaves", 2) => {
+            wait_here();
+            drop(comm);
+            return std::thread::sleep(WATCHDOG);
+        }
+        _ => {}
+    }
+    let result = match role {
+        "bulk" => bulk(&comm),
+        _ => comm.barrier(),
+    };
+    say("end", describe(result));
+    // Nobody leaves before the others have seen what they are to see.
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// Gathers and broadcasts large buffers until that fails.
+fn bulk(comm: &TcpBackend) -> Result<(), CommError> {
+    let (size, mut mine) = (comm.size(), vec![1_u8; 1 << 20]);
+    let mut all = vec![0; size * mine.len()];
+    let displs: Vec<usize> = (0..size).map(|rank| rank * mine.len()).collect();
+    loop {
+        comm.allgatherv(&mine, &mut all, &vec![mine.len(); size], &displs)?;
+        comm.broadcast(&mut mine, size - 1)?;
+    }
+}
+
+fn describe(result: Result<(), CommError>) -> String {
+    match result {
+        Ok(()) => "ok".to_owned(),
+        Err(ref error @ CommError::CollectiveFailed { kind, rank, .. }) => {
+            let rank = rank.map_or("none".to_owned(), |rank| rank.to_string());
+            let placed = kind != FailureKind::PeerLost || error.to_string().contains("127.0.0.1");
+            assert!(placed, "{error}");
+            format!("{kind:?} {rank}")
+        }
+        Err(other) => other.to_string(),
+    }
+}
+
+/// Starts ranks and waits until all have begun. Rank 2 is not in the call of the others.
+fn ready(role: &str, size: usize, sealed: bool) -> Vec<Rank> {
+    let role = format!("{role} {}", if sealed { "sealed" } else { "plain" });
+    let mut ranks = start_with(&role, size, SECONDS);
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    ranks
+}
+
+/// Checks that these ranks are told one of these causes soon, all the same one.
+#[track_caller]
+fn told(ranks: &mut [Rank], who: &[usize], causes: &[&str]) -> String {
+    let began = Instant::now();
+    let told: Vec<String> = who.iter().map(|&r| ranks[r].wait_for("end")).collect();
+    let took = began.elapsed();
+    assert!(causes.contains(&told[0].as_str()), "{told:?}");
+    assert!(told.iter().all(|cause| *cause == told[0]), "{told:?}");
+    assert!(took < SOON, "after {took:?}");
+    told[0].clone()
+}
+
+/// Rank 2 dies while rank 0 is stopped: the others are told of it, and rank 0 when it goes on.
+#[rstest]
+fn a_death_is_told_although_rank_0_is_stopped(
+    #[values(3, 4, 7)] size: usize,
+    #[values(false, true)] sealed: bool,
+) {
+    let mut ranks = ready("waits", size, sealed);
+    ranks[0].stop();
+    ranks[2].signal(Signal::KILL);
+    let others: Vec<usize> = (1..size).filter(|&rank| rank != 2).collect();
+    told(&mut ranks, &others, &["PeerLost 2"]);
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0], &["PeerLost 2"]);
+}
+
+/// So it is in the middle of bulk, where a neighbour sees its link break.
+#[rstest]
+fn a_death_in_the_middle_of_bulk_is_told_although_rank_0_is_stopped(
+    #[values(false, true)] sealed: bool,
+    #[values(1, 7, 23)] after_millis: u64,
+) {
+    let mut ranks = ready("bulk", 5, sealed);
+    std::thread::sleep(Duration::from_millis(after_millis));
+    ranks[0].stop();
+    ranks[2].signal(Signal::KILL);
+    told(&mut ranks, &[1, 3, 4], &["PeerLost 2"]);
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0], &["PeerLost 2"]);
+}
+
+/// Rank 0 goes on with the entries of all in its hands, that of the dead one, too.
+#[rstest]
+fn rank_0_that_could_answer_fails_as_those_who_were_told_of_a_death(
+    #[values(false, true)] sealed: bool,
+) {
+    let mut ranks = ready("holds the entries", 4, sealed);
+    ranks[0].stop();
+    // Long enough for an entry, not for more: whether it has come changes nothing.
+    std::thread::sleep(Duration::from_millis(20));
+    ranks[2].signal(Signal::KILL);
+    told(&mut ranks, &[1, 3], &["PeerLost 2"]);
+    ranks[0].let_go();
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0], &["PeerLost 2"]);
+}
+
+/// So it is however a rank goes.
+#[rstest]
+#[case("aborts", "Aborted 2")]
+#[case("panics", "PeerLost 2")]
+#[case("leaves", "PeerLost 2")]
+fn a_rank_that_goes_while_rank_0_is_stopped_is_named(#[case] role: &str, #[case] cause: &str) {
+    let mut ranks = ready(role, 4, false);
+    ranks[0].stop();
+    ranks[2].let_go();
+    told(&mut ranks, &[1, 3], &[cause]);
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0], &[cause]);
+}
+
+/// Of two that die while rank 0 is stopped all name the same one, and so does rank 0.
+#[test]
+fn two_deaths_while_rank_0_is_stopped_have_one_cause() {
+    for _ in 0..5 {
+        let mut ranks = ready("waits", 6, false);
+        ranks[0].stop();
+        ranks[4].signal(Signal::KILL);
+        ranks[2].signal(Signal::KILL);
+        let cause = told(&mut ranks, &[1, 3, 5], &["PeerLost 2", "PeerLost 4"]);
+        ranks[0].signal(Signal::CONT);
+        told(&mut ranks, &[0], &[&cause]);
+    }
+}
+
+/// Rank 0 goes on and finds two dead, of whom the others were told of one: it names that one.
+#[test]
+fn rank_0_that_goes_on_names_whom_the_others_were_told_of() {
+    let mut ranks = ready("waits", 6, false);
+    ranks[0].stop();
+    ranks[4].signal(Signal::KILL);
+    told(&mut ranks, &[1, 3, 5], &["PeerLost 4"]);
+    ranks[2].kill();
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0], &["PeerLost 4"]);
+}
+
+/// Rank 0 alone decides, and at once, whatever becomes of the rank that would stand in for it.
+#[rstest]
+fn a_stopped_deputy_keeps_nobody_waiting(#[values(false, true)] sealed: bool) {
+    let mut ranks = ready("waits", 4, sealed);
+    ranks[1].stop();
+    ranks[2].signal(Signal::KILL);
+    told(&mut ranks, &[0, 3], &["PeerLost 2"]);
+    ranks[1].signal(Signal::CONT);
+    told(&mut ranks, &[1], &["PeerLost 2"]);
+}
+
+#[test]
+fn the_death_of_the_deputy_is_told_as_any_other() {
+    let mut ranks = ready("waits", 4, false);
+    ranks[1].signal(Signal::KILL);
+    told(&mut ranks, &[0, 3], &["PeerLost 1"]);
+}
+
+/// Both who decide are gone: all are told as soon as rank 0 goes on.
+#[test]
+fn a_death_of_the_deputy_while_rank_0_is_stopped_is_told_when_it_goes_on() {
+    let mut ranks = ready("waits", 4, false);
+    ranks[0].stop();
+    ranks[1].signal(Signal::KILL);
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0, 3], &["PeerLost 1"]);
+}
+
+/// Both who decide are stopped: all are told as soon as one of them goes on.
+#[rstest]
+fn a_death_while_ranks_0_and_1_are_stopped_is_told_when_one_goes_on(#[values(0, 1)] first: usize) {
+    let mut ranks = ready("waits", 4, false);
+    ranks[0].stop();
+    ranks[1].stop();
+    ranks[2].signal(Signal::KILL);
+    ranks[first].signal(Signal::CONT);
+    told(&mut ranks, &[first, 3], &["PeerLost 2"]);
+    ranks[1 - first].signal(Signal::CONT);
+    told(&mut ranks, &[1 - first], &["PeerLost 2"]);
+}
+
+/// Nobody stands in for a rank 0 that is only slow: a job that rank 0 has slept through goes on.
+#[test]
+fn a_pause_of_rank_0_harms_nobody_where_nobody_died() {
+    let mut ranks = ready("waits", 4, false);
+    ranks[0].stop();
+    std::thread::sleep(Duration::from_secs(1));
+    ranks[2].let_go();
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0, 1, 2, 3], &["ok"]);
+}
