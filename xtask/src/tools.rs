@@ -69,6 +69,13 @@ pub(crate) const GLOO: Tool = Tool {
     purpose: "a library for collectives over sockets, to compare with",
 };
 
+pub(crate) const CMAKE: Tool = Tool {
+    name: "CMake",
+    probe: &["sh", "-c", "cmake --version && c++ --version"],
+    source: Source::Debian("cmake g++"),
+    purpose: "compiles the linear programming of the solver cobre",
+};
+
 /// Remembers how refreshing the package lists ended: once is enough.
 static APT_UPDATE: OnceLock<Outcome> = OnceLock::new();
 
