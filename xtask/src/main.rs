@@ -10,6 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod bench;
 mod chaos;
 mod ci;
+mod cobre;
 mod conformance;
 mod demo;
 mod docs;
@@ -51,6 +52,8 @@ enum Command {
     Chaos(chaos::Chaos),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
+    /// Run the published solver cobre on the backends, and compare every file with the original on MPI
+    Cobre(cobre::Cobre),
     /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
     Docs(docs::Docs),
     /// Build the Python package, install it into an empty environment and test it, or measure it beside mpi4py
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Some(Command::Bench(arguments)) => bench::run(&arguments),
         Some(Command::Chaos(arguments)) => return chaos::run(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Cobre(arguments)) => cobre::run_all(&arguments),
         Some(Command::Docs(arguments)) => docs::run(&arguments),
         Some(Command::Python(arguments)) => python::run(&arguments),
         Some(Command::NewBackend(arguments)) => {

@@ -80,6 +80,13 @@ pub(crate) const PYTHON: Tool = Tool {
     purpose: "from version 3.11 on, for the package cobre_comm",
 };
 
+pub(crate) const CMAKE: Tool = Tool {
+    name: "CMake",
+    probe: &["sh", "-c", "cmake --version && c++ --version"],
+    source: Source::Debian("cmake g++"),
+    purpose: "compiles the linear programming of the solver cobre",
+};
+
 /// Remembers how refreshing the package lists ended: once is enough.
 static APT_UPDATE: OnceLock<Outcome> = OnceLock::new();
 

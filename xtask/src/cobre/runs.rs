@@ -1,0 +1,234 @@
+//! Runs the solver on every backend and compares what it writes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+
+use super::{Crate, MPI, files, folder, io, launcher, succeed};
+use crate::process::{command, shown};
+
+/// How the ranks of a run are connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Local,
+    Shm,
+    Tcp,
+    Mpi,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+            Self::Mpi => "mpi",
+        }
+    }
+}
+
+/// The runs of each case. Those of the original come first: the others are compared with the one of as many ranks.
+const RUNS: [(Crate, Way, usize); 10] = [
+    (Crate::Original, Way::Local, 1),
+    (Crate::Original, Way::Mpi, 2),
+    (Crate::Original, Way::Mpi, 4),
+    (Crate::Ours, Way::Local, 1),
+    (Crate::Ours, Way::Shm, 2),
+    (Crate::Ours, Way::Shm, 4),
+    (Crate::Ours, Way::Tcp, 2),
+    (Crate::Ours, Way::Tcp, 4),
+    (Crate::Ours, Way::Mpi, 2),
+    (Crate::Ours, Way::Mpi, 4),
+];
+
+/// The programs of a comparison.
+struct Programs {
+    launcher: PathBuf,
+    files: PathBuf,
+}
+
+/// Runs both programs on both cases, prints a table, and returns whether everything is identical but times.
+pub(super) fn compare() -> Result<bool, String> {
+    let programs = Programs {
+        launcher: launcher()?,
+        files: files()?,
+    };
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header([
+        "case",
+        "cobre-comm",
+        "backend",
+        "ranks",
+        "seconds",
+        "all ranks in collectives, s",
+        "files",
+        "identical",
+        "but times",
+    ]);
+    let mut differences = Vec::new();
+    for (case, path) in cases(&programs)? {
+        for (which, way, ranks) in RUNS {
+            let out = out(case, which, way, ranks);
+            let seconds = programs.run(&path, &out, (which, way, ranks))?;
+            let reference = match ranks {
+                1 => self::out(case, Crate::Original, Way::Local, 1),
+                ranks => self::out(case, Crate::Original, Way::Mpi, ranks),
+            };
+            let found = programs.difference(&reference, &out)?;
+            let name = format!("{case}, {} {} x {ranks}", which.name(), way.name());
+            differences.extend(
+                found
+                    .differences
+                    .iter()
+                    .map(|line| format!("{name}: {line}")),
+            );
+            let [files, identical, times] = found.counts.map(|count| count.to_string());
+            let row = [
+                case.to_owned(),
+                which.name().to_owned(),
+                way.name().to_owned(),
+                ranks.to_string(),
+                format!("{seconds:.2}"),
+                format!("{:.2}", found.collectives),
+                files,
+                identical,
+                times,
+            ];
+            println!("{}", row.join("  "));
+            table.add_row(row);
+        }
+    }
+    println!("\n{table}\n");
+    for difference in &differences {
+        println!("differs: {difference}");
+    }
+    Ok(differences.is_empty())
+}
+
+fn out(case: &str, which: Crate, way: Way, ranks: usize) -> PathBuf {
+    let name = format!("{}-{}-{ranks}", which.name(), way.name());
+    folder().join("out").join(case).join(name)
+}
+
+/// Makes the cases anew: the template of the solver, and a larger one of ours.
+fn cases(programs: &Programs) -> Result<[(&'static str, PathBuf); 2], String> {
+    let folder = folder().join("cases");
+    let cases = ["template", "generated"].map(|name| (name, folder.join(name)));
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(io(&folder))?;
+    }
+    let [(_, template), (_, generated)] = &cases;
+    let mut init = Command::new(Crate::Original.program());
+    init.args(["init", "--template", "1dtoy"]).arg(template);
+    succeed(init.stdout(Stdio::null()).stderr(Stdio::null()))?;
+    let mut generate = Command::new(&programs.files);
+    succeed(generate.arg("generate").args([template, generated]))?;
+    Ok(cases)
+}
+
+/// What a comparison found.
+struct Found {
+    /// All files, those that are identical, and those that differ in times alone.
+    counts: [u64; 3],
+    /// Seconds that all ranks together spent in collectives.
+    collectives: f64,
+    differences: Vec<String>,
+}
+
+impl Programs {
+    /// Runs the solver; returns the seconds it took.
+    fn run(
+        &self,
+        case: &Path,
+        out: &Path,
+        (which, way, ranks): (Crate, Way, usize),
+    ) -> Result<f64, String> {
+        if out.exists() {
+            fs::remove_dir_all(out).map_err(io(out))?;
+        }
+        let program = &which.program();
+        let ranks = ranks.to_string();
+        let mut run = match way {
+            Way::Local => Command::new(program),
+            Way::Mpi => {
+                let mut launcher = MPI.launcher(&ranks);
+                launcher.arg(program);
+                launcher
+            }
+            Way::Shm | Way::Tcp => {
+                let mut launcher = command(&self.launcher.display().to_string(), &[]);
+                launcher.args(["-n", &ranks, "--backend", way.name(), "--timeout", "600"]);
+                launcher.arg("--").arg(program);
+                launcher
+            }
+        };
+        run.arg("run").arg(case).arg("--output").arg(out);
+        run.args(["--threads", "1", "--quiet"]).stdin(Stdio::null());
+        let start = Instant::now();
+        let output = run.output().map_err(io(program))?;
+        let seconds = start.elapsed().as_secs_f64();
+        if output.status.success() {
+            return Ok(seconds);
+        }
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(format!("{}: {}\n{errors}", shown(&run), output.status))
+    }
+
+    fn difference(&self, a: &Path, b: &Path) -> Result<Found, String> {
+        let mut compare = Command::new(&self.files);
+        let output = compare.arg("compare").args([a, b]).output();
+        let output = output.map_err(io(&self.files))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        found(&text).ok_or_else(|| {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            format!(
+                "the results in {} cannot be compared: {errors}",
+                b.display()
+            )
+        })
+    }
+}
+
+/// Reads what the comparison says: counts and milliseconds, then a line for each difference.
+fn found(text: &str) -> Option<Found> {
+    let mut lines = text.lines();
+    let numbers: Vec<u32> = lines
+        .next()?
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let [files, identical, times, milliseconds] = numbers[..] else {
+        return None;
+    };
+    Some(Found {
+        counts: [files, identical, times].map(u64::from),
+        collectives: f64::from(milliseconds) / 1000.0,
+        differences: lines.map(str::to_owned).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_comparison_says_is_read() {
+        let read = found("528 519 8 1500\npolicy/cuts/000.bin: its bytes differ\n").unwrap();
+        assert_eq!(read.counts, [528, 519, 8]);
+        assert!((read.collectives - 1.5).abs() < 1e-9);
+        assert_eq!(read.differences.len(), 1);
+        assert!(found("").is_none() && found("528 519").is_none());
+    }
+
+    #[test]
+    fn every_run_has_a_run_of_the_original_to_compare_with() {
+        for (_, _, ranks) in RUNS {
+            let mut originals = RUNS.iter().filter(|run| run.0 == Crate::Original);
+            assert!(originals.any(|run| run.2 == ranks), "{ranks}");
+        }
+    }
+}
