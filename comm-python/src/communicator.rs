@@ -11,7 +11,7 @@ use pyo3::types::{PyList, PyType};
 use crate::call::run;
 use crate::create::{Kind, create};
 use crate::region::SharedArray;
-use crate::{broadcast, gather, object, reduce};
+use crate::{broadcast, exact, gather, object, reduce};
 
 /// Performs collective operations among the ranks of one job.
 ///
@@ -203,6 +203,18 @@ impl Communicator {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         reduce::allreduce(self.open()?.comm(), x, op, out)
+    }
+
+    /// Adds up all elements of ``x`` of all ranks without rounding errors, and rounds once: the same bits however the elements are split over ranks.
+    ///
+    /// ``x`` is an array, or a number: float64, float32, or integers of up to 32 bits.
+    ///
+    /// >>> import numpy as np
+    /// >>> import cobre_comm as cc
+    /// >>> cc.connect("local").exact_sum(np.array([1e100, 1.0, -1e100]))
+    /// 1.0
+    fn exact_sum(&self, x: &Bound<'_, PyAny>) -> PyResult<f64> {
+        exact::exact_sum(self.open()?.comm(), x)
     }
 
     /// Sends the contents of ``array`` of ``root`` to every rank, in place.

@@ -21,6 +21,7 @@ mod communicator;
 mod connect;
 mod create;
 mod errors;
+mod exact;
 mod gather;
 mod interrupt;
 mod job;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cobre_comm as cc
@@ -38,6 +39,16 @@ def check_a_number_gives_a_number(comm: cc.Communicator) -> None:
         assert largest == number
     assert comm.allreduce(comm.rank) == sum(everybody(comm))
     assert comm.allreduce(-(2**63), "min") == -(2**63)
+
+
+def check_an_exact_sum_has_the_bits_of_one_rank(comm: cc.Communicator) -> None:
+    everything = np.random.default_rng(1).standard_normal(5000) * 10.0 ** (np.arange(5000) % 60)
+    mine = np.array_split(everything, comm.size)[comm.rank]
+    assert comm.exact_sum(mine) == math.fsum(everything)
+    unaligned = np.frombuffer(b"x" + mine.tobytes(), np.uint8)[1:].view(np.float64)
+    assert comm.exact_sum(unaligned) == math.fsum(everything)
+    assert comm.exact_sum(np.float32(0.1)) == math.fsum([float(np.float32(0.1))] * comm.size)
+    assert comm.exact_sum(np.array([comm.rank], dtype=np.uint8)) == sum(everybody(comm))
 
 
 def check_the_sum_is_a_left_fold_in_rank_order(comm: cc.Communicator) -> None:
