@@ -2,15 +2,15 @@
 //!
 //! | for | look at |
 //! |---|---|
-//! | what Python sees | [`communicator`], [`region`], [`connect`] |
-//! | one collective each | [`reduce`], [`gather`], [`broadcast`], [`object`] |
-//! | from an argument to bytes | [`argument`], [`numpy`], [`memory`] |
-//! | what goes wrong | [`errors`] |
-//! | Ctrl-C inside a blocked call | [`interrupt`] |
-//! | the ranks that `run` starts | [`job`] |
+//! | what Python sees | `communicator`, `region`, `connect` |
+//! | one collective each | `reduce`, `exact`, `gather`, `broadcast`, `object` |
+//! | from an argument to bytes | `argument`, `numpy`, `memory` |
+//! | what goes wrong | `errors` |
+//! | Ctrl-C inside a blocked call | `interrupt` |
+//! | the ranks that `run` starts | `job` |
 //!
 //! Architecture invariant: nothing here communicates. A call of Python becomes one call of the byte level of
-//! [`Communicator`](comm_factory::api::Communicator), with the lock of the interpreter released. All `unsafe` code is in [`memory`].
+//! [`Communicator`](comm_factory::api::Communicator), with the lock of the interpreter released. All `unsafe` code is in `memory`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
