@@ -152,6 +152,7 @@ def refused(comm: cc.Communicator, name: str) -> None:
     else:
         rights: dict[str, Call] = {
             "reduce": lambda comm: comm.allreduce(GOOD),
+            "add": lambda comm: comm.exact_sum(GOOD),
             "gather": lambda comm: comm.allgather_object(1) if "stays" in name else comm.allgather(GOOD),
             "join": lambda comm: (
                 comm.allgatherv(GOOD, [3] * comm.size) if "count" in name or "into" in name else comm.allgatherv(GOOD)
