@@ -131,6 +131,22 @@ fn a_long_slice_gives_the_bits_of_its_numbers_one_by_one(#[case] exponents: u64)
     }
 }
 
+/// All significands are as large as they can be, and add up in one place.
+#[test]
+fn a_long_slice_of_one_number_overflows_nothing() {
+    for number in [2.0 - f64::EPSILON, f64::MIN] {
+        let numbers = vec![number; 20_000];
+        let mut sum = ExactSum::new();
+        sum.extend(&numbers);
+        assert!(
+            numbers
+                .into_iter()
+                .collect::<Exact>()
+                .rounds_to(sum.value())
+        );
+    }
+}
+
 #[rstest]
 #[case::nothing(&[], 0.0)]
 #[case::negative_zero(&[-0.0], -0.0)]
