@@ -324,7 +324,9 @@ fn a_passed_descriptor_reaches_its_rank_and_nobody_else() {
     let folder = Folder::new();
     let file = std::fs::File::create(folder.join("file")).unwrap();
     let number = file.as_raw_fd();
-    let script = format!("[ ! -e /proc/$$/fd/{number} ] || echo rank $RANK >&{number}");
+    // By its path, because `>&` of a shell may take one digit only.
+    let file_of_rank = format!("/proc/$$/fd/{number}");
+    let script = format!("[ ! -e {file_of_rank} ] || echo rank $RANK >> {file_of_rank}");
     let (job, _, mark) = shell(3, &script);
     let outcome = job.pass_descriptor(1, OwnedFd::from(file)).run().unwrap();
     assert!(outcome.success(), "{outcome:?}");
