@@ -13,6 +13,8 @@ const BLOCK: usize = 1 << 11;
 pub(crate) const WORTHWHILE: usize = 1 << 10;
 /// One for each sign and exponent.
 const BINS: usize = 1 << 12;
+/// The bins of what is not finite, of both signs.
+const NOT_FINITE: [usize; 2] = [INFINITE as usize, INFINITE as usize + BINS / 2];
 /// How many bins are looked at together, because most are empty.
 const GROUP: usize = 16;
 /// With more groups in use, emptying the bins takes longer than adding the block's numbers one by one.
@@ -42,8 +44,7 @@ pub(crate) fn extend<T: Copy + Into<f64>>(
             let number = number.into().to_bits();
             bins[(number >> 52) as usize % BINS] += digits::significand(number);
         }
-        let special = [INFINITE, INFINITE + (BINS as u64) / 2].map(|bin| bin as usize);
-        if special.iter().any(|&bin| bins[bin] != 0) {
+        if NOT_FINITE.iter().any(|&bin| bins[bin] != 0) {
             bins.fill(0);
             rest(digits, block);
             continue;

@@ -9,51 +9,56 @@ use std::process::Command;
 
 use common::Starter;
 
-/// Builds an example, runs it alone and as many ranks, and compares what it prints with what it prints alone.
-fn same_with_any_number_of_ranks(example: &str, expected: &str) {
+/// A job: backend, ranks, and what the program is told.
+type Job = (&'static str, &'static str, &'static [&'static str]);
+
+/// Builds an example, runs it alone and in these jobs, and compares what it prints with what it prints alone.
+fn same_in(jobs: &[Job], example: &str, expected: &str) {
     let program = hello::example(example, "shm,tcp");
     let output = Command::new(&program).env_clear().output();
     let alone = hello::sorted(&output.expect("it starts").stdout);
     assert!(alone.len() == 1 && alone[0].contains(expected), "{alone:?}");
-    for backend in ["shm", "tcp"] {
-        for ranks in ["1", "2", "3", "4"] {
-            let args = ["-n", ranks, "--backend", backend, "--", &program];
-            let ended = Starter::new(&args).end();
-            assert_eq!(ended.code(), 0, "{args:?}: {ended:?}");
-            assert_eq!(ended.stdout, [format!("[0] {}", alone[0])], "{args:?}");
-        }
+    for &(backend, ranks, told) in jobs {
+        let args = ["-n", ranks, "--backend", backend, "--", &program];
+        let args = [&args[..], told].concat();
+        let ended = Starter::new(&args).end();
+        assert_eq!(ended.code(), 0, "{args:?}: {ended:?}");
+        assert_eq!(ended.stdout, [format!("[0] {}", alone[0])], "{args:?}");
     }
 }
+
+const ANY_NUMBER_OF_RANKS: [Job; 8] = [
+    ("shm", "1", &[]),
+    ("shm", "2", &[]),
+    ("shm", "3", &[]),
+    ("shm", "4", &[]),
+    ("tcp", "1", &[]),
+    ("tcp", "2", &[]),
+    ("tcp", "3", &[]),
+    ("tcp", "4", &[]),
+];
 
 #[test]
 fn a_mean_has_the_same_bits() {
     // (2 + sqrt 2 + 5 ln (1 + sqrt 2)) / 15 is 0.521405.
-    same_with_any_number_of_ranks("mean", "mean distance 0.521");
+    same_in(&ANY_NUMBER_OF_RANKS, "mean", "mean distance 0.521");
 }
 
 #[test]
 fn a_shared_table_answers_the_same() {
-    same_with_any_number_of_ranks("table", "230631 takes 442 steps");
+    same_in(&ANY_NUMBER_OF_RANKS, "table", "230631 takes 442 steps");
 }
 
 /// The numbers are the same however they are split over ranks and threads; the sums are not to notice.
 #[test]
 fn exact_sums_have_the_same_bits_for_any_ranks_and_threads() {
-    let program = hello::example("statistics", "shm,tcp");
-    let output = Command::new(&program).env_clear().output();
-    let alone = hello::sorted(&output.expect("it starts").stdout);
-    assert!(alone.len() == 1 && alone[0].contains("bits"), "{alone:?}");
-    for (backend, ranks, threads) in [
-        ("shm", "2", "1"),
-        ("tcp", "3", "2"),
-        ("shm", "5", "3"),
-        ("tcp", "7", "1"),
-        ("shm", "8", "4"),
-        ("tcp", "8", "3"),
-    ] {
-        let args = ["-n", ranks, "--backend", backend, "--", &program, threads];
-        let ended = Starter::new(&args).end();
-        assert_eq!(ended.code(), 0, "{args:?}: {ended:?}");
-        assert_eq!(ended.stdout, [format!("[0] {}", alone[0])], "{args:?}");
-    }
+    let ranks_and_threads: [Job; 6] = [
+        ("shm", "2", &["1"]),
+        ("tcp", "3", &["2"]),
+        ("shm", "5", &["3"]),
+        ("tcp", "7", &["1"]),
+        ("shm", "8", &["4"]),
+        ("tcp", "8", &["3"]),
+    ];
+    same_in(&ranks_and_threads, "statistics", "bits");
 }
