@@ -161,6 +161,7 @@ fn reduction<T: CommData>(
     if send.is_empty() {
         return Err(comm_api::CommError::InvalidBufferSize {
             operation: "allreduce",
+            argument: comm_api::Argument::Send,
             expected: 1,
             actual: 0,
         });

@@ -84,6 +84,7 @@ impl From<comm_api::CommError> for CommError {
                 operation,
                 expected,
                 actual,
+                ..
             } => Self::InvalidBufferSize {
                 operation,
                 expected,
@@ -115,7 +116,7 @@ impl From<comm_api::CommError> for CommError {
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// The backend exists, and this program was built without it.
-    #[error("the {requested} backend is not compiled in, this program has {}; build it with the feature {requested:?} of cobre-comm, or choose another with COBRE_COMM_BACKEND", .available.join(", "))]
+    #[error("the {requested} backend is not compiled in, this program has {}; build it with the feature {requested:?} of cobre-comm, or ask for BackendKind::Auto, which takes what there is or what COBRE_COMM_BACKEND names", .available.join(", "))]
     BackendNotAvailable {
         /// What was asked for, or what the launcher asks for.
         requested: String,
@@ -172,6 +173,7 @@ impl From<comm_factory::BackendError> for BackendError {
             Cause::MissingConfiguration {
                 backend,
                 missing_vars,
+                ..
             } => Self::MissingConfiguration {
                 backend,
                 missing_vars,

@@ -46,6 +46,16 @@ macro_rules! forward_to {
         }
 
         #[inline]
+        fn allreduce_in_place_bytes(
+            &self,
+            buf: &mut [u8],
+            scalar: ScalarKind,
+            op: ReduceOp,
+        ) -> Result<(), CommError> {
+            $each!(self, comm => comm.allreduce_in_place_bytes(buf, scalar, op))
+        }
+
+        #[inline]
         fn broadcast_bytes(
             &self,
             buf: &mut [u8],
@@ -78,6 +88,15 @@ macro_rules! forward_to {
             op: ReduceOp,
         ) -> Result<(), CommError> {
             $each!(self, comm => comm_api::Communicator::allreduce(comm, send, recv, op))
+        }
+
+        #[inline]
+        fn allreduce_in_place<T: Reduce>(
+            &self,
+            buf: &mut [T],
+            op: ReduceOp,
+        ) -> Result<(), CommError> {
+            $each!(self, comm => comm_api::Communicator::allreduce_in_place(comm, buf, op))
         }
 
         #[inline]

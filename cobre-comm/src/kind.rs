@@ -15,7 +15,7 @@
 pub enum BackendKind {
     /// What the environment says, as `comm_factory::select` decides: MPI, TCP, shared memory, or this process alone.
     Auto,
-    /// MPI.
+    /// MPI and nothing else: an error where `comm-run` started the ranks for shared memory or TCP.
     Mpi,
     /// This process alone.
     Local,

@@ -40,7 +40,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     ///
     /// # Panics
     ///
-    /// A [`HeapRegion`] panics after its first fence.
+    /// A [`HeapRegion`] panics after its first fence, also if that failed.
     fn as_mut_slice(&mut self) -> &mut [T];
 
     /// Waits for the ranks of the node; after the first time all see what the leader wrote.
@@ -124,7 +124,8 @@ impl<T: CommData> SharedRegion<T> for HeapRegion<T> {
     fn as_slice(&self) -> &[T] {
         let region = self.frozen.get();
         let region = region.expect(
-            "this region is still being written; call fence on every rank of the node before as_slice",
+            "this region was not fenced, or its first fence failed; call fence on every rank of the node before as_slice, \
+             and create another region if it returns an error",
         );
         region.as_slice()
     }

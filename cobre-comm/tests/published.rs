@@ -18,7 +18,6 @@ fn a_program_for_0_18_passes(#[case] name: &str, #[case] patch: Option<&str>) {
     // What the workspace has compiled is not compiled again.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.args(["test", "--quiet", "--target-dir"]).arg(target);
-    cargo.args(["--config", "profile.dev.debug='line-tables-only'"]);
     if let Some(path) = patch {
         let patch = format!("patch.crates-io.cobre-comm.path={path:?}");
         cargo.args(["--config", &patch]);

@@ -42,6 +42,7 @@ fn one_rank() {
         "topology" => topology(&comm),
         "refusals" => refusals(&comm),
         "regions" => regions(&comm),
+        "left region" => left_region(&comm),
         "gone" => gone(comm),
         role => panic!("there is no role {role}"),
     }
@@ -49,7 +50,15 @@ fn one_rank() {
 
 #[rstest]
 fn programs_for_0_18_run_on_many_ranks(
-    #[values("collectives", "topology", "refusals", "regions", "gone")] role: &str,
+    #[values(
+        "collectives",
+        "topology",
+        "refusals",
+        "regions",
+        "left region",
+        "gone"
+    )]
+    role: &str,
     #[values(Backend::Shm, Backend::Tcp)] backend: Backend,
     #[values(2, 3)] ranks: usize,
 ) {
@@ -128,7 +137,7 @@ fn refusals(comm: &CommBackend) {
         let text = error.unwrap_err().to_string();
         assert!(text.contains("BitwiseOr is not defined for f64"), "{text}");
     } else {
-        for reason in ["length of 1", "no scalar", "BitwiseOr"] {
+        for reason in ["a length of 0, expected 1", "no scalar", "BitwiseOr"] {
             let error = comm.allreduce(&[1.0], &mut sum, ReduceOp::Sum);
             refused(error.unwrap_err(), reason);
         }
@@ -160,6 +169,40 @@ fn regions(comm: &CommBackend) {
     assert_eq!(node.rank(), if shared { comm.rank() } else { 0 });
     node.barrier().unwrap();
     comm.barrier().unwrap();
+}
+
+/// A first fence that failed leaves a region that nobody reads or writes, and a communicator that works.
+fn left_region(comm: &CommBackend) {
+    let region = comm.create_shared_region::<u64>(1000).unwrap();
+    // A rank that shares with nobody has nobody to miss.
+    if comm.name() == "tcp" {
+        return region.fence().unwrap();
+    }
+    if comm.rank() == 1 {
+        drop(region);
+    } else {
+        for _ in 0..2 {
+            let error = region.fence().unwrap_err().to_string();
+            assert!(error.contains("rank 1"), "{error}");
+        }
+        let text = panic_of(|| region.as_slice().len());
+        assert!(text.contains("its first fence failed"), "{text}");
+        let mut region = region;
+        let text = panic_of(|| region.as_mut_slice().len());
+        assert!(
+            text.contains("a fence or an exchange of this region failed"),
+            "{text}"
+        );
+    }
+    comm.barrier().unwrap();
+}
+
+/// Returns what `access` says when it panics.
+fn panic_of(access: impl FnOnce() -> usize) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(access)).unwrap_err();
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap()
 }
 
 /// A rank that leaves is named by the others.

@@ -8,11 +8,11 @@
 //!
 //! | call | refused with |
 //! |---|---|
-//! | `allgatherv`: `counts.len()`, then `displs.len()` is not the size | `InvalidBufferSize`, expected = size |
-//! | `send.len()` is not `counts[rank]` | expected = `counts[rank]` |
-//! | a block ends past `recv`, an empty one included | expected = the length that all blocks need (saturating), actual = `recv.len()` |
-//! | two blocks overlap | expected = sum of the counts (saturating), actual = elements covered |
-//! | `allreduce`: lengths differ | expected = `send.len()`, actual = `recv.len()` |
+//! | `allgatherv`: `counts.len()`, then `displs.len()` is not the size | `InvalidBufferSize` of `counts`, `displs`, expected = size |
+//! | `send.len()` is not `counts[rank]` | of `send`, expected = `counts[rank]` |
+//! | a block ends past `recv`, an empty one included | of `recv`, expected = the length that all blocks need (saturating), actual = `recv.len()` |
+//! | two blocks overlap | of `displs`, with the two ranks, expected = sum of the counts (saturating), actual = elements covered |
+//! | `allreduce`: lengths differ | of `recv`, expected = `send.len()`, actual = `recv.len()` |
 //! | a bitwise operation on floats | `UnsupportedReduction` |
 //! | `broadcast`: `root` is not a rank | `InvalidRoot` |
 //!
@@ -21,7 +21,7 @@
 //! In bytes, a length that is no whole number of elements is refused too, with the nearest whole
 //! length below as the expected one; zero-sized elements take no bytes.
 
-use crate::error::CommError;
+use crate::error::{Argument, CommError};
 use crate::op::{ReduceOp, ScalarKind};
 
 /// Checks the arguments of `allgatherv`, lengths in elements.
@@ -59,8 +59,8 @@ pub fn allgatherv_bytes(
     elem_size: usize,
 ) -> Result<(), CommError> {
     lists(rank, size, counts, displs)?;
-    let send_len = elements("allgatherv", send.len(), elem_size)?;
-    let recv_len = elements("allgatherv", recv.len(), elem_size)?;
+    let send_len = elements("allgatherv", Argument::Send, send.len(), elem_size)?;
+    let recv_len = elements("allgatherv", Argument::Recv, recv.len(), elem_size)?;
     if elem_size == 0 {
         // How many zero-sized elements there are cannot be seen in bytes, nor does it matter.
         return Ok(());
@@ -80,7 +80,7 @@ pub fn allreduce(
     scalar: ScalarKind,
     op: ReduceOp,
 ) -> Result<(), CommError> {
-    length("allreduce", send_len, recv_len)?;
+    length("allreduce", Argument::Recv, send_len, recv_len)?;
     reduction(scalar, op)
 }
 
@@ -97,7 +97,23 @@ pub fn allreduce_bytes(
     op: ReduceOp,
 ) -> Result<(), CommError> {
     allreduce(send.len(), recv.len(), scalar, op)?;
-    elements("allreduce", send.len(), scalar.size())?;
+    elements("allreduce", Argument::Send, send.len(), scalar.size())?;
+    Ok(())
+}
+
+/// Checks the arguments of `allreduce_in_place_bytes`.
+///
+/// # Errors
+///
+/// As [`allreduce_bytes`].
+#[inline]
+pub fn allreduce_in_place_bytes(
+    buf: &[u8],
+    scalar: ScalarKind,
+    op: ReduceOp,
+) -> Result<(), CommError> {
+    reduction(scalar, op)?;
+    elements("allreduce", Argument::Buf, buf.len(), scalar.size())?;
     Ok(())
 }
 
@@ -128,35 +144,42 @@ pub fn broadcast_bytes(
     root: usize,
 ) -> Result<(), CommError> {
     broadcast(size, root)?;
-    elements("broadcast", buf.len(), elem_size)?;
+    elements("broadcast", Argument::Buf, buf.len(), elem_size)?;
     Ok(())
 }
 
 #[inline]
 pub(crate) fn length(
     operation: &'static str,
+    argument: Argument,
     expected: usize,
     actual: usize,
 ) -> Result<(), CommError> {
     if expected == actual {
         Ok(())
     } else {
-        Err(wrong_length(operation, expected, actual))
+        Err(wrong_length(operation, argument, expected, actual))
     }
 }
 
 /// Kept inline, so that the compiler sees which variant it is and drops the test for it.
 #[inline]
-pub(crate) fn wrong_length(operation: &'static str, expected: usize, actual: usize) -> CommError {
+pub(crate) fn wrong_length(
+    operation: &'static str,
+    argument: Argument,
+    expected: usize,
+    actual: usize,
+) -> CommError {
     CommError::InvalidBufferSize {
         operation,
+        argument,
         expected,
         actual,
     }
 }
 
 #[inline]
-fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommError> {
+pub(crate) fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommError> {
     if op.supports(scalar) {
         Ok(())
     } else {
@@ -168,6 +191,7 @@ fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommError> {
 #[inline]
 pub(crate) fn elements(
     operation: &'static str,
+    argument: Argument,
     bytes: usize,
     elem_size: usize,
 ) -> Result<usize, CommError> {
@@ -177,14 +201,14 @@ pub(crate) fn elements(
     } else {
         bytes.checked_div(elem_size).unwrap_or(0)
     };
-    length(operation, whole * elem_size, bytes)?;
+    length(operation, argument, whole * elem_size, bytes)?;
     Ok(whole)
 }
 
 #[inline]
 fn lists(rank: usize, size: usize, counts: &[usize], displs: &[usize]) -> Result<(), CommError> {
-    length("allgatherv", size, counts.len())?;
-    length("allgatherv", size, displs.len())?;
+    length("allgatherv", Argument::Counts, size, counts.len())?;
+    length("allgatherv", Argument::Displs, size, displs.len())?;
     if rank < size {
         Ok(())
     } else {
@@ -201,7 +225,7 @@ fn blocks(
     counts: &[usize],
     displs: &[usize],
 ) -> Result<(), CommError> {
-    length("allgatherv", counts[rank], send_len)?;
+    length("allgatherv", Argument::Send, counts[rank], send_len)?;
     let mut reach = 0;
     let mut ascending = true;
     for (&count, &displ) in counts.iter().zip(displs) {
@@ -212,14 +236,24 @@ fn blocks(
                     reach = end;
                 }
             }
-            _ => return Err(wrong_length("allgatherv", needed(counts, displs), recv_len)),
+            _ => {
+                let needed = needed(counts, displs);
+                return Err(wrong_length("allgatherv", Argument::Recv, needed, recv_len));
+            }
         }
     }
     if ascending {
         return Ok(());
     }
     match overlap(counts, displs) {
-        Some((sum, covered)) => Err(wrong_length("allgatherv", sum, covered)),
+        Some(Overlap {
+            ranks,
+            sum,
+            covered,
+        }) => {
+            let argument = Argument::Overlap(ranks.0, ranks.1);
+            Err(wrong_length("allgatherv", argument, sum, covered))
+        }
         None => Ok(()),
     }
 }
@@ -232,25 +266,46 @@ fn needed(counts: &[usize], displs: &[usize]) -> usize {
     ends.max().unwrap_or(0)
 }
 
-/// Looks for overlap among blocks in any order, none of which ends past the buffer: the sum of the
-/// counts and the elements covered if there is. An empty block overlaps nothing.
+/// What is wrong with blocks that overlap.
+struct Overlap {
+    /// The lower of two ranks, and the other.
+    ranks: (usize, usize),
+    /// All counts together.
+    sum: usize,
+    /// How many elements the blocks cover.
+    covered: usize,
+}
+
+/// Looks for overlap among blocks in any order, none of which ends past the buffer, and names the first two ranks from the
+/// beginning of the buffer on. An empty block overlaps nothing.
 #[cold]
-fn overlap(counts: &[usize], displs: &[usize]) -> Option<(usize, usize)> {
-    let mut blocks: Vec<(usize, usize)> = counts
+fn overlap(counts: &[usize], displs: &[usize]) -> Option<Overlap> {
+    let mut blocks: Vec<(usize, usize, usize)> = counts
         .iter()
         .zip(displs)
-        .filter(|&(&count, _)| count > 0)
-        .map(|(&count, &displ)| (displ, displ + count))
+        .enumerate()
+        .filter(|&(_, (&count, _))| count > 0)
+        .map(|(rank, (&count, &displ))| (displ, displ + count, rank))
         .collect();
     blocks.sort_unstable();
     let mut covered = 0;
-    let mut reach = 0;
-    let mut overlap = false;
-    for (start, end) in blocks {
-        overlap |= start < reach;
+    // How far blocks reach, and whose reaches as far.
+    let (mut reach, mut furthest) = (0, 0);
+    let mut overlapping = None;
+    for (start, end, rank) in blocks {
+        if start < reach {
+            overlapping.get_or_insert((furthest.min(rank), furthest.max(rank)));
+        }
         covered += end.saturating_sub(start.max(reach));
-        reach = reach.max(end);
+        if end > reach {
+            (reach, furthest) = (end, rank);
+        }
     }
+    let ranks = overlapping?;
     let sum = counts.iter().fold(0_usize, |sum, &n| sum.saturating_add(n));
-    overlap.then_some((sum, covered))
+    Some(Overlap {
+        ranks,
+        sum,
+        covered,
+    })
 }

@@ -7,6 +7,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use crate::check;
 use crate::element::{CommData, Reduce};
 use crate::error::CommError;
+use crate::memory;
 use crate::op::{ReduceOp, ScalarKind};
 
 /// Performs collective operations among the ranks of one job.
@@ -34,10 +35,13 @@ use crate::op::{ReduceOp, ScalarKind};
 ///   `Refused` with its rank and reason in that call, and the communicator stays usable.
 /// - **Nothing hangs.** A rank that dies or stays away becomes an error on the others in bounded
 ///   time, and every later call returns that first cause again, see [`CommError::is_fatal`].
+/// - **On MPI** the last two and the comparison of calls hold where `COBRE_COMM_CHECK=1` asks for them; a rank that
+///   dies ends the job. Without it a call waits as MPI does: for ever.
 /// - **One outcome.** Whether a call succeeded is decided in one place, and all ranks that are told
-///   are told the same. What remains: a rank that hears nothing any more gives up alone, at its
-///   timeout, and at that very moment the call may have succeeded for the others. No protocol over
-///   links that can fail excludes this (the two generals' problem); the next call fails on all.
+///   are told the same. What remains: a rank gives up alone when it hears nothing any more, at its
+///   timeout, or when it is interrupted; its contribution may be on its way by then, and the call
+///   succeed for the others. No protocol over links that can fail excludes this (the two generals'
+///   problem); the next call fails on all.
 ///
 /// Deliberately absent: point-to-point messages, non-blocking collectives, gather and scatter.
 ///
@@ -127,6 +131,35 @@ pub trait Communicator: Send + Sync {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError>;
+
+    /// Reduces bytes in place; what a backend implements for
+    /// [`allreduce_in_place`](Self::allreduce_in_place).
+    ///
+    /// The same call as [`allreduce_bytes`](Self::allreduce_bytes), with the same name and the same
+    /// fingerprint: whether a rank has one buffer or two is its own business. The default keeps a copy
+    /// of `buf` for the length of the call; the backends of this workspace do without one. An
+    /// implementation begins with [`check::allreduce_in_place_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`allreduce_in_place`](Self::allreduce_in_place).
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        match memory::zeroed_vec::<u8>(buf.len()) {
+            Ok(mut send) => {
+                send.copy_from_slice(buf);
+                self.allreduce_bytes(&send, buf, scalar, op)
+            }
+            Err(error) => {
+                self.refuse("allreduce", &error);
+                Err(error)
+            }
+        }
+    }
 
     /// Distributes bytes; what a backend implements for [`broadcast`](Self::broadcast).
     ///
@@ -223,7 +256,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`CommError::InvalidBufferSize`] if the lengths differ or are zero,
+    /// [`CommError::InvalidBufferSize`] if the lengths differ,
     /// [`CommError::UnsupportedReduction`] for a bitwise operation on floats.
     /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
     ///
@@ -248,6 +281,46 @@ pub trait Communicator: Send + Sync {
     {
         match check::allreduce(send.len(), recv.len(), T::SCALAR, op) {
             Ok(()) => self.allreduce_bytes(cast_slice(send), cast_slice_mut(recv), T::SCALAR, op),
+            Err(error) => refused(self, "allreduce", error),
+        }
+    }
+
+    /// Combines one buffer from every rank, element by element: each gets the result in its own.
+    ///
+    /// ```text
+    ///          before             after, on every rank
+    /// rank 0   buf [a0 b0]        buf [(a0 + a1) + a2   (b0 + b1) + b2]
+    /// rank 1   buf [a1 b1]
+    /// rank 2   buf [a2 b2]
+    /// ```
+    ///
+    /// # Contract
+    ///
+    /// [`allreduce`](Self::allreduce) with one buffer instead of two: the same bits, and the same call.
+    /// Some ranks may pass one buffer and others two, and errors call it `allreduce`. On local, shm and tcp no
+    /// second buffer is allocated behind the scenes.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::UnsupportedReduction`] for a bitwise operation on floats.
+    /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    ///
+    /// ```
+    /// # use comm_api::{Communicator, ReduceOp};
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// let mut gradient = [0.5, -2.0];
+    /// comm_local::LocalBackend.allreduce_in_place(&mut gradient, ReduceOp::Sum)?;
+    /// assert_eq!(gradient, [0.5, -2.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    fn allreduce_in_place<T: Reduce>(&self, buf: &mut [T], op: ReduceOp) -> Result<(), CommError>
+    where
+        Self: Sized,
+    {
+        match check::reduction(T::SCALAR, op) {
+            Ok(()) => self.allreduce_in_place_bytes(cast_slice_mut(buf), T::SCALAR, op),
             Err(error) => refused(self, "allreduce", error),
         }
     }
@@ -348,6 +421,16 @@ macro_rules! forward {
                 op: ReduceOp,
             ) -> Result<(), CommError> {
                 (**self).allreduce_bytes(send, recv, scalar, op)
+            }
+
+            #[inline]
+            fn allreduce_in_place_bytes(
+                &self,
+                buf: &mut [u8],
+                scalar: ScalarKind,
+                op: ReduceOp,
+            ) -> Result<(), CommError> {
+                (**self).allreduce_in_place_bytes(buf, scalar, op)
             }
 
             #[inline]

@@ -48,8 +48,17 @@ use crate::op::ScalarKind;
 /// fn travels<T: CommData>() {}
 /// travels::<Padded>();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel between ranks: it is not plain old data",
+    label = "every bit pattern must be a value, and there must be no padding",
+    note = "a `bool` or a `char` travels as a number, `u8` or `u32`; an enum as the number of its variant; a tuple as a struct",
+    note = "a struct travels with `#[derive(Clone, Copy, Pod, Zeroable)] #[repr(C)] #[bytemuck(crate = \"comm_api::bytemuck\")]`, \
+            after `use comm_api::bytemuck::{{Pod, Zeroable}}`"
+)]
 pub trait CommData: Pod + Send + Sync {}
 
+// Whoever passes a `bool` is told so, instead of what `Pod` is implemented for.
+#[diagnostic::do_not_recommend]
 impl<T: Pod + Send + Sync> CommData for T {}
 
 /// Marks the scalars that [`allreduce`](crate::Communicator::allreduce) can combine.
@@ -57,6 +66,12 @@ impl<T: Pod + Send + Sync> CommData for T {}
 /// Sealed: the ten scalars of [`ScalarKind`] and `isize`/`usize`, which reduce as the scalar of
 /// their width. A reduction must give the same bits on every backend, so its arithmetic is written
 /// once, in `fold_into` of `comm-kit`, for these types alone.
+#[diagnostic::on_unimplemented(
+    message = "there is no reduction for `{Self}`",
+    label = "not one of the integers and floats that ranks can combine",
+    note = "a `bool` is reduced as `u8`: `Max` is any, `Min` is all; the fields of a struct are reduced one by one",
+    note = "`i128` and `u128` have no reduction; sums of floats that do not depend on the number of ranks are in `comm-exact`"
+)]
 pub trait Reduce: CommData + sealed::Sealed {
     /// The scalar this type reduces as.
     const SCALAR: ScalarKind;

@@ -1,11 +1,13 @@
 //! Conveniences on top of the core trait, which does not grow.
 
+use bytemuck::{bytes_of, pod_read_unaligned};
+
 use crate::check::wrong_length;
 use crate::communicator::{Communicator, refused};
 use crate::element::{CommData, Reduce};
-use crate::error::CommError;
+use crate::error::{Argument, CommError};
 use crate::memory;
-use crate::op::ReduceOp;
+use crate::op::{ReduceOp, ScalarKind};
 
 /// Adds the short forms of the collectives to every [`Communicator`].
 ///
@@ -38,7 +40,12 @@ pub trait CommunicatorExt: Communicator + Sized {
     fn allgather<T: CommData>(&self, send: &[T], recv: &mut [T]) -> Result<(), CommError> {
         let (size, len) = (self.size(), send.len());
         if size.checked_mul(len) != Some(recv.len()) {
-            let error = wrong_length("allgather", size.saturating_mul(len), recv.len());
+            let error = wrong_length(
+                "allgather",
+                Argument::Recv,
+                size.saturating_mul(len),
+                recv.len(),
+            );
             return refused(self, "allgather", error);
         }
         let counts = std::iter::repeat_n(len, size);
@@ -107,6 +114,46 @@ pub trait CommunicatorExt: Communicator + Sized {
         Ok(result[0])
     }
 
+    /// Returns the smallest of the values of all ranks, and the lowest rank that has it.
+    ///
+    /// As [`ReduceOp::Min`] compares: -0 < +0, and a NaN is smaller than every number. Two collectives: one for the
+    /// value, one for the rank.
+    ///
+    /// # Errors
+    ///
+    /// As [`Communicator::allreduce`].
+    ///
+    /// ```
+    /// # use comm_api::CommunicatorExt;
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// assert_eq!(comm_local::LocalBackend.min_loc(2.5)?, (2.5, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn min_loc<T: Reduce>(&self, value: T) -> Result<(T, usize), CommError> {
+        locate(self, value, ReduceOp::Min)
+    }
+
+    /// Returns the largest of the values of all ranks, and the lowest rank that has it.
+    ///
+    /// As [`ReduceOp::Max`] compares: -0 < +0, and a NaN is larger than every number. Two collectives: one for the
+    /// value, one for the rank.
+    ///
+    /// # Errors
+    ///
+    /// As [`Communicator::allreduce`].
+    ///
+    /// ```
+    /// # use comm_api::CommunicatorExt;
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// assert_eq!(comm_local::LocalBackend.max_loc(-7_i32)?, (-7, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn max_loc<T: Reduce>(&self, value: T) -> Result<(T, usize), CommError> {
+        locate(self, value, ReduceOp::Max)
+    }
+
     /// Sends the value of `root` to every rank.
     ///
     /// # Errors
@@ -128,3 +175,26 @@ pub trait CommunicatorExt: Communicator + Sized {
 }
 
 impl<C: Communicator> CommunicatorExt for C {}
+
+/// Finds the result of `op` and the lowest rank whose value it is. A result is the bits of some rank's value, but for a NaN: that
+/// is canonical, whichever NaN a rank had.
+fn locate<C: Communicator, T: Reduce>(
+    comm: &C,
+    value: T,
+    op: ReduceOp,
+) -> Result<(T, usize), CommError> {
+    let found = comm.allreduce_scalar(value, op)?;
+    let (mine, found_bytes) = (bytes_of(&value), bytes_of(&found));
+    let is_mine = mine == found_bytes || (is_nan::<T>(mine) && is_nan::<T>(found_bytes));
+    let candidate = if is_mine { comm.rank() } else { usize::MAX };
+    Ok((found, comm.allreduce_scalar(candidate, ReduceOp::Min)?))
+}
+
+/// Returns whether the bytes of a scalar are a NaN.
+fn is_nan<T: Reduce>(bytes: &[u8]) -> bool {
+    match T::SCALAR {
+        ScalarKind::F32 => pod_read_unaligned::<f32>(bytes).is_nan(),
+        ScalarKind::F64 => pod_read_unaligned::<f64>(bytes).is_nan(),
+        _ => false,
+    }
+}

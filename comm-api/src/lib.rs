@@ -29,7 +29,7 @@
 //! |---|---|
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
 //! | what travels | [`CommData`], [`Reduce`], [`ReduceOp`] |
-//! | what fails | [`CommError`], [`FailureKind`] |
+//! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Argument`] |
 //! | backend authors | the byte level of [`Communicator`], [`check`], and the crate `comm-kit` |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
@@ -73,7 +73,7 @@ pub use bytemuck;
 
 pub use communicator::Communicator;
 pub use element::{CommData, Reduce};
-pub use error::{CommError, FailureKind};
+pub use error::{Argument, CommError, FailureKind, Scope};
 pub use ext::CommunicatorExt;
 pub use op::{ReduceOp, ScalarKind};
 pub use region::{SharedMemoryProvider, SharedRegion};

@@ -17,16 +17,19 @@ pub enum ReduceOp {
     BitwiseOr,
     /// And of the bits. Integers only.
     BitwiseAnd,
+    /// Multiplies. Integers wrap; floats follow IEEE 754, one multiplication per rank, never reassociated.
+    Prod,
 }
 
 impl ReduceOp {
     /// All operations, in declaration order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Sum,
         Self::Min,
         Self::Max,
         Self::BitwiseOr,
         Self::BitwiseAnd,
+        Self::Prod,
     ];
 
     /// Returns whether this operation works on bits, so that floats have none.
@@ -50,6 +53,7 @@ impl fmt::Display for ReduceOp {
             Self::Max => "Max",
             Self::BitwiseOr => "BitwiseOr",
             Self::BitwiseAnd => "BitwiseAnd",
+            Self::Prod => "Prod",
         })
     }
 }

@@ -8,6 +8,12 @@ use crate::error::CommError;
 
 /// Creates regions that the ranks of one node share, and tells who is on the node.
 ///
+/// | region | holds | its write phase ends with |
+/// |---|---|---|
+/// | [shared](Self::create_shared_region) | what the leader of the node writes | [`fence`](SharedRegion::fence), on the node |
+/// | [partitioned](Self::create_partitioned_region) | a part of each rank of the node | [`fence`](SharedRegion::fence), on the node |
+/// | [gathered](Self::create_gathered_region) | a part of each rank of the job | [`exchange`](Self::exchange), in the whole job |
+///
 /// A backend with truly shared memory keeps one copy per node; one without keeps a copy per rank
 /// and says that every rank leads its own node. A program written for both lets the leader (or
 /// every rank of [`split_local`](Self::split_local) its part) populate a region, calls
@@ -64,6 +70,72 @@ pub trait SharedMemoryProvider: Send + Sync {
         local_count: usize,
     ) -> Result<Self::Region<T>, CommError>;
 
+    /// Creates a region over all ranks of the job; this rank owns a part of `local_count` zeroed elements, parts lie in rank
+    /// order.
+    ///
+    /// What an `allgatherv` copies to every rank, a gathered region holds once per node: each rank writes its part in place, and
+    /// [`exchange`](Self::exchange) shows the parts of all ranks to all. On one machine with truly shared memory nothing is
+    /// copied, whatever the size.
+    ///
+    /// Collective over the job, in the sequence of this communicator; the parts may differ in length, zero is fine.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::AllocationFailed`], on all ranks of the job or none, if there is no room on some rank or the region would
+    /// exceed `isize::MAX` bytes. [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    fn create_gathered_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<Self::Region<T>, CommError>;
+
+    /// Ends the write phase of a gathered region on every rank of the job: what any rank wrote, all can read.
+    ///
+    /// ```text
+    ///         write phase                exchange     read phase            fence
+    /// rank 0  as_mut_slice() [a b]  ────────┤   as_slice() [a b c d e] ──────┤   write ..
+    /// rank 1  as_mut_slice() [c]    ────────┤   as_slice() [a b c d e] ──────┤   write ..
+    /// rank 2  as_mut_slice() [d e]  ────────┤   as_slice() [a b c d e] ──────┤   write ..
+    /// ```
+    ///
+    /// # Contract
+    ///
+    /// A collective of this communicator, as a barrier is, and in the same sequence: nobody leaves before everybody entered.
+    /// All ranks exchange the same region. [`fence`](SharedRegion::fence) ends the read phase, on the node; contents persist, so a
+    /// rank that changes a few elements of its part writes only those.
+    ///
+    /// ```
+    /// use comm_api::{CommError, Communicator, SharedMemoryProvider, SharedRegion};
+    ///
+    /// /// Every rank contributes as many points as its rank, plus one.
+    /// fn points<C: Communicator + SharedMemoryProvider>(comm: &C) -> Result<f64, CommError> {
+    ///     let mut points = comm.create_gathered_region::<f64>(comm.rank() + 1)?;
+    ///     for iteration in 0..3 {
+    ///         points.as_mut_slice().fill(f64::from(iteration));
+    ///         comm.exchange(&mut points)?; // instead of an allgatherv
+    ///         assert!(points.as_slice().iter().all(|x| *x == f64::from(iteration)));
+    ///         points.fence()?;
+    ///     }
+    ///     comm.exchange(&mut points)?;
+    ///     Ok(points.as_slice().iter().sum())
+    /// }
+    ///
+    /// # fn main() -> Result<(), CommError> {
+    /// assert_eq!(points(&comm_local::LocalBackend)?, 2.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](crate::FailureKind::Refused), on all ranks, if a rank passed a region that is in its read phase, that is not
+    /// gathered, or that another communicator created: the phase is unchanged and the handle usable.
+    ///
+    /// Any other [`CommError::CollectiveFailed`] is fatal: [`Mismatch`](crate::FailureKind::Mismatch) if ranks exchange different
+    /// regions or call something else, [`PeerLost`](crate::FailureKind::PeerLost) if a rank died. The handle is broken then, and
+    /// the communicator cannot be used any more. A rank that dropped its handle has skipped a collective: the others wait for it, or
+    /// find that it calls something else.
+    fn exchange<T: CommData>(&self, region: &mut Self::Region<T>) -> Result<(), CommError>;
+
     /// Creates a communicator of the ranks on this node, with a sequence of its own.
     ///
     /// Collective over the node, and for start-up only: the result is a trait object. Work on a
@@ -93,6 +165,9 @@ pub trait SharedMemoryProvider: Send + Sync {
 /// follower as_mut_slice() []      ─────────┤   as_slice() [x y z] ───────────┤   write ..
 /// ```
 ///
+/// Of a [gathered](SharedMemoryProvider::create_gathered_region) region the write phase ends with
+/// [`exchange`](SharedMemoryProvider::exchange), and only the read phase with a fence.
+///
 /// Fences of two regions are independent of each other and of collectives. A region works after
 /// its communicator is gone, any drop order is safe, and no drop waits for another rank.
 ///
@@ -106,17 +181,17 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     ///
     /// # Panics
     ///
-    /// In a write phase, and after a fence that failed.
+    /// In a write phase, and after a fence or an exchange that failed.
     fn as_slice(&self) -> &[T];
 
     /// Returns the part this rank owns, in a write phase.
     ///
-    /// Of a shared region the leader owns everything and a follower nothing; of a partitioned one
-    /// every rank owns its part.
+    /// Of a shared region the leader owns everything and a follower nothing; of a partitioned or a
+    /// gathered one every rank owns its part.
     ///
     /// # Panics
     ///
-    /// In a read phase, and after a fence that failed.
+    /// In a read phase, and after a fence or an exchange that failed.
     fn as_mut_slice(&mut self) -> &mut [T];
 
     /// Ends the phase on every rank of the node: what was written before it is read after it.
@@ -125,7 +200,10 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     ///
     /// [`CommError::CollectiveFailed`], naming the rank, if a rank died or dropped its handle.
     /// The handle is broken then: its accessors panic, its drop is clean, and the communicator it
-    /// came from stays usable.
+    /// came from stays usable; [`fatal_to`](CommError::fatal_to) says [`Region`](crate::Scope::Region).
+    ///
+    /// [`Refused`](crate::FailureKind::Refused) in the write phase of a gathered region: nothing was
+    /// sent, and the handle is as it was.
     fn fence(&mut self) -> Result<(), CommError>;
 }
 
@@ -148,6 +226,19 @@ macro_rules! forward {
                 local_count: usize,
             ) -> Result<Self::Region<T>, CommError> {
                 (**self).create_partitioned_region(local_count)
+            }
+
+            #[inline]
+            fn create_gathered_region<T: CommData>(
+                &self,
+                local_count: usize,
+            ) -> Result<Self::Region<T>, CommError> {
+                (**self).create_gathered_region(local_count)
+            }
+
+            #[inline]
+            fn exchange<T: CommData>(&self, region: &mut Self::Region<T>) -> Result<(), CommError> {
+                (**self).exchange(region)
             }
 
             #[inline]

@@ -2,15 +2,21 @@
 
 mod common;
 
-use comm_api::{CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, check};
+use comm_api::{Argument, CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, check};
 use common::{Event, Recorder};
 use rstest::rstest;
 
 const MAX: usize = usize::MAX;
 
-fn size_error(operation: &'static str, expected: usize, actual: usize) -> CommError {
+fn size_error(
+    operation: &'static str,
+    argument: Argument,
+    expected: usize,
+    actual: usize,
+) -> CommError {
     CommError::InvalidBufferSize {
         operation,
+        argument,
         expected,
         actual,
     }
@@ -33,45 +39,46 @@ fn assert_refused(
 
 #[rstest]
 // The lists have one entry per rank: counts first, then displs, before anything else.
-#[case::counts_short(2, 9, &[2, 2], &[], 3, 2)]
-#[case::counts_empty(2, 9, &[], &[], 3, 0)]
-#[case::counts_long(0, 9, &[1, 2, 3, 4], &[0, 1, 3], 3, 4)]
-#[case::displs_short(0, 9, &[1, 2, 3], &[0, 1], 3, 2)]
-#[case::displs_long(0, 0, &[1, 2, 3], &[0, 1, 3, 6], 3, 4)]
+#[case::counts_short(2, 9, &[2, 2], &[], Argument::Counts, 3, 2)]
+#[case::counts_empty(2, 9, &[], &[], Argument::Counts, 3, 0)]
+#[case::counts_long(0, 9, &[1, 2, 3, 4], &[0, 1, 3], Argument::Counts, 3, 4)]
+#[case::displs_short(0, 9, &[1, 2, 3], &[0, 1], Argument::Displs, 3, 2)]
+#[case::displs_long(0, 0, &[1, 2, 3], &[0, 1, 3, 6], Argument::Displs, 3, 4)]
 // Then what this rank sends.
-#[case::send_short(1, 9, &[1, 2, 3], &[0, 1, 3], 2, 1)]
-#[case::send_long(3, 9, &[1, 2, 3], &[0, 1, 3], 2, 3)]
-#[case::send_before_recv(0, 0, &[1, 2, 3], &[MAX, MAX, MAX], 2, 0)]
+#[case::send_short(1, 9, &[1, 2, 3], &[0, 1, 3], Argument::Send, 2, 1)]
+#[case::send_long(3, 9, &[1, 2, 3], &[0, 1, 3], Argument::Send, 2, 3)]
+#[case::send_before_recv(0, 0, &[1, 2, 3], &[MAX, MAX, MAX], Argument::Send, 2, 0)]
 // Then the ends of the blocks: the length that all of them need.
-#[case::recv_short(2, 5, &[1, 2, 3], &[0, 1, 3], 6, 5)]
-#[case::recv_empty(2, 0, &[1, 2, 3], &[0, 1, 3], 6, 0)]
-#[case::one_block_past(2, 6, &[1, 2, 3], &[9, 1, 3], 10, 6)]
-#[case::the_furthest_counts(2, 6, &[1, 2, 3], &[9, 20, 3], 22, 6)]
-#[case::empty_block_past(2, 6, &[0, 2, 3], &[7, 1, 3], 7, 6)]
-#[case::displ_max(2, 6, &[1, 2, 3], &[MAX, 1, 3], MAX, 6)]
-#[case::count_max(2, 6, &[1, 2, MAX], &[0, 1, 3], MAX, 6)]
-#[case::both_max(2, 6, &[MAX, 2, MAX], &[MAX, 1, MAX], MAX, 6)]
-#[case::end_just_fits_usize(2, 6, &[1, 2, 3], &[MAX - 1, 1, 3], MAX, 6)]
-#[case::past_before_overlap(2, 5, &[2, 2, 2], &[0, 0, 4], 6, 5)]
+#[case::recv_short(2, 5, &[1, 2, 3], &[0, 1, 3], Argument::Recv, 6, 5)]
+#[case::recv_empty(2, 0, &[1, 2, 3], &[0, 1, 3], Argument::Recv, 6, 0)]
+#[case::one_block_past(2, 6, &[1, 2, 3], &[9, 1, 3], Argument::Recv, 10, 6)]
+#[case::the_furthest_counts(2, 6, &[1, 2, 3], &[9, 20, 3], Argument::Recv, 22, 6)]
+#[case::empty_block_past(2, 6, &[0, 2, 3], &[7, 1, 3], Argument::Recv, 7, 6)]
+#[case::displ_max(2, 6, &[1, 2, 3], &[MAX, 1, 3], Argument::Recv, MAX, 6)]
+#[case::count_max(2, 6, &[1, 2, MAX], &[0, 1, 3], Argument::Recv, MAX, 6)]
+#[case::both_max(2, 6, &[MAX, 2, MAX], &[MAX, 1, MAX], Argument::Recv, MAX, 6)]
+#[case::end_just_fits_usize(2, 6, &[1, 2, 3], &[MAX - 1, 1, 3], Argument::Recv, MAX, 6)]
+#[case::past_before_overlap(2, 5, &[2, 2, 2], &[0, 0, 4], Argument::Recv, 6, 5)]
 // Then overlap: the sum of the counts against the elements covered.
-#[case::neighbours_overlap(2, 9, &[2, 2, 3], &[0, 1, 4], 7, 6)]
-#[case::same_block_twice(2, 9, &[2, 2, 2], &[0, 0, 4], 6, 4)]
-#[case::first_and_last(2, 9, &[2, 2, 3], &[0, 5, 1], 7, 6)]
-#[case::descending(2, 9, &[3, 2, 2], &[2, 1, 0], 7, 5)]
-#[case::one_inside_another(2, 9, &[9, 2, 1], &[0, 4, 8], 12, 9)]
-#[case::around_an_empty_one(2, 9, &[3, 2, 0], &[0, 2, 1], 5, 4)]
+#[case::neighbours_overlap(2, 9, &[2, 2, 3], &[0, 1, 4], Argument::Overlap(0, 1), 7, 6)]
+#[case::same_block_twice(2, 9, &[2, 2, 2], &[0, 0, 4], Argument::Overlap(0, 1), 6, 4)]
+#[case::first_and_last(2, 9, &[2, 2, 3], &[0, 5, 1], Argument::Overlap(0, 2), 7, 6)]
+#[case::descending(2, 9, &[3, 2, 2], &[2, 1, 0], Argument::Overlap(1, 2), 7, 5)]
+#[case::one_inside_another(2, 9, &[9, 2, 1], &[0, 4, 8], Argument::Overlap(0, 1), 12, 9)]
+#[case::around_an_empty_one(2, 9, &[3, 2, 0], &[0, 2, 1], Argument::Overlap(0, 1), 5, 4)]
 fn allgatherv(
     #[case] send_len: usize,
     #[case] recv_len: usize,
     #[case] counts: &[usize],
     #[case] displs: &[usize],
+    #[case] argument: Argument,
     #[case] expected: usize,
     #[case] actual: usize,
 ) {
     let comm = Recorder::new(1, 3);
     let mut recv = vec![0_u16; recv_len];
     let result = comm.allgatherv(&vec![1; send_len], &mut recv, counts, displs);
-    let error = size_error("allgatherv", expected, actual);
+    let error = size_error("allgatherv", argument, expected, actual);
     assert_refused(&comm, &result, "allgatherv", &error);
     assert_eq!(recv, vec![0; recv_len]);
 }
@@ -109,7 +116,7 @@ fn zero_sized_elements_are_counted_too() {
         &comm,
         &result,
         "allgatherv",
-        &size_error("allgatherv", 3, 2),
+        &size_error("allgatherv", Argument::Send, 3, 2),
     );
 
     let comm = Recorder::new(1, 2);
@@ -118,7 +125,7 @@ fn zero_sized_elements_are_counted_too() {
         &comm,
         &result,
         "allgatherv",
-        &size_error("allgatherv", 10, 9),
+        &size_error("allgatherv", Argument::Recv, 10, 9),
     );
 
     // Only of zero-sized elements can there be so many that an end overflows and still "fits".
@@ -129,7 +136,7 @@ fn zero_sized_elements_are_counted_too() {
         &comm,
         &result,
         "allgatherv",
-        &size_error("allgatherv", MAX, MAX),
+        &size_error("allgatherv", Argument::Recv, MAX, MAX),
     );
 
     let comm = Recorder::new(1, 2);
@@ -164,7 +171,7 @@ fn allreduce(
     let comm = Recorder::new(0, 4);
     let mut recv = vec![0.0_f32; recv_len];
     let result = comm.allreduce(&vec![1.0; send_len], &mut recv, op);
-    let error = size_error("allreduce", expected, actual);
+    let error = size_error("allreduce", Argument::Recv, expected, actual);
     assert_refused(&comm, &result, "allreduce", &error);
 }
 
@@ -227,7 +234,7 @@ fn broadcast(#[values(4, 5, MAX)] root: usize) {
 fn allgather(#[case] send_len: usize, #[case] recv_len: usize, #[case] expected: usize) {
     let comm = Recorder::new(0, 3);
     let result = comm.allgather(&vec![1_u8; send_len], &mut vec![0; recv_len]);
-    let error = size_error("allgather", expected, recv_len);
+    let error = size_error("allgather", Argument::Recv, expected, recv_len);
     assert_refused(&comm, &result, "allgather", &error);
 }
 
@@ -239,7 +246,7 @@ fn allgather_of_more_than_can_be_counted() {
         &comm,
         &result,
         "allgather",
-        &size_error("allgather", MAX, MAX),
+        &size_error("allgather", Argument::Recv, MAX, MAX),
     );
 }
 
@@ -258,12 +265,27 @@ fn the_byte_level_refuses_parts_of_elements() {
         check::allgatherv_bytes(0, 2, &send, &recv, &[1, 2], &[0, 1], elem_size)
     };
     assert_eq!(gather(8, 24, 8), Ok(()));
-    assert_eq!(gather(7, 24, 8), Err(size_error("allgatherv", 0, 7)));
-    assert_eq!(gather(8, 30, 8), Err(size_error("allgatherv", 24, 30)));
-    assert_eq!(gather(8, 16, 8), Err(size_error("allgatherv", 3, 2)));
+    assert_eq!(
+        gather(7, 24, 8),
+        Err(size_error("allgatherv", Argument::Send, 0, 7))
+    );
+    assert_eq!(
+        gather(8, 30, 8),
+        Err(size_error("allgatherv", Argument::Recv, 24, 30))
+    );
+    assert_eq!(
+        gather(8, 16, 8),
+        Err(size_error("allgatherv", Argument::Recv, 3, 2))
+    );
     assert_eq!(gather(0, 0, 0), Ok(()));
-    assert_eq!(gather(1, 0, 0), Err(size_error("allgatherv", 0, 1)));
-    assert_eq!(gather(8, 24, MAX), Err(size_error("allgatherv", 0, 8)));
+    assert_eq!(
+        gather(1, 0, 0),
+        Err(size_error("allgatherv", Argument::Send, 0, 1))
+    );
+    assert_eq!(
+        gather(8, 24, MAX),
+        Err(size_error("allgatherv", Argument::Send, 0, 8))
+    );
 
     let reduce = |send: usize, recv: usize, scalar| {
         check::allreduce_bytes(&vec![0; send], &vec![0; recv], scalar, ReduceOp::Sum)
@@ -271,11 +293,11 @@ fn the_byte_level_refuses_parts_of_elements() {
     assert_eq!(reduce(16, 16, ScalarKind::F64), Ok(()));
     assert_eq!(
         reduce(12, 12, ScalarKind::F64),
-        Err(size_error("allreduce", 8, 12))
+        Err(size_error("allreduce", Argument::Send, 8, 12))
     );
     assert_eq!(
         reduce(16, 8, ScalarKind::F64),
-        Err(size_error("allreduce", 16, 8))
+        Err(size_error("allreduce", Argument::Recv, 16, 8))
     );
     assert_eq!(reduce(0, 0, ScalarKind::U8), Ok(()));
 
@@ -287,6 +309,12 @@ fn the_byte_level_refuses_parts_of_elements() {
         broadcast(6, 3, 2),
         Err(CommError::InvalidRoot { root: 2, size: 2 })
     );
-    assert_eq!(broadcast(7, 3, 1), Err(size_error("broadcast", 6, 7)));
-    assert_eq!(broadcast(7, 0, 1), Err(size_error("broadcast", 0, 7)));
+    assert_eq!(
+        broadcast(7, 3, 1),
+        Err(size_error("broadcast", Argument::Buf, 6, 7))
+    );
+    assert_eq!(
+        broadcast(7, 0, 1),
+        Err(size_error("broadcast", Argument::Buf, 0, 7))
+    );
 }

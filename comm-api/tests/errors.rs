@@ -1,6 +1,6 @@
 //! What a person reads, and which errors end a communicator.
 
-use comm_api::{CommError, FailureKind, ReduceOp, ScalarKind};
+use comm_api::{Argument, CommError, FailureKind, ReduceOp, ScalarKind, Scope};
 use rstest::rstest;
 
 fn every_error() -> Vec<CommError> {
@@ -18,6 +18,7 @@ fn every_error() -> Vec<CommError> {
     let others = [
         CommError::InvalidBufferSize {
             operation: "allreduce",
+            argument: Argument::Recv,
             expected: 4,
             actual: 5,
         },
@@ -46,6 +47,49 @@ fn refusals_bad_arguments_and_failures_of_the_program_leave_the_communicator_usa
         };
         assert_eq!(error.is_fatal(), fatal, "{error:?}");
     }
+}
+
+#[test]
+fn what_is_fatal_to_a_region_is_not_fatal_to_its_communicator() {
+    for error in every_error() {
+        let scope = error.is_fatal().then_some(Scope::Communicator);
+        assert_eq!(error.fatal_to(), scope, "{error}");
+        let fence = error.again("fence");
+        let of_a_call = matches!(fence, CommError::CollectiveFailed { .. });
+        let scope = if of_a_call {
+            Scope::Region
+        } else {
+            Scope::Communicator
+        };
+        let scope = error.is_fatal().then_some(scope);
+        assert_eq!(fence.fatal_to(), scope, "{fence}");
+        // What fails an exchange fails the communicator that made it.
+        assert_ne!(error.again("exchange").fatal_to(), Some(Scope::Region));
+    }
+}
+
+/// A `main` that returns an error prints it with `{:?}`.
+#[test]
+fn what_a_main_that_fails_prints_is_the_message() {
+    for error in every_error() {
+        assert_eq!(format!("{error:?}"), error.to_string());
+        let boxed: Box<dyn std::error::Error> = Box::new(error.clone());
+        assert_eq!(format!("{boxed:?}"), error.to_string());
+    }
+    let lost = CommError::failed("barrier", FailureKind::PeerLost, Some(3), "why");
+    let fields = format!("{lost:#?}");
+    for part in ["CollectiveFailed {", "kind: PeerLost", "3", "\"why\""] {
+        assert!(fields.contains(part), "no {part} in {fields}");
+    }
+}
+
+/// Logs and scripts rely on them.
+#[test]
+fn short_names_do_not_change() {
+    let names: Vec<_> = every_error().iter().map(CommError::as_str).collect();
+    let kinds = "peer_lost timed_out mismatch refused aborted io mpi application";
+    let others = "invalid_buffer_size invalid_root invalid_communicator allocation_failed unsupported_reduction";
+    assert_eq!(names.join(" "), format!("{kinds} {others}"));
 }
 
 #[test]
@@ -81,8 +125,21 @@ fn every_message_is_one_line() {
     "barrier: MPI failure, MPI error 15: truncated"
 )]
 #[case(
-    CommError::InvalidBufferSize { operation: "allgatherv", expected: 6, actual: 5 },
-    "allgatherv: expected a length of 6, got 5; nothing was sent, correct the arguments and call again"
+    CommError::InvalidBufferSize { operation: "allgatherv", argument: Argument::Recv, expected: 6, actual: 5 },
+    "allgatherv: recv has a length of 5, expected 6; nothing was sent, correct the arguments and call again"
+)]
+#[case(
+    CommError::InvalidBufferSize { operation: "allgatherv", argument: Argument::Counts, expected: 3, actual: 4 },
+    "allgatherv: counts has 4 entries, expected 3, one per rank; nothing was sent, correct the arguments and call again"
+)]
+#[case(
+    CommError::InvalidBufferSize { operation: "allgatherv", argument: Argument::Overlap(1, 2), expected: 30, actual: 10 },
+    "allgatherv: displs lets the blocks of ranks 1 and 2 overlap; all blocks cover 10 elements of recv, expected 30; nothing \
+     was sent, correct the arguments and call again"
+)]
+#[case(
+    CommError::InvalidBufferSize { operation: "exact_sums", argument: Argument::Other("totals"), expected: 3, actual: 2 },
+    "exact_sums: totals has a length of 2, expected 3; nothing was sent, correct the arguments and call again"
 )]
 #[case(
     CommError::InvalidRoot { root: 7, size: 4 },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use comm_api::{CommError, check};
+use comm_api::{Argument, CommError, check};
 use proptest::prelude::*;
 
 /// Says what the contract says, by marking every element.
@@ -41,20 +41,52 @@ fn by_hand(
     }
 }
 
+/// Checks that the argument which is named is the one that is wrong.
+fn blamed(
+    argument: Argument,
+    (size, (_, recv_len)): (usize, (usize, usize)),
+    counts: &[usize],
+    displs: &[usize],
+) {
+    match argument {
+        Argument::Counts => assert_ne!(counts.len(), size),
+        Argument::Displs => assert_ne!(displs.len(), size),
+        Argument::Recv => {
+            let mut ends = counts.iter().zip(displs);
+            assert!(ends.any(|(&count, &displ)| count as u128 + displ as u128 > recv_len as u128));
+        }
+        Argument::Overlap(first, second) => {
+            assert!(first < second);
+            let block = |rank: usize| displs[rank]..displs[rank] + counts[rank];
+            let shared = block(first).start.max(block(second).start)
+                ..block(first).end.min(block(second).end);
+            assert!(!shared.is_empty(), "blocks {first} and {second}");
+        }
+        other => assert_eq!(other, Argument::Send),
+    }
+}
+
 fn agree(rank: usize, size: usize, lens: (usize, usize), counts: &[usize], displs: &[usize]) {
     let expected = by_hand(rank, size, lens.0, lens.1, counts, displs);
-    let expected = expected.map_err(|(expected, actual)| CommError::InvalidBufferSize {
-        operation: "allgatherv",
-        expected,
-        actual,
-    });
     let checked = check::allgatherv(rank, size, lens.0, lens.1, counts, displs);
-    assert_eq!(checked, expected);
+    let numbers = checked.clone().map_err(|error| match error {
+        CommError::InvalidBufferSize {
+            operation: "allgatherv",
+            argument,
+            expected,
+            actual,
+        } => {
+            blamed(argument, (size, lens), counts, displs);
+            (expected, actual)
+        }
+        other => panic!("{other}"),
+    });
+    assert_eq!(numbers, expected);
 
     // Whole elements in bytes are refused alike, and what passes lies inside the buffer.
     let (send, recv) = (vec![0; lens.0 * 3], vec![0; lens.1 * 3]);
     let in_bytes = check::allgatherv_bytes(rank, size, &send, &recv, counts, displs, 3);
-    assert_eq!(in_bytes, expected);
+    assert_eq!(in_bytes, checked);
     if in_bytes.is_ok() {
         for (&count, &displ) in counts.iter().zip(displs) {
             assert!(recv.get(displ * 3..displ * 3 + count * 3).is_some());

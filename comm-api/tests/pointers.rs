@@ -5,7 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use comm_api::{
-    CommError, Communicator, CommunicatorExt, ReduceOp, SharedMemoryProvider, SharedRegion,
+    CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, SharedMemoryProvider,
+    SharedRegion,
 };
 use comm_local::LocalBackend;
 use common::{Event, Recorder};
@@ -16,6 +17,7 @@ fn program<C: Communicator>(comm: &C) -> Result<(usize, Vec<f64>), CommError> {
     comm.allgatherv(&[1.5, 2.5], &mut gathered, &[2], &[1])?;
     let mut sums = [0.0; 3];
     comm.allreduce(&gathered, &mut sums, ReduceOp::Sum)?;
+    comm.allreduce_in_place(&mut sums, ReduceOp::Prod)?;
     comm.broadcast(&mut sums, 0)?;
     comm.barrier()?;
     let (mut all, counts) = comm.allgather_vec(&sums)?;
@@ -24,6 +26,7 @@ fn program<C: Communicator>(comm: &C) -> Result<(usize, Vec<f64>), CommError> {
     comm.allgather(&all, &mut again)?;
     all.push(comm.allreduce_scalar(again[2], ReduceOp::Max)?);
     all.push(comm.broadcast_value(7.0, 0)?);
+    assert_eq!(comm.min_loc(4_u8)?, comm.max_loc(4_u8)?);
     Ok((comm.rank() + comm.size(), all))
 }
 
@@ -62,6 +65,37 @@ fn typed_methods_on_an_object() -> Result<(), CommError> {
     Ok(())
 }
 
+/// A pointer passes the call on, instead of making a copy of the buffer as the default does.
+#[test]
+fn a_reduction_in_place_stays_one_through_every_pointer() -> Result<(), CommError> {
+    let inner = Arc::new(Recorder::new(0, 2));
+    let boxed: Box<dyn Communicator> = Box::new(Arc::clone(&inner));
+    let shared: Arc<dyn Communicator> = Arc::new(Arc::clone(&inner));
+    let object: &dyn Communicator = &inner;
+    boxed.allreduce_in_place(&mut [1.0, 2.0], ReduceOp::Sum)?;
+    shared.allreduce_in_place(&mut [1.0, 2.0], ReduceOp::Sum)?;
+    (&object).allreduce_in_place(&mut [1.0, 2.0], ReduceOp::Sum)?;
+    let event = Event::InPlace {
+        bytes: 16,
+        scalar: ScalarKind::F64,
+        op: ReduceOp::Sum,
+    };
+    assert_eq!(inner.events(), vec![event; 3]);
+    Ok(())
+}
+
+#[test]
+fn a_bitwise_reduction_of_floats_in_place_is_refused_and_announced() {
+    let inner = Recorder::new(1, 2);
+    let error = CommError::UnsupportedReduction {
+        op: ReduceOp::BitwiseOr,
+        scalar: ScalarKind::F32,
+    };
+    let result = inner.allreduce_in_place(&mut [1.0_f32], ReduceOp::BitwiseOr);
+    assert_eq!(result, Err(error.clone()));
+    assert_eq!(inner.events(), [Event::Refused("allreduce", error)]);
+}
+
 #[test]
 fn refusals_reach_the_backend_through_every_pointer() {
     let bad_root = CommError::InvalidRoot { root: 5, size: 2 };
@@ -98,6 +132,10 @@ fn memory_through_a_pointer() -> Result<(), CommError> {
         region.fence()?;
         assert!(comm.is_leader());
         assert_eq!(comm.split_local()?.size(), 1);
+        let mut gathered = comm.create_gathered_region::<u64>(2)?;
+        gathered.as_mut_slice().fill(1);
+        comm.exchange(&mut gathered)?;
+        assert_eq!(gathered.as_slice(), [1; 2]);
         Ok(region.as_slice().iter().sum())
     }
     assert_eq!(total(&LocalBackend)?, 12);

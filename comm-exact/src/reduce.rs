@@ -1,7 +1,7 @@
 //! Sums over all ranks: integers add up to the same bits in any order.
 
 use comm_api::bytemuck::{cast_mut, cast_ref, cast_slice};
-use comm_api::{CommError, Communicator, ReduceOp, memory};
+use comm_api::{Argument, CommError, Communicator, ReduceOp, memory};
 
 use crate::sum::{ExactSum, Words};
 
@@ -75,6 +75,7 @@ pub fn exact_sums<C: Communicator>(
     if sums.len() != totals.len() {
         return refused(CommError::InvalidBufferSize {
             operation: OPERATION,
+            argument: Argument::Other("totals"),
             expected: sums.len(),
             actual: totals.len(),
         });

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 use comm_api::bytemuck::cast_slice;
-use comm_api::{CommError, Communicator, ReduceOp};
+use comm_api::{Argument, CommError, Communicator, ReduceOp};
 use comm_exact::{ExactSum, exact_sums};
 use comm_local::LocalBackend;
 use proptest::prelude::*;
@@ -47,6 +47,7 @@ fn totals_of_another_length_are_refused() {
     let error = exact_sums(&LocalBackend, &mut sums, &mut [0.0; 2]).unwrap_err();
     let CommError::InvalidBufferSize {
         operation,
+        argument,
         expected,
         actual,
     } = error
@@ -54,6 +55,7 @@ fn totals_of_another_length_are_refused() {
         panic!("{error}");
     };
     assert_eq!((operation, expected, actual), ("exact_sums", 3, 2));
+    assert_eq!(argument, Argument::Other("totals"));
 }
 
 /// A communicator of many ranks that all contribute the same.

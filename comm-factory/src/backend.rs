@@ -1,6 +1,8 @@
 //! The communicator that can be any of them: one match per call.
 
 use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider};
+#[cfg(any(feature = "mpi", feature = "shm"))]
+use comm_kit::words;
 use comm_local::LocalBackend;
 
 use crate::name::Name;
@@ -151,6 +153,16 @@ impl Communicator for CommBackend {
     }
 
     #[inline]
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        each!(self, comm => comm.allreduce_in_place_bytes(buf, scalar, op))
+    }
+
+    #[inline]
     fn broadcast_bytes(
         &self,
         buf: &mut [u8],
@@ -186,6 +198,15 @@ impl Communicator for CommBackend {
     }
 
     #[inline]
+    fn allreduce_in_place<T: comm_api::Reduce>(
+        &self,
+        buf: &mut [T],
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        each!(self, comm => comm.allreduce_in_place(buf, op))
+    }
+
+    #[inline]
     fn broadcast<T: CommData>(&self, buf: &mut [T], root: usize) -> Result<(), CommError> {
         each!(self, comm => comm.broadcast(buf, root))
     }
@@ -203,6 +224,32 @@ impl SharedMemoryProvider for CommBackend {
         local_count: usize,
     ) -> Result<CommRegion<T>, CommError> {
         region!(self, comm => comm.create_partitioned_region(local_count))
+    }
+
+    fn create_gathered_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<CommRegion<T>, CommError> {
+        region!(self, comm => comm.create_gathered_region(local_count))
+    }
+
+    #[inline]
+    fn exchange<T: CommData>(&self, region: &mut CommRegion<T>) -> Result<(), CommError> {
+        match (self, region) {
+            #[cfg(feature = "mpi")]
+            (Self::Mpi(comm), CommRegion::Mpi(region)) => comm.exchange(region),
+            #[cfg(feature = "tcp")]
+            (Self::Tcp(comm), CommRegion::Heap(region)) => comm.exchange(region),
+            #[cfg(feature = "shm")]
+            (Self::Shm(comm), CommRegion::Shm(region)) => comm.exchange(region),
+            (Self::Local(comm), CommRegion::Heap(region)) => comm.exchange(region),
+            #[cfg(any(feature = "mpi", feature = "shm"))]
+            _ => {
+                let error = words::foreign_region(self.rank());
+                self.refuse("exchange", &error);
+                Err(error)
+            }
+        }
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {

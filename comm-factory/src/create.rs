@@ -18,6 +18,9 @@ use crate::select::{Selection, environment, select};
 ///
 /// The same program runs alone, under `comm-run`, `mpiexec` or `srun`, without being touched.
 ///
+/// It may be called several times, so that each thread has a communicator of its own: one after the other, in the same order
+/// on all ranks.
+///
 /// # Errors
 ///
 /// As [`BackendError`] says, in its order.
@@ -38,6 +41,8 @@ pub fn create_communicator() -> Result<CommBackend, BackendError> {
 
 /// Creates the communicator that `kind` asks for.
 ///
+/// A variable that is named like ours and that nothing reads is warned of: its name is misspelt.
+///
 /// # Errors
 ///
 /// As [`BackendError`] says, in its order.
@@ -49,6 +54,9 @@ pub fn create_communicator() -> Result<CommBackend, BackendError> {
     )
 )]
 pub fn create_communicator_with(kind: BackendKind) -> Result<CommBackend, BackendError> {
+    for unknown in comm_kit::variables::unknown_here() {
+        tracing::warn!("{unknown}");
+    }
     match kind {
         BackendKind::Auto => {
             let selection = select(&environment()?, COMPILED)?;
@@ -109,11 +117,18 @@ fn shm(config: Result<comm_shm::ShmConfig, InitError>) -> Result<CommBackend, Ba
 #[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
 fn failed(backend: Name, error: InitError) -> BackendError {
     let backend = backend.to_string();
+    // One that is set is wrong, not missing: then only the whole message says what to do.
+    let is_set = |name: &String| {
+        std::env::var_os(name)
+            .is_some_and(|value| !value.as_encoded_bytes().trim_ascii().is_empty())
+    };
     match error.kind {
-        InitErrorKind::MissingConfiguration => BackendError::MissingConfiguration {
-            backend,
-            missing_vars: error.variables,
-        },
+        InitErrorKind::MissingConfiguration if !error.variables.iter().any(is_set) => {
+            BackendError::MissingConfiguration {
+                backend,
+                missing_vars: error.variables,
+            }
+        }
         _ => BackendError::InitializationFailed {
             backend,
             source: Box::new(error),

@@ -1,15 +1,19 @@
 //! Why there is no communicator.
 
 use std::error::Error;
+use std::fmt;
 
+use crate::launcher;
 use crate::name::{Name, nearest};
+use crate::select::environment;
 
 /// Why a communicator could not be created, and what to do about it.
 ///
 /// The variants stand in the order in which they are checked: a name that does not exist comes
 /// before a backend that is not compiled in, that before variables that are not set, and only then
-/// is anything opened or connected.
-#[derive(Debug, thiserror::Error)]
+/// is anything opened or connected. `{:?}` shows the message, because that is what a `main` that returns an error prints; `{:#?}` shows
+/// the fields.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// There is no backend of this name.
@@ -29,7 +33,7 @@ pub enum BackendError {
         available: Vec<String>,
     },
     /// Variables that the backend needs are not set.
-    #[error("{backend}: not set: {}; set them, or start the ranks with comm-run, which does", .missing_vars.join(", "))]
+    #[error("{backend}: {}not set: {}; set them, or start the ranks with comm-run, which does", announced(), .missing_vars.join(", "))]
     MissingConfiguration {
         /// The backend that was chosen.
         backend: String,
@@ -46,17 +50,80 @@ pub enum BackendError {
     },
 }
 
+impl fmt::Debug for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        match self {
+            Self::InvalidBackend {
+                requested,
+                available,
+            } => f
+                .debug_struct("InvalidBackend")
+                .field("requested", requested)
+                .field("available", available)
+                .finish(),
+            Self::BackendNotAvailable {
+                requested,
+                available,
+            } => f
+                .debug_struct("BackendNotAvailable")
+                .field("requested", requested)
+                .field("available", available)
+                .finish(),
+            Self::MissingConfiguration {
+                backend,
+                missing_vars,
+            } => f
+                .debug_struct("MissingConfiguration")
+                .field("backend", backend)
+                .field("missing_vars", missing_vars)
+                .finish(),
+            Self::InitializationFailed { backend, source } => f
+                .debug_struct("InitializationFailed")
+                .field("backend", backend)
+                .field("source", source)
+                .finish(),
+        }
+    }
+}
+
 /// Variables that contradict each other or make no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Contradiction(pub(crate) String);
 
 impl BackendError {
+    /// Returns a short name that programs and logs may rely on: it never changes.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::InvalidBackend { .. } => "invalid_backend",
+            Self::BackendNotAvailable { .. } => "backend_not_available",
+            Self::MissingConfiguration { .. } => "missing_configuration",
+            Self::InitializationFailed { .. } => "initialization_failed",
+        }
+    }
+
     pub(crate) fn contradiction(backend: Name, message: String) -> Self {
         Self::InitializationFailed {
             backend: backend.to_string(),
             source: Box::new(Contradiction(message)),
         }
+    }
+}
+
+/// Says by which variables a launcher announced the ranks that nothing connects. Read where the message is written, because the
+/// fields of the error are part of the contract.
+fn announced() -> String {
+    let variables = environment().unwrap_or_default();
+    match comm_kit::launcher::announced(&variables) {
+        Ok(Some(announced)) => {
+            let by = launcher::announcement(&announced, &variables);
+            format!("{by} announces ranks, and what connects them is ")
+        }
+        _ => String::new(),
     }
 }
 

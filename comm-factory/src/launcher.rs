@@ -3,7 +3,7 @@
 
 use comm_kit::InitError;
 use comm_kit::config::value;
-use comm_kit::launcher::{ALL, Family, Given, is_slurm_step};
+use comm_kit::launcher::{ALL, Announcement, Family, Given, is_slurm_step};
 
 use crate::error::BackendError;
 use crate::name::Name;
@@ -36,6 +36,14 @@ pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
         .flat_map(|&(variable, from)| [variable, from]);
     let known = comm_kit::launcher::variables();
     known.chain(addresses).chain(NODE_LISTS)
+}
+
+/// Names the variables, with their values, by which a launcher announced ranks.
+pub(crate) fn announcement(announced: &Announcement, variables: &Variables) -> String {
+    let launcher = announced.launcher;
+    let names = std::iter::once(&launcher.rank).chain(launcher.sizes);
+    let given = names.filter_map(|name| Some(format!("{name}={}", value(variables, name)?)));
+    given.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the first of `names` that is set.
@@ -75,9 +83,25 @@ const NODE_LISTS: [&str; 2] = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"];
 /// Fills what `COBRE_TCP_*` leaves open from the other launchers.
 ///
 /// Whoever fills one of rank and size must agree on the other, and all of them with each other:
-/// half a pair from one launcher and half from another is a job that nobody started.
+/// half a pair from one launcher and half from another is a job that nobody started. What is missing beside that is said
+/// with it.
 pub(crate) fn fill_tcp(variables: &Variables) -> Result<Vec<Filled>, BackendError> {
-    let mut filled = fill_place(variables)?;
+    let addresses = fill_addresses(variables);
+    match fill_place(variables) {
+        Ok(place) => Ok([place, addresses].concat()),
+        Err(mut message) => {
+            let missing = missing(Name::Tcp, variables, &addresses);
+            if !missing.is_empty() {
+                message = format!("{message}; not set: {}", missing.join(", "));
+            }
+            Err(BackendError::contradiction(Name::Tcp, message))
+        }
+    }
+}
+
+/// Fills where rank 0 is.
+fn fill_addresses(variables: &Variables) -> Vec<Filled> {
+    let mut filled = Vec::new();
     for (variable, from) in ADDRESSES {
         if value(variables, variable).is_none()
             && let Some(text) = value(variables, from)
@@ -102,12 +126,12 @@ pub(crate) fn fill_tcp(variables: &Variables) -> Result<Vec<Filled>, BackendErro
             from,
         });
     }
-    Ok(filled)
+    filled
 }
 
-/// Fills rank and size.
-fn fill_place(variables: &Variables) -> Result<Vec<Filled>, BackendError> {
-    let known = |error: InitError| BackendError::contradiction(Name::Tcp, error.message);
+/// Fills rank and size; the error says what is wrong with those that are given.
+fn fill_place(variables: &Variables) -> Result<Vec<Filled>, String> {
+    let known = |error: InitError| error.message;
     let (mut rank, mut size) = (None, None);
     for launcher in &ALL {
         // The own variables come first in the table. A rank of one machine, or of its shared memory,
@@ -125,10 +149,9 @@ fn fill_place(variables: &Variables) -> Result<Vec<Filled>, BackendError> {
     if let (Some((rank, rank_from)), Some((size, size_from))) = (rank, size)
         && rank >= size
     {
-        let message = format!(
+        return Err(format!(
             "rank {rank} ({rank_from}) is not below size {size} ({size_from}); correct one of them"
-        );
-        return Err(BackendError::contradiction(Name::Tcp, message));
+        ));
     }
     let mut filled = Vec::new();
     for (variable, given) in [(RANK, rank), (SIZE, size)] {
@@ -143,14 +166,11 @@ fn fill_place(variables: &Variables) -> Result<Vec<Filled>, BackendError> {
     Ok(filled)
 }
 
-fn agree(what: &str, known: &mut Given, given: Given) -> Result<(), BackendError> {
+fn agree(what: &str, known: &mut Given, given: Given) -> Result<(), String> {
     match (*known, given) {
-        (Some((a, a_from)), Some((b, b_from))) if a != b => {
-            let message = format!(
-                "{a_from}={a} and {b_from}={b} disagree about the {what}; unset what does not belong to this job"
-            );
-            Err(BackendError::contradiction(Name::Tcp, message))
-        }
+        (Some((a, a_from)), Some((b, b_from))) if a != b => Err(format!(
+            "{a_from}={a} and {b_from}={b} disagree about the {what}; unset what does not belong to this job"
+        )),
         (None, given) => {
             *known = given;
             Ok(())

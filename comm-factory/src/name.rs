@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use strsim::osa_distance;
-
 /// The name of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Name {
@@ -48,13 +46,10 @@ impl fmt::Display for Name {
     }
 }
 
-/// Returns the name that `text` was probably meant to be: at most two letters inserted, deleted, replaced or swapped with their
-/// neighbour.
+/// Returns the name that `text` was probably meant to be.
 pub(crate) fn nearest(text: &str) -> Option<&'static str> {
-    let text = text.to_ascii_lowercase();
     let names = Name::ALL.map(Name::as_str).into_iter().chain(["auto"]);
-    let (distance, name) = names.map(|name| (osa_distance(&text, name), name)).min()?;
-    (distance <= 2 && distance < name.len()).then_some(name)
+    comm_kit::nearest(text, names)
 }
 
 #[cfg(test)]

@@ -85,6 +85,22 @@ fn the_same_whoever_starts_it() {
 }
 
 #[test]
+fn every_thread_has_a_communicator_of_its_own() {
+    let threads = hello::example("threads", "mpi,shm,tcp");
+    let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
+    let alone = run(&[&threads], |c| c);
+    assert_eq!(
+        alone,
+        ["numbers below 10000: 49995000, their squares: 333283335000"]
+    );
+    for check in ["0", "1"] {
+        let command = [&mpiexec, "-n", "2", &threads];
+        let printed = run(&command, |c| c.env("COBRE_COMM_CHECK", check));
+        assert_eq!(printed, alone, "checks: {check}");
+    }
+}
+
+#[test]
 fn exact_sums_under_mpi_have_the_bits_of_one_rank() {
     let statistics = hello::example("statistics", "mpi,shm,tcp");
     let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());

@@ -164,6 +164,14 @@ fn an_unknown_name(#[case] name: &str, #[case] compiled: &[Name], #[case] text: 
 #[case::tcp("COBRE_TCP_SIZE=4", LOCAL, "tcp")]
 #[case::shm("COBRE_SHM_NAME=x COBRE_SHM_SIZE=4", LOCAL, "shm")]
 #[case::torch("RANK=0 WORLD_SIZE=4", LOCAL, "tcp")]
+// Two are the fewest that are not one.
+#[case::two_of_mpich("PMI_RANK=0 PMI_SIZE=2", LOCAL, "mpi")]
+#[case::two_of_open_mpi("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", LOCAL, "mpi")]
+#[case::two_of_intel("MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2", LOCAL, "mpi")]
+#[case::two_of_slurm("SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_NTASKS=2", LOCAL, "mpi")]
+#[case::two_of_tcp("COBRE_TCP_RANK=0 COBRE_TCP_SIZE=2", LOCAL, "tcp")]
+#[case::two_of_shm("COBRE_SHM_RANK=0 COBRE_SHM_SIZE=2", LOCAL, "shm")]
+#[case::two_of_torch("RANK=0 WORLD_SIZE=2", LOCAL, "tcp")]
 #[case::indexed_job("JOB_COMPLETION_INDEX=2", LOCAL, "tcp")]
 #[case::first_of_an_indexed_job("JOB_COMPLETION_INDEX=0", LOCAL, "tcp")]
 #[case::pmix_without_size("PMIX_RANK=0", NO_MPI, "mpi")]
@@ -257,6 +265,8 @@ fn fills_the_gaps_of_tcp(#[case] text: &str, #[case] expected: &[&str]) {
 #[case::index_not_below_size("JOB_COMPLETION_INDEX=4 COBRE_TCP_SIZE=4", &["JOB_COMPLETION_INDEX", "COBRE_TCP_SIZE"])]
 #[case::not_a_number("RANK=x WORLD_SIZE=4", &["RANK=\"x\""])]
 #[case::negative("RANK=-1 WORLD_SIZE=4", &["RANK=\"-1\""])]
+// All at once: what is wrong does not hide what is missing.
+#[case::missing_beside("COBRE_TCP_RANK=x", &["COBRE_TCP_RANK=\"x\"", "not set: COBRE_TCP_COORDINATOR, COBRE_TCP_SIZE"])]
 fn contradictions_are_named(#[case] text: &str, #[case] named: &[&str]) {
     let error = choose(&format!("COBRE_COMM_BACKEND=tcp {text}"), ALL).unwrap_err();
     let message = error.to_string();
@@ -267,4 +277,16 @@ fn contradictions_are_named(#[case] text: &str, #[case] named: &[&str]) {
     for name in named {
         assert!(message.contains(name), "{message}");
     }
+}
+
+/// A `main` that returns an error prints it with `{:?}`; logs and scripts rely on the short names.
+#[rstest]
+#[case("COBRE_COMM_BACKEND=smh", "invalid_backend")]
+#[case("JOB_COMPLETION_INDEX=2", "missing_configuration")]
+#[case("COBRE_COMM_BACKEND=tcp RANK=x WORLD_SIZE=4", "initialization_failed")]
+fn errors_print_their_message_and_have_a_short_name(#[case] text: &str, #[case] name: &str) {
+    let error = choose(text, ALL).unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    assert!(format!("{error:#?}").contains(" {\n"), "{error:#?}");
+    assert_eq!(error.as_str(), name);
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use comm_api::{ReduceOp, ScalarKind};
 
+use crate::Label;
+
 /// Names a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -16,6 +18,8 @@ enum Kind {
     PartitionedRegion = 6,
     SplitLocal = 7,
     Fence = 8,
+    GatheredRegion = 9,
+    Exchange = 10,
 }
 
 impl Kind {
@@ -31,6 +35,8 @@ impl Kind {
             6 => Self::PartitionedRegion,
             7 => Self::SplitLocal,
             8 => Self::Fence,
+            9 => Self::GatheredRegion,
+            10 => Self::Exchange,
             _ => return None,
         })
     }
@@ -46,6 +52,8 @@ impl Kind {
             Self::PartitionedRegion => "create_partitioned_region",
             Self::SplitLocal => "split_local",
             Self::Fence => "fence",
+            Self::GatheredRegion => "create_gathered_region",
+            Self::Exchange => "exchange",
         }
     }
 }
@@ -56,12 +64,15 @@ impl Kind {
 ///
 /// The first word holds, exactly: the collective (8 bits), the root of a broadcast or the scalar and
 /// operation of a reduction (24 bits), and the bytes of an element (32 bits). The second is the
-/// number of elements, exactly. Two things do not fit and are hashed, 64 bits, over the exact element
+/// number of elements, exactly, or the number of the region that is exchanged. Two things do not fit and are hashed, 64 bits, over the exact element
 /// size as well: the list of counts of an `allgatherv`, and the count of elements of 4 GiB or more,
 /// whose size is all ones in the first word. A backend whose soundness depends on these numbers
 /// compares the numbers themselves.
 ///
 /// Displacements are a rank's own business and not part of it.
+///
+/// An `allgatherv` and a `broadcast` carry the [`Label`] of their elements as well, 16 bits: instead of
+/// the root, and above the number of elements.
 ///
 /// ```
 /// use comm_api::{ReduceOp, ScalarKind};
@@ -79,6 +90,8 @@ pub struct Call {
 
 /// The element size of a call that does not fit into its first word.
 const HUGE: u64 = u32::MAX as u64;
+/// Where the label of a broadcast lies, above the number of its elements.
+const LABEL_SHIFT: u32 = 48;
 
 impl Call {
     /// Describes a `barrier`.
@@ -108,7 +121,7 @@ impl Call {
             .fold(mix(0, elem_size as u64), |hash, &count| {
                 mix(hash, count as u64)
             });
-        Self::new(Kind::Allgatherv, 0, elem_size, hash)
+        Self::new(Kind::Allgatherv, Label::here().bits(), elem_size, hash)
     }
 
     /// Describes an `allreduce` of `bytes` bytes.
@@ -131,7 +144,10 @@ impl Call {
         } else {
             bytes.checked_div(elem_size).unwrap_or(0)
         };
-        Self::counted(Kind::Broadcast, root, elem_size, count)
+        let mut call = Self::counted(Kind::Broadcast, root, elem_size, count);
+        // No address space has a buffer whose count reaches up there.
+        call.words[1] ^= Label::here().bits() << LABEL_SHIFT;
+        call
     }
 
     /// Describes a `create_shared_region`.
@@ -144,6 +160,21 @@ impl Call {
     #[must_use]
     pub fn partitioned_region(elem_size: usize) -> Self {
         Self::counted(Kind::PartitionedRegion, 0, elem_size, 0)
+    }
+
+    /// Describes a `create_gathered_region`; each rank passes a count of its own.
+    #[must_use]
+    pub fn gathered_region(elem_size: usize) -> Self {
+        Self::counted(Kind::GatheredRegion, 0, elem_size, 0)
+    }
+
+    /// Describes an `exchange` of the region that was created at this place in the sequence of its communicator.
+    #[inline]
+    #[must_use]
+    pub const fn exchange(number: u64) -> Self {
+        Self {
+            words: [Kind::Exchange as u64, number],
+        }
     }
 
     const fn plain(kind: Kind) -> Self {
@@ -191,6 +222,16 @@ impl Call {
         self.kind().map_or("unknown", Kind::operation)
     }
 
+    /// Returns in which way this call is another one than one that is shown alike: what travels as a hash cannot be shown.
+    pub(crate) fn hidden(self) -> &'static str {
+        let is_huge = self.words[0] >> 32 == HUGE;
+        match self.kind() {
+            Some(Kind::Allgatherv) if !is_huge => " with other counts",
+            _ if is_huge => " of another size or number",
+            _ => " with other arguments",
+        }
+    }
+
     #[inline]
     const fn kind(self) -> Option<Kind> {
         Kind::from_code(self.words[0] & 0xff)
@@ -228,12 +269,22 @@ impl fmt::Display for Call {
                     None => write!(f, "{name}(?)"),
                 }
             }
-            Kind::Allgatherv => write!(f, "{name}(elements of {size}, counts #{extent:016x})"),
-            _ if elem_size == HUGE => write!(f, "{name}(elements of {size}, #{extent:016x}{root})"),
-            Kind::PartitionedRegion => write!(f, "{name}(elements of {size})"),
-            Kind::Broadcast | Kind::SharedRegion => {
-                write!(f, "{name}({extent} elements of {size}{root})")
+            Kind::Exchange => write!(f, "{name}(region {extent})"),
+            Kind::Allgatherv => {
+                let label = Label::from_bits(detail);
+                write!(f, "{name}(elements of {size}{label})")
             }
+            _ if elem_size == HUGE => write!(f, "{name}(elements of {size}{root})"),
+            Kind::PartitionedRegion | Kind::GatheredRegion => {
+                write!(f, "{name}(elements of {size})")
+            }
+            Kind::Broadcast => {
+                let (label, count) = (extent >> LABEL_SHIFT, extent & !(u64::MAX << LABEL_SHIFT));
+                let label = Label::from_bits(label);
+                let comma = if label == Label::NONE { "" } else { "," };
+                write!(f, "{name}({count} elements of {size}{label}{comma}{root})")
+            }
+            Kind::SharedRegion => write!(f, "{name}({extent} elements of {size})"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The one fold: the arithmetic of every reduction on every backend.
 
-use comm_api::{CommError, ReduceOp, ScalarKind};
+use comm_api::{Argument, CommError, ReduceOp, ScalarKind};
 
 /// Folds `next` into `acc`, element by element: `acc = op(acc, next)`.
 ///
@@ -10,12 +10,12 @@ use comm_api::{CommError, ReduceOp, ScalarKind};
 /// # Contract
 ///
 /// - Integers wrap.
-/// - `Sum` of floats is one IEEE 754 addition, never fused, never reassociated. The loop is
-///   vectorised across elements; ranks are never combined before their turn.
+/// - `Sum` and `Prod` of floats are one IEEE 754 addition or multiplication, never fused, never
+///   reassociated. The loop is vectorised across elements; ranks are never combined before their turn.
 /// - `Min` and `Max` of floats are IEEE 754-2019 `minimum` and `maximum`: a NaN on either side
 ///   wins, and -0 < +0.
 /// - A NaN in `acc` after the fold is the canonical quiet NaN, `0x7ff8_0000_0000_0000` or
-///   `0x7fc0_0000`: which payload an addition keeps is up to the compiler and the machine.
+///   `0x7fc0_0000`: which payload an operation keeps is up to the compiler and the machine.
 /// - The buffers may have any alignment.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ pub fn fold_into(
     scalar: ScalarKind,
     op: ReduceOp,
 ) -> Result<(), CommError> {
-    same_length(acc.len(), next.len())?;
+    same_length("next", acc.len(), next.len())?;
     match scalar {
         ScalarKind::I8 => i8::fold(acc, next, op),
         ScalarKind::I16 => i16::fold(acc, next, op),
@@ -58,12 +58,13 @@ pub fn fold_into(
 }
 
 #[inline]
-fn same_length(expected: usize, actual: usize) -> Result<(), CommError> {
+fn same_length(argument: &'static str, expected: usize, actual: usize) -> Result<(), CommError> {
     if expected == actual {
         return Ok(());
     }
     Err(CommError::InvalidBufferSize {
         operation: "allreduce",
+        argument: Argument::Other(argument),
         expected,
         actual,
     })
@@ -83,7 +84,7 @@ struct Pairs<'a, const N: usize> {
 impl<'a, const N: usize> Pairs<'a, N> {
     #[inline]
     fn of(acc: &'a mut [u8], next: &'a [u8]) -> Result<Self, CommError> {
-        same_length(acc.len() / N * N, acc.len())?;
+        same_length("acc", acc.len() / N * N, acc.len())?;
         let ((acc, _), (next, _)) = (acc.as_chunks_mut(), next.as_chunks());
         Ok(Self { acc, next })
     }
@@ -110,6 +111,7 @@ macro_rules! integers {
                     ReduceOp::Max => pairs.apply(|a, b| get(a).max(get(b)).to_ne_bytes()),
                     ReduceOp::BitwiseOr => pairs.apply(|a, b| (get(a) | get(b)).to_ne_bytes()),
                     ReduceOp::BitwiseAnd => pairs.apply(|a, b| (get(a) & get(b)).to_ne_bytes()),
+                    ReduceOp::Prod => pairs.apply(|a, b| get(a).wrapping_mul(get(b)).to_ne_bytes()),
                 }
                 Ok(())
             }
@@ -142,6 +144,11 @@ macro_rules! floats {
                         let sum = get(a) + get(b);
                         unordered(sum, sum);
                         sum.to_ne_bytes()
+                    }),
+                    ReduceOp::Prod => pairs.apply(|a, b| {
+                        let product = get(a) * get(b);
+                        unordered(product, product);
+                        product.to_ne_bytes()
                     }),
                     ReduceOp::Min => pairs.apply(|a, b| {
                         let (a, b) = (get(a), get(b));

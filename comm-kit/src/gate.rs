@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use comm_api::{CommError, FailureKind};
 
 use crate::fork::Owner;
+use crate::gathered::CommId;
+use crate::report;
 use crate::words::{self, Lost};
 
 /// Announces to the other ranks what a [`Gate`] decides on its own.
@@ -30,6 +32,7 @@ pub trait Transport {
 /// # Contract
 ///
 /// - A forked child gets [`CommError::InvalidCommunicator`], and says nothing to anybody.
+/// - The first cause is reported to the launcher, if it asked for that: see [`report`](mod@crate::report).
 /// - A second thread inside gets [`Refused`](FailureKind::Refused) with this rank; no place in the
 ///   sequence is used.
 /// - After a fatal error every call gets that first cause again.
@@ -66,8 +69,11 @@ pub trait Transport {
 #[derive(Debug)]
 pub struct Gate<T: Transport> {
     rank: usize,
+    id: CommId,
     owner: Owner,
     transport: T,
+    /// Whether the launcher hears of the first cause.
+    reports: bool,
     /// Only tried, never waited for.
     inside: Mutex<Inside<T::State>>,
 }
@@ -84,16 +90,31 @@ impl<T: Transport> Gate<T> {
     pub fn new(rank: usize, transport: T, state: T::State) -> Self {
         Self {
             rank,
+            id: CommId::next(),
             owner: Owner::mark(),
             transport,
+            reports: true,
             inside: Mutex::new(Inside { state, first: None }),
         }
+    }
+
+    /// Makes this the gate of a region: its failure leaves the communicator usable, so the launcher does not hear of it.
+    #[must_use]
+    pub fn of_region(mut self) -> Self {
+        self.reports = false;
+        self
     }
 
     /// Returns the rank of this process.
     #[inline]
     pub fn rank(&self) -> usize {
         self.rank
+    }
+
+    /// Returns what tells this communicator from all others of this process.
+    #[inline]
+    pub fn id(&self) -> CommId {
+        self.id
     }
 
     /// Returns what reaches the other ranks.
@@ -139,9 +160,9 @@ impl<T: Transport> Gate<T> {
     ///
     /// The error of the check; [`CommError::InvalidCommunicator`] in a forked child.
     #[inline]
-    pub fn checked(&self, checked: Result<(), CommError>) -> Result<(), CommError> {
+    pub fn checked<R>(&self, checked: Result<R, CommError>) -> Result<R, CommError> {
         match checked {
-            Ok(()) => Ok(()),
+            Ok(value) => Ok(value),
             Err(error) => Err(self.reject(error)),
         }
     }
@@ -207,6 +228,9 @@ impl<'g, T: Transport> Pass<'g, T> {
     pub fn fail(&mut self, error: CommError) -> CommError {
         if error.is_fatal() && self.inside.first.is_none() {
             self.inside.first = Some(error.clone());
+            if self.gate.reports {
+                report::failed(&error);
+            }
             // Last: whoever listens may panic, and the cause stands by then.
             tracing::error!(rank = self.gate.rank, %error, "collective failed");
         }
@@ -222,6 +246,9 @@ impl<'g, T: Transport> Pass<'g, T> {
         if self.inside.first.is_none() {
             self.inside.first = Some(lost);
             self.gate.transport.panicked(&mut self.inside.state);
+            if self.gate.reports {
+                report::panicked(rank);
+            }
         }
         // After the others were told: a log may block.
         report_while_unwinding(|| tracing::error!(rank, "panicked inside a call"));

@@ -1,9 +1,12 @@
 //! Why a rank could not join its job.
 
+use std::fmt;
+
 /// Reports why the constructor of a backend failed.
 ///
-/// Every backend re-exports it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Every backend re-exports it. `{:?}` shows the message, because that is what a `main` that returns an error prints; `{:#?}` shows the
+/// fields.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct InitError {
@@ -26,6 +29,31 @@ pub enum InitErrorKind {
     InvalidConfiguration,
     /// The configuration is right, and the ranks could still not come together.
     Failed,
+}
+
+impl fmt::Debug for InitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        f.debug_struct("InitError")
+            .field("kind", &self.kind)
+            .field("variables", &self.variables)
+            .field("message", &self.message)
+            .finish()
+    }
+}
+
+impl InitErrorKind {
+    /// Returns a short name that programs and logs may rely on: it never changes.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MissingConfiguration => "missing_configuration",
+            Self::InvalidConfiguration => "invalid_configuration",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 impl InitError {

@@ -7,15 +7,19 @@
 //! |---|---|
 //! | one call from its entry to its error | [`Gate`], [`Transport`], [`Pass`] |
 //! | what ranks compare before they exchange anything | [`Call`] |
+//! | what a language without types compares beyond that | [`Label`] |
 //! | every sentence of an error | [`words`] |
 //! | timers that a suspended job survives | [`clock`] |
 //! | a blocked rank that its language can interrupt | [`interrupt`] |
 //! | reductions with the same bits everywhere | [`fold_into`] |
 //! | the phases of a shared region | [`Phases`] |
+//! | who created a gathered region, and which part is whose | [`Origin`], [`Parts`] |
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
 //! | an end of the process that hears its exit code | [`exit`] |
 //! | which machine this is | [`host`] |
 //! | which launcher started this process | [`launcher`] |
+//! | the first cause of a rank, for its launcher | [`report`](mod@report) |
+//! | which variables there are, and what a misspelt name was meant to be | [`variables`], [`nearest`] |
 //! | room for an allocation | [`memory`] |
 //! | which processors there are to use | [`processors`] |
 //! | where segments of shared memory are found, and which are stale | [`segments`] |
@@ -29,7 +33,10 @@ mod call;
 mod fold;
 mod fork;
 mod gate;
+mod gathered;
 mod init;
+mod label;
+mod near;
 mod phase;
 
 pub mod clock;
@@ -39,14 +46,19 @@ pub mod host;
 pub mod interrupt;
 pub mod launcher;
 pub mod processors;
+pub mod report;
 pub mod segments;
+pub mod variables;
 pub mod words;
 
 pub use comm_api::memory;
 
 pub use call::Call;
 pub use fold::fold_into;
-pub use fork::Owner;
+pub use fork::{Beacon, Owner};
 pub use gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
+pub use gathered::{CommId, Origin, Parts};
 pub use init::{InitError, InitErrorKind};
+pub use label::Label;
+pub use near::nearest;
 pub use phase::{Ended, Phases};

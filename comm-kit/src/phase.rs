@@ -1,9 +1,16 @@
 //! The phases of a shared region.
 
+use comm_api::CommError;
+
+use crate::gathered::{CommId, Origin};
+use crate::words::{self, BROKEN};
+
 /// Keeps the phase of one handle to a region, and panics where the phase does not permit an access.
 ///
 /// A region begins in its write phase. A fence [closes](Self::close) the phase, meets the other
 /// ranks and [opens](Self::open) the next one. A handle whose fence did not get that far is broken.
+///
+/// The write phase of a [gathered](Self::gathered) region ends with an exchange instead; a fence ends only its read phase.
 ///
 /// ```
 /// use comm_kit::Phases;
@@ -18,6 +25,10 @@
 #[derive(Debug)]
 pub struct Phases {
     phase: Phase,
+    /// Where a gathered region comes from.
+    origin: Option<Origin>,
+    /// Why an exchange broke the handle.
+    cause: Option<CommError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +63,18 @@ impl Phases {
     pub const fn new() -> Self {
         Self {
             phase: Phase::Write,
+            origin: None,
+            cause: None,
+        }
+    }
+
+    /// Begins with the write phase of a gathered region.
+    #[must_use]
+    pub const fn gathered(origin: Origin) -> Self {
+        Self {
+            phase: Phase::Write,
+            origin: Some(origin),
+            cause: None,
         }
     }
 
@@ -64,6 +87,9 @@ impl Phases {
     pub fn expect_read(&self) {
         match self.phase {
             Phase::Read => {}
+            Phase::Write if self.origin.is_some() => panic!(
+                "as_slice: the region is in its write phase; call exchange() of its communicator to end it, then read"
+            ),
             Phase::Write => panic!(
                 "as_slice: the region is in its write phase; call fence() to end it, then read"
             ),
@@ -87,7 +113,52 @@ impl Phases {
         }
     }
 
+    /// Checks that a fence can end the phase, on `rank`. (Of a broken handle the sequence of its fences knows the cause.)
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](comm_api::FailureKind::Refused) in the write phase of a gathered region: nothing was sent, the phase
+    /// goes on. The cause again after an exchange that failed.
+    pub fn check_fence(&self, rank: usize) -> Result<(), CommError> {
+        match (&self.cause, self.origin, self.phase) {
+            (Some(cause), ..) => Err(cause.again("fence")),
+            (None, Some(_), Phase::Write) => Err(words::fence_before_exchange(rank)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that `communicator` can end the phase with an exchange, on `rank`; returns the number of the region.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](comm_api::FailureKind::Refused), naming the right call: of a region that is not gathered or that
+    /// another communicator created, in a read phase, and of a handle that a fence broke. The cause again after an exchange
+    /// that failed.
+    #[inline]
+    pub fn check_exchange(&self, communicator: CommId, rank: usize) -> Result<u64, CommError> {
+        match (self.origin, self.phase) {
+            (Some(origin), Phase::Write) if origin.communicator == communicator => {
+                Ok(origin.number)
+            }
+            _ => Err(self.not_exchangeable(communicator, rank)),
+        }
+    }
+
+    #[cold]
+    fn not_exchangeable(&self, communicator: CommId, rank: usize) -> CommError {
+        match (&self.cause, self.origin, self.phase) {
+            (_, None, _) => words::not_gathered(rank),
+            (_, Some(origin), _) if origin.communicator != communicator => {
+                words::foreign_region(rank)
+            }
+            (Some(cause), ..) => cause.again("exchange"),
+            (None, _, Phase::Broken) => words::broken_region("exchange", rank),
+            (None, ..) => words::exchanged_before(rank),
+        }
+    }
+
     /// Ends the phase on this rank. The handle is broken until the next is opened.
+    #[inline]
     pub fn close(&mut self) -> Ended {
         Ended(std::mem::replace(&mut self.phase, Phase::Broken))
     }
@@ -98,6 +169,7 @@ impl Phases {
         clippy::needless_pass_by_value,
         reason = "a phase that ended is followed by one other"
     )]
+    #[inline]
     pub fn open(&mut self, ended: Ended) {
         self.phase = match ended.0 {
             Phase::Write => Phase::Read,
@@ -105,49 +177,57 @@ impl Phases {
             Phase::Broken => Phase::Broken,
         };
     }
-}
 
-const BROKEN: &str = "a fence of this region failed, so what it holds cannot be relied on; drop it \
-                      and create another";
+    /// Goes on with the phase that was closed, as a rank refused the exchange: then it ended on no rank.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a phase that ended is followed by one other"
+    )]
+    pub fn resume(&mut self, ended: Ended) {
+        self.phase = ended.0;
+    }
+
+    /// Breaks the handle for good, for this reason.
+    pub fn fail(&mut self, cause: &CommError) {
+        self.phase = Phase::Broken;
+        self.cause.get_or_insert_with(|| cause.clone());
+    }
+
+    /// Ends the phase of memory that no other rank reaches, for a `fence` of `rank`.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_fence`](Self::check_fence), and [`Refused`](comm_api::FailureKind::Refused) for a broken handle.
+    pub fn fence_alone(&mut self, rank: usize) -> Result<(), CommError> {
+        self.check_fence(rank)?;
+        if self.phase == Phase::Broken {
+            return Err(words::broken_region("fence", rank));
+        }
+        let ended = self.close();
+        self.open(ended);
+        Ok(())
+    }
+
+    /// Ends the write phase with `exchange`, for memory that no other rank reaches: if that was refused, the phase
+    /// goes on; if it failed for good, the handle is broken.
+    ///
+    /// # Errors
+    ///
+    /// That of `exchange`.
+    pub fn exchange_alone(
+        &mut self,
+        exchange: impl FnOnce() -> Result<(), CommError>,
+    ) -> Result<(), CommError> {
+        let ended = self.close();
+        let result = exchange();
+        match &result {
+            Ok(()) => self.open(ended),
+            Err(error) if error.is_fatal() => self.fail(error),
+            Err(_) => self.resume(ended),
+        }
+        result
+    }
+}
 
 #[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use super::*;
-
-    fn panics(access: impl FnOnce()) -> String {
-        let panic = catch_unwind(AssertUnwindSafe(access)).expect_err("permitted");
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-            .expect("a message")
-    }
-
-    #[test]
-    fn phases_alternate() {
-        let mut phases = Phases::new();
-        for _ in 0..2 {
-            phases.expect_write();
-            assert!(panics(|| phases.expect_read()).contains("call fence()"));
-            let ended = phases.close();
-            assert!(ended.was_write());
-            phases.open(ended);
-            phases.expect_read();
-            assert!(panics(|| phases.expect_write()).contains("call fence()"));
-            let ended = phases.close();
-            assert!(!ended.was_write());
-            phases.open(ended);
-        }
-    }
-
-    #[test]
-    fn a_fence_that_does_not_open_breaks_the_handle_for_good() {
-        let mut phases = Phases::new();
-        drop(phases.close());
-        assert!(panics(|| phases.expect_read()).contains("create another"));
-        assert!(panics(|| phases.expect_write()).contains("create another"));
-        let ended = phases.close();
-        phases.open(ended);
-        assert!(panics(|| phases.expect_read()).contains("create another"));
-    }
-}
+mod tests;

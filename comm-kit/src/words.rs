@@ -4,7 +4,6 @@
 //! return the message of a [`CommError::CollectiveFailed`]; the operation, the kind and the rank
 //! stand in front of it when it is shown.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use comm_api::{CommError, FailureKind};
@@ -110,25 +109,51 @@ fn within(timeout: Option<Duration>) -> String {
 }
 
 /// Compares what the ranks called; returns the lowest that differs from the first, and the message
-/// of the [`Mismatch`](FailureKind::Mismatch).
+/// of the [`Mismatch`](FailureKind::Mismatch), which lists the ranks in groups that called the same.
 pub fn differing(calls: impl IntoIterator<Item = (usize, Call)>) -> Option<(usize, String)> {
-    let mut distinct: Vec<(usize, Call)> = Vec::new();
+    let mut groups: Vec<(Call, Vec<usize>)> = Vec::new();
     for (rank, call) in calls {
-        if distinct.iter().all(|&(_, known)| known != call) {
-            distinct.push((rank, call));
+        match groups.iter_mut().find(|(known, _)| *known == call) {
+            Some((_, members)) => members.push(rank),
+            None => groups.push((call, vec![rank])),
         }
     }
-    let &(blamed, _) = distinct.get(1)?;
-    let shown: Vec<String> = distinct
-        .iter()
-        .take(LISTED)
-        .map(|(rank, call)| format!("rank {rank} called {call}"))
-        .collect();
+    let blamed = *groups.get(1)?.1.first()?;
+    let mut shown: Vec<String> = Vec::new();
+    let mut sentences: Vec<String> = Vec::new();
+    for (call, members) in groups.iter().take(LISTED) {
+        let text = call.to_string();
+        // Only a hash of some arguments has travelled: then all that can be said is who differs.
+        let hidden = if shown.contains(&text) {
+            call.hidden()
+        } else {
+            ""
+        };
+        sentences.push(format!("{} called {text}{hidden}", ranks(members)));
+        shown.push(text);
+    }
+    let more = if groups.len() > LISTED { ", .." } else { "" };
     let message = format!(
-        "{}; all ranks must call the same collectives in the same order with arguments that agree",
-        shown.join(", ")
+        "{}{more}; all ranks must call the same collectives in the same order with arguments that agree",
+        sentences.join(", ")
     );
     Some((blamed, message))
+}
+
+/// Says what ranks called, each call once: `ranks 0, 2 called barrier, rank 3 called split_local`.
+pub fn called(calls: impl IntoIterator<Item = (usize, Call)>) -> String {
+    let mut distinct: Vec<(Call, Vec<usize>)> = Vec::new();
+    for (rank, call) in calls {
+        match distinct.iter_mut().find(|(known, _)| *known == call) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => distinct.push((call, vec![rank])),
+        }
+    }
+    let shown = distinct
+        .iter()
+        .take(LISTED)
+        .map(|(call, list)| format!("{} called {call}", ranks(list)));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the message of an [`Aborted`](FailureKind::Aborted) by `abort(code)`.
@@ -180,38 +205,110 @@ pub fn busy(operation: &'static str, rank: usize) -> CommError {
     )
 }
 
-/// Lists ranks, in ascending order: `rank 2`, `ranks 1, 3`; many of them as runs: `ranks 1, 32-63`.
+/// Creates the [`Refused`](FailureKind::Refused) of an `exchange` of a region that this communicator did not create.
+#[cold]
+#[must_use]
+pub fn foreign_region(rank: usize) -> CommError {
+    refusal(
+        "exchange",
+        rank,
+        "another communicator created this region; call exchange() of that one",
+    )
+}
+
+/// Creates the [`Refused`](FailureKind::Refused) of an `exchange` of a region that is not gathered.
+#[cold]
+#[must_use]
+pub fn not_gathered(rank: usize) -> CommError {
+    refusal(
+        "exchange",
+        rank,
+        "the ranks of one node share this region; call its fence(), or create it with create_gathered_region()",
+    )
+}
+
+/// Creates the [`Refused`](FailureKind::Refused) of an `exchange` in a read phase.
+#[cold]
+#[must_use]
+pub fn exchanged_before(rank: usize) -> CommError {
+    refusal(
+        "exchange",
+        rank,
+        "the region is in its read phase; call its fence() to end it, then write, then exchange()",
+    )
+}
+
+/// Creates the [`Refused`](FailureKind::Refused) of a `fence` in the write phase of a gathered region: a rank's own, of
+/// which the others do not hear.
+#[cold]
+#[must_use]
+pub fn fence_before_exchange(rank: usize) -> CommError {
+    refusal(
+        "fence",
+        rank,
+        "the write phase of a gathered region ends on all ranks of the job: call exchange() of its communicator",
+    )
+}
+
+/// Creates the [`Refused`](FailureKind::Refused) of a call that needs a region which is broken.
+#[cold]
+#[must_use]
+pub fn broken_region(operation: &'static str, rank: usize) -> CommError {
+    refusal(operation, rank, BROKEN)
+}
+
+/// What to do with a region that is broken.
+pub(crate) const BROKEN: &str = "a fence or an exchange of this region failed, so what it holds cannot be relied on; drop it \
+                                 and create another";
+
+fn refusal(operation: &'static str, rank: usize, message: &str) -> CommError {
+    CommError::failed(operation, FailureKind::Refused, Some(rank), message)
+}
+
+/// Creates the error of a region that no address space holds.
+#[cold]
+#[must_use]
+pub fn too_large(count: usize, elem_size: usize) -> CommError {
+    CommError::AllocationFailed {
+        requested_bytes: count.saturating_mul(elem_size),
+        message: format!("{count} elements of {elem_size} bytes are more than can be addressed"),
+    }
+}
+
+/// Creates the error of a region for which `rank` has no room; `own` is its own error, on that rank.
+#[cold]
+#[must_use]
+pub fn no_room(requested_bytes: usize, rank: usize, own: Option<CommError>) -> CommError {
+    own.unwrap_or_else(|| CommError::AllocationFailed {
+        requested_bytes,
+        message: format!("rank {rank} has no room for it; its own error says what it has"),
+    })
+}
+
+/// Lists ranks, in ascending order: `rank 2`, `ranks 1, 3`; three and more in a row as a run: `ranks 3-9, 12`.
 #[must_use]
 pub fn ranks(list: &[usize]) -> String {
-    if list.len() <= LISTED {
-        return ranks_at(list, |_| None);
-    }
-    let runs: Vec<&[usize]> = list.chunk_by(|a, b| a + 1 == *b).collect();
-    let shown = runs.iter().take(LISTED).map(|run| match run {
-        [first, .., end] => format!("{first}-{end}"),
-        run => run.iter().map(usize::to_string).collect(),
-    });
-    let shown: Vec<String> = shown.collect();
-    let more = if runs.len() > LISTED { ", .." } else { "" };
-    format!("ranks {}{more}", shown.join(", "))
+    ranks_at(list, |_| None)
 }
 
 /// Lists ranks with the places where they run: `rank 2 (10.0.0.3)`.
 #[must_use]
 pub fn ranks_at<'a>(list: &[usize], place: impl Fn(usize) -> Option<&'a str>) -> String {
-    let mut text = String::from(if list.len() == 1 { "rank" } else { "ranks" });
-    for (i, &rank) in list.iter().take(LISTED).enumerate() {
-        let separator = if i == 0 { "" } else { "," };
-        // Writing to a string does not fail.
-        let _ = write!(text, "{separator} {rank}");
-        if let Some(place) = place(rank) {
-            let _ = write!(text, " ({place})");
-        }
-    }
-    if list.len() > LISTED {
-        text.push_str(", ..");
-    }
-    text
+    let location = |rank| place(rank).map_or(String::new(), |place| format!(" ({place})"));
+    let runs = list
+        .chunk_by(|&one, &next| one + 1 == next && place(one).is_none() && place(next).is_none());
+    let mut parts = runs.flat_map(|run| match run {
+        [first, _, .., end] => vec![format!("{first}-{end}")],
+        // Two in a row are shorter as they are.
+        few => few
+            .iter()
+            .map(|&rank| format!("{rank}{}", location(rank)))
+            .collect(),
+    });
+    let shown: Vec<String> = parts.by_ref().take(LISTED).collect();
+    let more = if parts.next().is_some() { ", .." } else { "" };
+    let noun = if list.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}{more}", shown.join(", "))
 }
 
 /// Makes text of bytes that came from elsewhere: one line, printable, not too long.

@@ -1,7 +1,7 @@
 //! The one fold against a naive one that is written from the contract, bit for bit.
 
 use comm_api::bytemuck::{bytes_of, cast_slice, pod_read_unaligned};
-use comm_api::{CommError, Reduce, ReduceOp, ScalarKind};
+use comm_api::{Argument, CommError, Reduce, ReduceOp, ScalarKind};
 use comm_kit::fold_into;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -21,6 +21,7 @@ macro_rules! integers {
                     ReduceOp::Max => if b > a { b } else { a },
                     ReduceOp::BitwiseOr => a | b,
                     ReduceOp::BitwiseAnd => a & b,
+                    ReduceOp::Prod => a.wrapping_mul(b),
                 }
             }
         }
@@ -42,6 +43,8 @@ macro_rules! floats {
                 match op {
                     ReduceOp::Sum if (a + b).is_nan() => nan,
                     ReduceOp::Sum => a + b,
+                    ReduceOp::Prod if (a * b).is_nan() => nan,
+                    ReduceOp::Prod => a * b,
                     ReduceOp::Min => if a_first { a } else { b },
                     ReduceOp::Max => if a_first { b } else { a },
                     ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd => unreachable!("not for floats"),
@@ -175,7 +178,8 @@ fn every_scalar_operation_and_size(
         ReduceOp::Min,
         ReduceOp::Max,
         ReduceOp::BitwiseOr,
-        ReduceOp::BitwiseAnd
+        ReduceOp::BitwiseAnd,
+        ReduceOp::Prod
     )]
     op: ReduceOp,
     #[values(0, 1, 2, 3, 7, 8, 15, 16, 17, 33, 324, 1000)] len: usize,
@@ -230,13 +234,14 @@ fn left_to_right() {
 }
 
 #[rstest]
-#[case::lengths_differ(8, 16, ScalarKind::U8, 8, 16)]
-#[case::no_whole_scalars(12, 12, ScalarKind::F64, 8, 12)]
-#[case::less_than_one(3, 3, ScalarKind::I32, 0, 3)]
+#[case::lengths_differ(8, 16, ScalarKind::U8, "next", 8, 16)]
+#[case::no_whole_scalars(12, 12, ScalarKind::F64, "acc", 8, 12)]
+#[case::less_than_one(3, 3, ScalarKind::I32, "acc", 0, 3)]
 fn refuses(
     #[case] acc: usize,
     #[case] next: usize,
     #[case] scalar: ScalarKind,
+    #[case] argument: &'static str,
     #[case] expected: usize,
     #[case] actual: usize,
 ) {
@@ -244,6 +249,7 @@ fn refuses(
     let result = fold_into(&mut acc, &vec![9; next], scalar, ReduceOp::Max);
     let error = CommError::InvalidBufferSize {
         operation: "allreduce",
+        argument: Argument::Other(argument),
         expected,
         actual,
     };

@@ -44,7 +44,7 @@ fn a_forked_child_is_somebody_else() {
         let refused = CommError::InvalidRoot { root: 7, size: 2 };
         let strange = !owner.is_here()
             && gate.enter("barrier").err() == Some(CommError::InvalidCommunicator)
-            && gate.checked(Err(refused)) == Err(CommError::InvalidCommunicator)
+            && gate.checked::<()>(Err(refused)) == Err(CommError::InvalidCommunicator)
             && gate.leave().is_none();
         let own = Owner::mark();
         strange && own.is_here() && !owner.is_here() && gate.enter("barrier").is_err()

@@ -3,7 +3,7 @@
 use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
-use comm_kit::exit_code;
+use comm_kit::{CommId, Origin, Parts, exit_code};
 
 use crate::region::HeapRegion;
 
@@ -84,6 +84,17 @@ impl Communicator for LocalBackend {
         Ok(())
     }
 
+    /// The result is the input.
+    #[inline]
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        check::allreduce_in_place_bytes(buf, scalar, op)
+    }
+
     #[inline]
     fn broadcast_bytes(
         &self,
@@ -107,6 +118,23 @@ impl SharedMemoryProvider for LocalBackend {
         local_count: usize,
     ) -> Result<HeapRegion<T>, CommError> {
         HeapRegion::new(local_count)
+    }
+
+    fn create_gathered_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<HeapRegion<T>, CommError> {
+        let parts = Parts::new(vec![local_count], size_of::<T>())?;
+        let origin = Origin {
+            communicator: CommId::LOCAL,
+            number: 0,
+        };
+        HeapRegion::gathered(parts, 0, origin)
+    }
+
+    fn exchange<T: CommData>(&self, region: &mut HeapRegion<T>) -> Result<(), CommError> {
+        region.check_exchange(CommId::LOCAL, 0)?;
+        region.exchange(|_, _| Ok(()))
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {

@@ -1,14 +1,21 @@
 //! The region of a rank that shares its memory with nobody.
 
-use comm_api::{CommData, CommError, SharedRegion};
-use comm_kit::{Phases, memory};
+use std::ops::Range;
 
-/// Holds a region on the heap of one rank, which owns all of it.
+use comm_api::{CommData, CommError, SharedRegion, bytemuck};
+use comm_kit::{CommId, Origin, Parts, Phases, memory};
+
+/// Holds a region on the heap of one rank.
 ///
 /// Keeps the phases of every [`SharedRegion`]: what would race on shared memory panics here too.
 #[derive(Debug)]
 pub struct HeapRegion<T> {
     data: Vec<T>,
+    rank: usize,
+    /// What this rank owns: everything, but of a gathered region its part.
+    own: Range<usize>,
+    /// What each rank owns of a gathered region.
+    parts: Option<Parts>,
     phases: Phases,
 }
 
@@ -21,7 +28,53 @@ impl<T: CommData> HeapRegion<T> {
     pub fn new(count: usize) -> Result<Self, CommError> {
         Ok(Self {
             data: memory::zeroed_vec(count)?,
+            rank: 0,
+            own: 0..count,
+            parts: None,
             phases: Phases::new(),
+        })
+    }
+
+    /// Allocates the copy of `rank` of a gathered region, in its write phase. For a backend, whose ranks have agreed on the
+    /// parts and the origin.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn gathered(parts: Parts, rank: usize, origin: Origin) -> Result<Self, CommError> {
+        Ok(Self {
+            data: memory::zeroed_vec(parts.len())?,
+            rank,
+            own: parts.range(rank),
+            parts: Some(parts),
+            phases: Phases::gathered(origin),
+        })
+    }
+
+    /// Checks that `communicator` can exchange the region; returns its number. For a backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`Phases::check_exchange`].
+    #[inline]
+    pub fn check_exchange(&self, communicator: CommId, rank: usize) -> Result<u64, CommError> {
+        self.phases.check_exchange(communicator, rank)
+    }
+
+    /// Ends the write phase with `gather`, which fills in the parts of the other ranks: it gets the bytes of the whole region,
+    /// in which the part of this rank is in its place. For a backend, after [`check_exchange`](Self::check_exchange).
+    ///
+    /// # Errors
+    ///
+    /// That of `gather`: if it is fatal the handle is broken, else the phase goes on.
+    pub fn exchange(
+        &mut self,
+        gather: impl FnOnce(&mut [u8], &Parts) -> Result<(), CommError>,
+    ) -> Result<(), CommError> {
+        let (data, parts) = (&mut self.data, &self.parts);
+        self.phases.exchange_alone(|| match parts {
+            Some(parts) => gather(bytemuck::cast_slice_mut(data), parts),
+            None => Ok(()),
         })
     }
 }
@@ -34,12 +87,10 @@ impl<T: CommData> SharedRegion<T> for HeapRegion<T> {
 
     fn as_mut_slice(&mut self) -> &mut [T] {
         self.phases.expect_write();
-        &mut self.data
+        &mut self.data[self.own.clone()]
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        let ended = self.phases.close();
-        self.phases.open(ended);
-        Ok(())
+        self.phases.fence_alone(self.rank)
     }
 }

@@ -85,3 +85,25 @@ fn leads_a_node_of_one() {
     let node = LocalBackend.split_local().unwrap();
     assert_eq!((node.rank(), node.size()), (0, 1));
 }
+
+#[test]
+fn a_gathered_region_is_exchanged_and_fenced() {
+    let mut region = LocalBackend.create_gathered_region::<u64>(2).unwrap();
+    region.as_mut_slice()[0] = 7;
+    let refused = region.fence().unwrap_err();
+    assert!(
+        !refused.is_fatal() && refused.to_string().contains("exchange()"),
+        "{refused}"
+    );
+    LocalBackend.exchange(&mut region).unwrap();
+    assert_eq!(region.as_slice(), [7, 0]);
+    let refused = LocalBackend.exchange(&mut region).unwrap_err();
+    assert!(
+        !refused.is_fatal() && refused.to_string().contains("fence()"),
+        "{refused}"
+    );
+    region.fence().unwrap();
+    region.as_mut_slice()[1] = 8;
+    LocalBackend.exchange(&mut region).unwrap();
+    assert_eq!(region.as_slice(), [7, 8]);
+}

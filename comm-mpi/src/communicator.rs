@@ -1,7 +1,7 @@
 //! The communicator: the methods of the trait, each one turn with MPI.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, check};
@@ -9,17 +9,17 @@ use comm_kit::{Call, exit_code};
 
 use crate::collective::Blocks;
 use crate::config::MpiConfig;
+use crate::entry::Rules;
 use crate::error::InitError;
+use crate::gathered::Nodes;
 use crate::init::{self, Start};
-use crate::life::Life;
 use crate::node::Node;
 use crate::ranks::{Held, Ranks};
 
 /// Communicates through MPI.
 ///
-/// Made once per process by [`init`](Self::init); rank and size come from the launcher of MPI.
-/// Once it and all that came from [`split_local`] are dropped, MPI is finalized as the process exits;
-/// regions do not need MPI and live on.
+/// Created by [`init`](Self::init); rank and size come from the launcher of MPI. Once it, its like and all that came from
+/// [`split_local`] are dropped, MPI is finalized as the process exits; regions do not need MPI and live on.
 ///
 /// # Contract
 ///
@@ -27,8 +27,8 @@ use crate::ranks::{Held, Ranks};
 ///   from a thread that it does not permit is an error.
 /// - **Ends.** A rank that unwinds with this communicator alive ends the job through `MPI_Abort`. So
 ///   does one that exits with a code other than 0, with that code, or with 0 and this communicator
-///   alive, with 1: drop it before the process ends. One that drops it after an error of MPI ends the
-///   job, too, when it exits or after a second.
+///   alive, with 1: drop it before the process ends. One that drops it after an error of MPI, or after a
+///   timeout, ends the job, too, when it exits or after a second.
 ///
 /// [`split_local`]: comm_api::SharedMemoryProvider::split_local
 ///
@@ -46,6 +46,7 @@ use crate::ranks::{Held, Ranks};
 pub struct FerrompiBackend {
     pub(crate) ranks: Ranks,
     pub(crate) node: Node,
+    pub(crate) nodes: OnceLock<Arc<Nodes>>,
 }
 
 impl FerrompiBackend {
@@ -54,26 +55,48 @@ impl FerrompiBackend {
     /// MPI is asked for its highest thread level, and calls run on communicators of our own, so
     /// other users of MPI in the same process do not interfere.
     ///
+    /// A process may create several, for its threads say: in the same order on all ranks. MPI is initialised with the first;
+    /// each takes two of the some thousand communicators that MPI has, until the process ends.
+    ///
     /// # Errors
     ///
     /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) if the ranks were
-    /// configured differently; [`Failed`](crate::InitErrorKind::Failed) if MPI cannot be
-    /// initialised, was initialised before in this process, or found one rank where the launcher
+    /// configured differently, or an earlier communicator of this process with another
+    /// [`check`](MpiConfig::check); [`Failed`](crate::InitErrorKind::Failed) if MPI cannot be
+    /// initialised, was initialised by others in this process, or found one rank where the launcher
     /// started more, as under the `mpiexec` of another MPI.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "every backend takes its configuration"
     )]
     pub fn init(config: MpiConfig) -> Result<Self, InitError> {
-        let Start { end, world, node } = init::start(&config)?;
-        let MpiConfig { reduce, check, .. } = config;
-        let life = Life::begin(end);
-        let members: Arc<[usize]> = init::members(&node, &world)?;
-        let ranks = Ranks::new(&life, Held::new(world), reduce, check, Some(&members));
+        let mut turn = init::turn();
+        let Start {
+            life,
+            world,
+            node,
+            members,
+        } = init::start(&config, &mut turn)?;
+        let MpiConfig {
+            reduce,
+            check,
+            timeout,
+            ..
+        } = config;
+        let rules = check.then_some(Rules {
+            timeout,
+            node: None,
+        });
+        let of_all = rules.map(|rules| Rules {
+            node: Some(&members),
+            ..rules
+        });
+        let ranks = Ranks::new(&life, Held::new(world), reduce, of_all);
         // Its calls are compared among those of all ranks.
-        let node = Ranks::new(&life, Held::new(node), reduce, false, None);
-        let node = Node::new(node, members, check);
-        Ok(Self { ranks, node })
+        let node = Ranks::new(&life, Held::new(node), reduce, None);
+        let node = Node::new(node, Arc::clone(&members), rules);
+        let nodes = OnceLock::new();
+        Ok(Self { ranks, node, nodes })
     }
 }
 
@@ -144,8 +167,25 @@ impl Communicator for Ranks {
         self.gate().checked(checked)?;
         let call = || Call::allreduce(send.len(), scalar, op);
         self.perform("allreduce", call, |work| {
-            self.allreduce(&mut work.scratch, send, recv, scalar, op)
+            self.allreduce(&mut work.scratch, Some(send), recv, scalar, op)
         })
+    }
+
+    #[inline]
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let checked = check::allreduce_in_place_bytes(buf, scalar, op);
+        self.gate().checked(checked)?;
+        let call = Call::allreduce(buf.len(), scalar, op);
+        self.perform(
+            "allreduce",
+            || call,
+            |work| self.allreduce(&mut work.scratch, None, buf, scalar, op),
+        )
     }
 
     #[inline]
@@ -242,6 +282,16 @@ impl Communicator for FerrompiBackend {
         op: ReduceOp,
     ) -> Result<(), CommError> {
         self.ranks.allreduce_bytes(send, recv, scalar, op)
+    }
+
+    #[inline]
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        self.ranks.allreduce_in_place_bytes(buf, scalar, op)
     }
 
     #[inline]

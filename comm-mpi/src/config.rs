@@ -1,14 +1,16 @@
 //! What a rank decides before MPI starts; who it is and who the others are comes from MPI.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use comm_kit::config::{Reader, environment};
+use comm_kit::config::{Reader, TIMEOUT, environment};
 
 use crate::error::InitError;
 
 const REDUCE: &str = "COBRE_MPI_REDUCE";
-const CHECK: &str = "COBRE_COMM_CHECK";
+pub(crate) const CHECK: &str = "COBRE_COMM_CHECK";
 const JOB_ID: &str = "COBRE_JOB_ID";
+pub(crate) const TIMEOUT_SECS: &str = "COBRE_MPI_TIMEOUT_SECS";
 
 /// Describes how one rank uses MPI; all ranks of a job must agree on it.
 ///
@@ -21,16 +23,20 @@ const JOB_ID: &str = "COBRE_JOB_ID";
 /// assert_eq!(config.reduce, MpiReduce::Ordered);
 /// config.check = true;
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpiConfig {
     /// Who adds floats.
     pub reduce: MpiReduce,
     /// Whether the ranks compare what they call, before every call.
     ///
-    /// With it a mismatch or a refusal is an error on every rank; without it such a job hangs or
-    /// computes nonsense, as MPI programs do. Costs a round of small messages per call.
+    /// With it a mismatch, a refusal, a rank that does not come and one that has left are errors that name
+    /// the rank; without it such a job hangs or computes nonsense, as MPI programs do. Costs a round of small
+    /// messages per call.
     pub check: bool,
+    /// How long a call waits for a rank that does not come to it, where [`check`](Self::check) is on; `None`, like
+    /// zero, is for ever.
+    pub timeout: Option<Duration>,
     /// Identifies the job; must agree between the ranks.
     pub job_id: Option<String>,
 }
@@ -47,11 +53,23 @@ pub enum MpiReduce {
     Native,
 }
 
+impl Default for MpiConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl MpiConfig {
-    /// Creates the default configuration: ordered reductions, no checks between the ranks.
+    /// Creates the default configuration: ordered reductions, no checks between the ranks, a timeout of a minute where
+    /// they are on.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            reduce: MpiReduce::default(),
+            check: false,
+            timeout: Some(TIMEOUT),
+            job_id: None,
+        }
     }
 
     /// Reads the configuration from the environment of this process.
@@ -60,6 +78,7 @@ impl MpiConfig {
     /// |---|---|---|
     /// | `COBRE_MPI_REDUCE` | `ordered` | [`reduce`](Self::reduce), `ordered` or `native` |
     /// | `COBRE_COMM_CHECK` | 0 | [`check`](Self::check), 0 or 1 |
+    /// | `COBRE_MPI_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout) in seconds, 0.5 is half a second, 0 is for ever |
     /// | `COBRE_JOB_ID` | none | [`job_id`](Self::job_id) |
     ///
     /// A variable that is empty counts as not set.
@@ -68,7 +87,7 @@ impl MpiConfig {
     ///
     /// As [`from_map`](Self::from_map); also for a value that is not UTF-8.
     pub fn from_env() -> Result<Self, InitError> {
-        Self::from_map(&environment(&[REDUCE, CHECK, JOB_ID])?)
+        Self::from_map(&environment(&[REDUCE, CHECK, TIMEOUT_SECS, JOB_ID])?)
     }
 
     /// Reads the configuration from a map of variables, without looking at anything else.
@@ -98,6 +117,7 @@ impl MpiConfig {
         let config = Self {
             reduce: reduce.unwrap_or_default(),
             check: reader.switch(CHECK).unwrap_or_default(),
+            timeout: reader.timeout(TIMEOUT_SECS),
             job_id: reader.text(JOB_ID).map(str::to_owned),
         };
         reader.finish()?;
@@ -118,7 +138,12 @@ mod tests {
     fn nothing_is_required() {
         assert_eq!(read(&[]), Ok(MpiConfig::new()));
         assert_eq!(
-            read(&[(REDUCE, " "), (CHECK, ""), (JOB_ID, "")]),
+            read(&[
+                (REDUCE, " "),
+                (CHECK, ""),
+                (TIMEOUT_SECS, " "),
+                (JOB_ID, "")
+            ]),
             Ok(MpiConfig::new())
         );
     }
@@ -132,8 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn timeouts_are_seconds_and_0_is_for_ever() {
+        let timeout = |value| read(&[(TIMEOUT_SECS, value)]).map(|config| config.timeout);
+        assert_eq!(MpiConfig::new().timeout, Some(Duration::from_mins(1)));
+        assert_eq!(timeout("0.5"), Ok(Some(Duration::from_millis(500))));
+        assert_eq!(timeout("0"), Ok(None));
+    }
+
+    #[test]
     fn what_cannot_be_used_is_named() {
-        for (variable, value) in [(REDUCE, "fast"), (CHECK, "yes"), (CHECK, "2")] {
+        for (variable, value) in [
+            (REDUCE, "fast"),
+            (CHECK, "yes"),
+            (CHECK, "2"),
+            (TIMEOUT_SECS, "soon"),
+            (TIMEOUT_SECS, "-1"),
+        ] {
             let error = read(&[(variable, value)]).unwrap_err();
             assert_eq!(error.variables, [variable]);
             assert!(error.message.contains(value), "{error}");

@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -43,7 +43,7 @@ struct ThreadEnd;
 
 impl Drop for ThreadEnd {
     fn drop(&mut self) {
-        if let Some(end) = END.get().filter(|end| end.owner.is_here() && end.is_over()) {
+        if let Some(end) = current().filter(|end| end.is_over()) {
             end.finalize();
         }
     }
@@ -54,19 +54,30 @@ pub(crate) struct End {
     owner: Owner,
     level: ThreadLevel,
     world: Communicator,
-    /// A communicator of this process is alive.
-    in_use: AtomicBool,
+    /// How many communicators that `init` created are alive, or have left others alive.
+    in_use: AtomicUsize,
+    /// A thread is inside MPI; looked at where MPI takes one at a time.
+    pub(crate) inside: AtomicBool,
     /// This rank failed, and the others may be waiting for it.
     is_broken: AtomicBool,
     /// Somebody ends MPI, or the job.
     is_ending: AtomicBool,
     keeper: Mutex<Option<Keeper>>,
+    /// What is done before MPI is finalized.
+    last: Mutex<Vec<Last>>,
 }
+
+type Last = Box<dyn FnOnce() + Send>;
 
 /// A thread of our own that initialised MPI, and finalizes it.
 struct Keeper {
     finalize: Sender<()>,
     thread: JoinHandle<()>,
+}
+
+/// Returns MPI of this process, if it was initialised here and not by a parent of this process.
+pub(crate) fn current() -> Option<&'static End> {
+    END.get().filter(|end| end.owner.is_here())
 }
 
 /// Initialises MPI, and does `more` with it.
@@ -126,7 +137,7 @@ where
 /// Ends MPI as the process exits.
 fn exited(code: u8) {
     // A forked child has no MPI.
-    if let Some(end) = END.get().filter(|end| end.owner.is_here()) {
+    if let Some(end) = current() {
         end.exit(code);
     }
 }
@@ -137,10 +148,12 @@ impl End {
             owner: Owner::mark(),
             level,
             world,
-            in_use: AtomicBool::new(false),
+            in_use: AtomicUsize::new(0),
+            inside: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             keeper: Mutex::new(keeper),
+            last: Mutex::default(),
         }
     }
 
@@ -157,15 +170,20 @@ impl End {
         self.level >= ThreadLevel::Serialized || is_mpi_here()
     }
 
-    /// Records whether a communicator of this process is alive.
-    pub(crate) fn set_in_use(&self, in_use: bool) {
-        // Release: what the thread of the last communicator did with MPI happens before the end.
-        self.in_use.store(in_use, Ordering::Release);
+    /// Records that a communicator of this process is alive.
+    pub(crate) fn enter_use(&self) {
+        self.in_use.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that it is gone.
+    pub(crate) fn leave_use(&self) {
+        // Release: what the threads of a communicator did with MPI happens before the end.
+        self.in_use.fetch_sub(1, Ordering::Release);
     }
 
     fn is_over(&self) -> bool {
-        // Acquire: pairs with the release of the last communicator.
-        !self.in_use.load(Ordering::Acquire)
+        // Acquire: pairs with the release of every communicator.
+        self.in_use.load(Ordering::Acquire) == 0
     }
 
     /// Records that this rank failed in a way that the others do not know of.
@@ -242,8 +260,26 @@ impl End {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps what has to be done before MPI is finalized; forgotten if it is not.
+    pub(crate) fn before_finalizing(&self, last: impl FnOnce() + Send + 'static) {
+        self.last().push(Box::new(last));
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Vec<Last>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Finalizes MPI, on the thread that initialised it; waits for the other ranks.
     fn finalize(&self) {
+        let last = std::mem::take(&mut *self.last());
+        if self.permits_this_thread() {
+            for last in last {
+                last();
+            }
+        } else {
+            // Their drops would call MPI.
+            std::mem::forget(last);
+        }
         if let Some(Keeper { finalize, thread }) = self.keeper().take() {
             let _ = finalize.send(());
             let _ = thread.join();

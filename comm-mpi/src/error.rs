@@ -11,13 +11,28 @@ pub(crate) fn start(step: &str, error: &Error) -> InitError {
     let message = match error {
         Error::AlreadyInitialized | Error::Finalized => {
             format!(
-                "{error}; a process has one FerrompiBackend in its life: create it once, share it \
-                 by reference or in an Arc"
+                "{error}; something else in this process started or ended MPI, or this is a forked child: create \
+                 the first communicator in the process that mpiexec started, before anything else uses MPI"
             )
         }
         _ => format!("{step}: {error}; look at what mpiexec printed"),
     };
     InitError::failed(&[], message)
+}
+
+/// The first communicator of this process was created with the other setting.
+#[cold]
+pub(crate) fn unlike_the_first(first: bool, variable: &'static str) -> InitError {
+    let (first, now) = if first {
+        ("with", "without")
+    } else {
+        ("without", "with")
+    };
+    let message = format!(
+        "the first communicator of this process was created {first} checks ({variable}), this one is to be {now} them; \
+         create all of a process alike"
+    );
+    InitError::invalid(&[variable], message)
 }
 
 /// MPI was initialised by a thread of our own, and lets no other call it.

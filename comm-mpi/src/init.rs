@@ -1,41 +1,73 @@
 //! The start: MPI comes up, and the ranks agree that they are one job.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferrompi::Communicator;
 
-use crate::config::{MpiConfig, MpiReduce};
+use crate::config::{CHECK as CHECK_VARIABLE, MpiConfig, MpiReduce};
 use crate::end::{self, End};
 use crate::entry;
 use crate::error::{self, InitError};
 use crate::launcher;
+use crate::life::Life;
+
+/// Whether the ranks compare what they call, as the first communicator of this process decided: the memory for it is given to
+/// MPI once.
+static CHECK: Mutex<Option<bool>> = Mutex::new(None);
+
+/// The right to create a communicator: one at a time, else those of two threads would match up differently on different ranks.
+pub(crate) type Turn = MutexGuard<'static, Option<bool>>;
+
+/// Waits until no other thread of this process creates a communicator.
+pub(crate) fn turn() -> Turn {
+    CHECK.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What the ranks have in common once they started.
 pub(crate) struct Start {
-    pub(crate) end: &'static End,
+    pub(crate) life: Arc<Life>,
     /// A communicator of our own, so that nobody else's calls meet ours.
     pub(crate) world: Communicator,
     /// The ranks of this machine, in the order of the world.
     pub(crate) node: Communicator,
+    /// Which rank of the world each of those is.
+    pub(crate) members: Arc<[usize]>,
 }
 
-/// Initialises MPI and makes sure that the ranks can work together.
-pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
-    let check = config.check;
-    let end = end::begin(move |mpi| if check { entry::prepare(mpi) } else { Ok(()) });
-    let end = end.map_err(|error| error::start("MPI could not be initialised", &error))?;
+/// Initialises MPI, if this is the first communicator of the process, and makes sure that the ranks can work together.
+pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitError> {
+    let end = match end::current() {
+        Some(end) => end,
+        None => initialise(config, turn)?,
+    };
     if !end.permits_this_thread() {
         return Err(error::main_thread_only());
     }
+    if let Some(first) = turn.filter(|&first| first != config.check) {
+        return Err(error::unlike_the_first(first, CHECK_VARIABLE));
+    }
+    let life = Life::begin(end);
     let everybody = end.world();
+    let rank = usize::try_from(everybody.rank()).unwrap_or(0);
+    let inside = life.pass("init", rank);
+    let inside = inside.map_err(|error| InitError::failed(&[], error.to_string()))?;
     let size = usize::try_from(everybody.size()).unwrap_or(1);
     launcher::check(size, &launcher::environment()?)?;
     agree(everybody, config)?;
 
     let failed = |error| error::start("the ranks could not form a communicator", &error);
     let world = everybody.duplicate().map_err(failed)?;
-    let node = everybody.split_shared().map_err(failed)?;
+    let node = if cfg!(comm_mpi_two_nodes) {
+        // For tests: ranks take turns between two nodes, as `--map-by node` puts them.
+        let rank = everybody.rank();
+        everybody
+            .split(Some(rank % 2), rank)
+            .map_err(failed)?
+            .unwrap_or(everybody.duplicate().map_err(failed)?)
+    } else {
+        everybody.split_shared().map_err(failed)?
+    };
     let level = end.level();
     tracing::debug!(
         size,
@@ -44,14 +76,26 @@ pub(crate) fn start(config: &MpiConfig) -> Result<Start, InitError> {
         ?level,
         "joined"
     );
-    Ok(Start { end, world, node })
+    let members = members(&node, &world)?;
+    drop(inside);
+    Ok(Start {
+        life,
+        world,
+        node,
+        members,
+    })
+}
+
+fn initialise(config: &MpiConfig, turn: &mut Turn) -> Result<&'static End, InitError> {
+    let check = config.check;
+    let end = end::begin(move |mpi| if check { entry::prepare(mpi) } else { Ok(()) });
+    let end = end.map_err(|error| error::start("MPI could not be initialised", &error))?;
+    **turn = Some(check);
+    Ok(end)
 }
 
 /// Collects which rank of the world each rank of the node is.
-pub(crate) fn members(
-    node: &Communicator,
-    world: &Communicator,
-) -> Result<Arc<[usize]>, InitError> {
+fn members(node: &Communicator, world: &Communicator) -> Result<Arc<[usize]>, InitError> {
     let rank = u64::try_from(world.rank()).unwrap_or(0);
     let mut members = vec![0; usize::try_from(node.size()).unwrap_or(0)];
     let gathered = node.allgather(&[rank], &mut members);
@@ -70,7 +114,7 @@ const FIELDS: [(usize, &str, &str); 5] = [
     (0, "byte order", ""),
     (1, "pointer width", ""),
     (2, "reductions", "COBRE_MPI_REDUCE"),
-    (3, "checks", "COBRE_COMM_CHECK"),
+    (3, "checks", CHECK_VARIABLE),
     (4, "job ids", "COBRE_JOB_ID"),
 ];
 

@@ -26,7 +26,8 @@
 //! |---|---|
 //! | a rank exits with a code other than 0, or panics | `MPI_Abort` ends the job, with that code |
 //! | a rank is killed | the launcher ends the job |
-//! | it calls something else, or refuses its arguments | with [`check`](MpiConfig::check) an error on all ranks; without it, what MPI does |
+//! | it calls something else, or refuses its arguments | with [`check`](MpiConfig::check) an error on all ranks; without it, what MPI does: a hang, or a wrong result |
+//! | it does not come to a call, or drops its communicator | with [`check`](MpiConfig::check) an error on the others that names it; without it they wait for ever |
 //! | MPI reports an error | that error, and the same on every later call |
 //!
 //! Architecture invariant: no unsafe code. What MPI does with memory is behind the safe calls of
@@ -42,10 +43,12 @@ mod element;
 mod end;
 mod entry;
 mod error;
+mod gathered;
 mod init;
 mod launcher;
 mod life;
 mod node;
+mod patience;
 mod ranks;
 mod region;
 mod runtime;

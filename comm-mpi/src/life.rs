@@ -16,18 +16,13 @@ use crate::error;
 /// Keeps MPI in use as long as anybody holds it.
 pub(crate) struct Life {
     end: &'static End,
-    /// A thread is inside MPI; looked at where MPI takes one at a time.
-    inside: AtomicBool,
 }
 
 impl Life {
     /// Takes MPI into use.
     pub(crate) fn begin(end: &'static End) -> Arc<Self> {
-        end.set_in_use(true);
-        Arc::new(Self {
-            end,
-            inside: AtomicBool::new(false),
-        })
+        end.enter_use();
+        Arc::new(Self { end })
     }
 
     /// Returns what ends MPI, or the job.
@@ -50,16 +45,16 @@ impl Life {
             return Err(error::wrong_thread(operation, rank));
         }
         // Acquire: the calls of the thread that was inside before happened before.
-        if self.inside.swap(true, Ordering::Acquire) {
+        if self.end.inside.swap(true, Ordering::Acquire) {
             return Err(error::one_at_a_time(operation, rank));
         }
-        Ok(Pass(Some(&self.inside)))
+        Ok(Pass(Some(&self.end.inside)))
     }
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
-        self.end.set_in_use(false);
+        self.end.leave_use();
     }
 }
 

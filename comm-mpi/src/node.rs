@@ -9,6 +9,7 @@ use comm_shm::ShmConfig;
 use comm_shm::node::NodeRegions;
 use ferrompi::ReduceOp;
 
+use crate::entry::Rules;
 use crate::ranks::{Held, Ranks, Trouble};
 
 /// Begins the name of the memory of a node, as long as it has one.
@@ -17,7 +18,8 @@ const PREFIX: &str = "cobre-mpi-";
 /// The ranks of this machine, and what they made together.
 pub(crate) struct Node {
     ranks: Ranks,
-    check: bool,
+    /// How the ranks of a split compare what they call, if they do.
+    rules: Option<Rules<'static>>,
     /// Which rank of the world each rank of the node is.
     world: Arc<[usize]>,
     /// Never waited for: whoever comes here is inside a call of the world, and that is one at a time.
@@ -39,10 +41,10 @@ struct Made {
 
 impl Node {
     /// Takes over the node, whose ranks are those of `world`.
-    pub(crate) fn new(ranks: Ranks, world: Arc<[usize]>, check: bool) -> Self {
+    pub(crate) fn new(ranks: Ranks, world: Arc<[usize]>, rules: Option<Rules<'static>>) -> Self {
         Self {
             ranks,
-            check,
+            rules,
             world,
             made: Mutex::default(),
         }
@@ -70,7 +72,7 @@ impl Node {
             let comm = Held::new(self.ranks.comm().duplicate()?);
             splits.push(Arc::clone(&comm));
             let (life, reduce) = (self.ranks.life(), self.ranks.reduce());
-            let ranks = Ranks::new(life, comm, reduce, self.check, None);
+            let ranks = Ranks::new(life, comm, reduce, self.rules);
             Ok(Box::new(ranks) as Box<dyn Communicator>)
         })
     }

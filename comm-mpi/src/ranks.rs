@@ -4,15 +4,15 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use comm_api::CommError;
+use comm_api::{CommError, FailureKind};
 use comm_kit::{Call, Gate, Pass, Transport};
 use ferrompi::{Communicator, Error};
 
 use crate::chunk::Lists;
 use crate::config::MpiReduce;
-use crate::entry::{Entry, Scope};
+use crate::entry::{Entry, Rules, Scope};
 use crate::error;
-use crate::life::Life;
+use crate::life::{self, Life};
 
 /// A communicator that its drop does not free: freeing one is collective, and a drop waits for
 /// nobody. Whoever knows that all ranks are there takes it out and drops that.
@@ -62,6 +62,8 @@ impl From<CommError> for Trouble {
 pub(crate) struct Work {
     pub(crate) lists: Lists,
     pub(crate) scratch: Vec<u64>,
+    /// How many gathered regions were asked for; the number of the last.
+    pub(crate) gathered: u64,
     /// Its drop frees requests of MPI, which not every process and thread may do.
     entry: Option<ManuallyDrop<Entry>>,
 }
@@ -102,7 +104,7 @@ impl Transport for Members {
     fn refuse(&self, work: &mut Work, reason: &str) {
         let Some(entry) = &mut work.entry else { return };
         let sent = match self.life.pass("refuse", entry.rank()) {
-            Ok(_pass) => entry.refuse(&self.comm, reason).map_err(Trouble::Mpi),
+            Ok(_pass) => entry.refuse(&self.comm, reason),
             Err(error) => Err(Trouble::Comm(error)),
         };
         if let Err(trouble) = sent {
@@ -128,19 +130,18 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Takes over a communicator; with `check` its ranks compare what they call. `node` lists those of
-    /// this node, where not all are.
+    /// Takes over a communicator, whose ranks compare what they call if there are rules for it.
     pub(crate) fn new(
         life: &Arc<Life>,
         comm: Arc<Held>,
         reduce: MpiReduce,
-        check: bool,
-        node: Option<&[usize]>,
+        rules: Option<Rules<'_>>,
     ) -> Self {
         let of_mpi = |number: i32| usize::try_from(number).unwrap_or(0);
         let (rank, size) = (of_mpi(comm.rank()), of_mpi(comm.size()));
+        let rules = rules.filter(|_| size > 1);
         let work = Work {
-            entry: (check && size > 1).then(|| ManuallyDrop::new(Entry::new(rank, size, node))),
+            entry: rules.map(|rules| ManuallyDrop::new(Entry::new(rank, size, rules))),
             ..Work::default()
         };
         let members = Members {
@@ -226,41 +227,57 @@ impl Ranks {
         }
     }
 
-    /// Enters a call of the node, past the comparison where it is asked for; nobody else enters one
-    /// of these ranks until it is over.
-    pub(crate) fn enter_node(
+    /// Enters a call that has several parts, past the comparison where it is asked for; nobody else enters one
+    /// of these ranks until it is over, and nobody else calls MPI as long as the second is held.
+    pub(crate) fn enter(
         &self,
         operation: &'static str,
         call: Call,
-    ) -> Result<Pass<'_, Members>, CommError> {
+        scope: Scope,
+    ) -> Result<(Pass<'_, Members>, life::Pass<'_>), CommError> {
         let mut pass = self.gate.enter(operation)?;
         let Members { comm, life, .. } = pass.transport();
-        let _inside = life.pass(operation, self.rank)?;
+        let inside = life.pass(operation, self.rank)?;
         let entered = match &mut pass.entry {
             None => Ok(()),
-            Some(entry) => entry.enter(comm, operation, call, Scope::Node),
+            Some(entry) => entry.enter(comm, operation, call, scope),
         };
         match entered {
-            Ok(()) => Ok(pass),
+            Ok(()) => Ok((pass, inside)),
             Err(trouble) => Err(self.failed(&mut pass, operation, trouble)),
         }
     }
 
     #[cold]
-    fn failed(
+    pub(crate) fn failed(
         &self,
         pass: &mut Pass<'_, Members>,
         operation: &'static str,
         trouble: Trouble,
     ) -> CommError {
-        // What the comparison finds is found by all; an error of MPI may be this rank's alone.
-        let is_mpi = matches!(trouble, Trouble::Mpi(_));
+        // What the comparison finds is found by all; an error of MPI, or of a wait, may be this rank's alone.
+        let is_own = match &trouble {
+            Trouble::Mpi(_) => true,
+            Trouble::Comm(error) => ends_a_wait(error),
+        };
         let error = trouble.into_error(operation, self.rank);
-        if is_mpi && error.is_fatal() {
+        if is_own && error.is_fatal() {
             self.life().end().fail();
         }
         pass.fail(error)
     }
+}
+
+/// Returns whether this rank waits no longer, and the others may still do.
+fn ends_a_wait(error: &CommError) -> bool {
+    use FailureKind::{Aborted, TimedOut};
+    matches!(
+        error,
+        CommError::CollectiveFailed {
+            kind: Aborted | TimedOut,
+            ..
+        }
+    )
 }
 
 impl Drop for Ranks {
@@ -275,8 +292,16 @@ impl Drop for Ranks {
         }
         // Takes nobody else.
         let end = members.life.end();
-        if end.permits_this_thread() {
-            drop(work.entry.take().map(ManuallyDrop::into_inner));
+        if let Some(entry) = work.entry.take()
+            && let Ok(_pass) = members.life.pass("drop", rank)
+        {
+            let mut entry = ManuallyDrop::into_inner(entry);
+            // Whoever does not hear of it waits until its timeout.
+            let _ = entry.leave(&members.comm);
+            if entry.says_goodbye() {
+                let comm = Arc::clone(&members.comm);
+                end.before_finalizing(move || entry.drain(&comm));
+            }
         }
         end.left();
     }

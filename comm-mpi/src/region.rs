@@ -8,19 +8,26 @@ use comm_shm::ShmRegion;
 use comm_shm::node::NodeRegions;
 
 use crate::communicator::FerrompiBackend;
+use crate::entry::Scope;
+use crate::gathered::Spread;
 
 /// One rank's handle to memory that all ranks of its node share.
 ///
-/// Made by [`create_shared_region`](SharedMemoryProvider::create_shared_region) and
-/// [`create_partitioned_region`](SharedMemoryProvider::create_partitioned_region) of
+/// Made by [`create_shared_region`](SharedMemoryProvider::create_shared_region),
+/// [`create_partitioned_region`](SharedMemoryProvider::create_partitioned_region) and
+/// [`create_gathered_region`](SharedMemoryProvider::create_gathered_region) of
 /// [`FerrompiBackend`]. The memory and the fences are those of `comm-shm`, not a window of MPI: a
 /// handle can be dropped without the others, a rank that dropped its own or died is an error of
 /// their next fence, and a region works after MPI was finalized.
 #[derive(Debug)]
 pub struct FerrompiRegion<T> {
-    memory: ShmRegion<T>,
+    pub(crate) memory: ShmRegion<T>,
     /// Which rank of the world each rank of the node is.
-    world: Arc<[usize]>,
+    pub(crate) world: Arc<[usize]>,
+    /// Of a gathered region, how it lies in the nodes; `None` where there is one node.
+    pub(crate) spread: Option<Spread>,
+    /// Why an exchange broke the handle; the memory knows the same with the ranks of the node.
+    pub(crate) failed: Option<CommError>,
 }
 
 impl<T: CommData> SharedRegion<T> for FerrompiRegion<T> {
@@ -33,6 +40,9 @@ impl<T: CommData> SharedRegion<T> for FerrompiRegion<T> {
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
+        if let Some(cause) = &self.failed {
+            return Err(cause.again("fence"));
+        }
         self.memory
             .fence()
             .map_err(|error| in_the_world(error, &self.world))
@@ -41,7 +51,7 @@ impl<T: CommData> SharedRegion<T> for FerrompiRegion<T> {
 
 /// Names the rank to blame as the whole job knows it.
 #[cold]
-fn in_the_world(mut error: CommError, world: &[usize]) -> CommError {
+pub(crate) fn in_the_world(mut error: CommError, world: &[usize]) -> CommError {
     if let CommError::CollectiveFailed { rank, .. } = &mut error {
         *rank = rank.and_then(|local| world.get(local).copied());
     }
@@ -55,25 +65,42 @@ impl FerrompiBackend {
         call: Call,
         create: impl FnOnce(&NodeRegions) -> Result<ShmRegion<T>, CommError>,
     ) -> Result<FerrompiRegion<T>, CommError> {
-        let mut pass = self.ranks.enter_node(operation, call)?;
+        let (mut pass, inside) = self.ranks.enter(operation, call, Scope::Node)?;
+        drop(inside);
         let world = self.node.world();
-        let create = |regions: &NodeRegions| {
-            let memory = create(regions);
-            memory.map_err(|error| in_the_world(error, world))
-        };
-        match self.node.region(operation, create) {
+        match self.in_memory(operation, create) {
             Ok(memory) => Ok(FerrompiRegion {
                 memory,
                 world: Arc::clone(world),
+                spread: None,
+                failed: None,
             }),
             Err(error) => {
-                // The ranks of other nodes do not hear of it, and may wait for this one.
-                if error.is_fatal() && world.len() < self.ranks.size {
-                    self.ranks.life().end().fail();
-                }
+                self.end_if_unheard(&error);
                 Err(pass.fail(error))
             }
         }
+    }
+
+    /// Creates something in the memory of this node; errors name ranks of the world.
+    pub(crate) fn in_memory<R>(
+        &self,
+        operation: &'static str,
+        create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
+    ) -> Result<R, CommError> {
+        let created = self.node.region(operation, create);
+        created.map_err(|error| in_the_world(error, self.node.world()))
+    }
+
+    /// Ends the job if this node failed for good: the ranks of other nodes do not hear of it, and may wait for this one.
+    pub(crate) fn end_if_unheard(&self, error: &CommError) {
+        if error.is_fatal() && self.has_other_nodes() {
+            self.ranks.life().end().fail();
+        }
+    }
+
+    pub(crate) fn has_other_nodes(&self) -> bool {
+        self.node.world().len() < self.ranks.size
     }
 }
 
@@ -100,9 +127,21 @@ impl SharedMemoryProvider for FerrompiBackend {
         })
     }
 
+    fn create_gathered_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<FerrompiRegion<T>, CommError> {
+        self.gathered(local_count)
+    }
+
+    fn exchange<T: CommData>(&self, region: &mut FerrompiRegion<T>) -> Result<(), CommError> {
+        self.exchange_region(region)
+    }
+
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
         let call = Call::split_local();
-        let mut pass = self.ranks.enter_node("split_local", call)?;
+        let (mut pass, inside) = self.ranks.enter("split_local", call, Scope::Node)?;
+        drop(inside);
         self.node.split().map_err(|error| pass.fail(error))
     }
 

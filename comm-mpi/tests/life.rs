@@ -2,6 +2,8 @@
 
 mod mpiexec;
 
+#[path = "life/checked.rs"]
+mod checked;
 #[path = "life/driver.rs"]
 mod driver;
 #[path = "life/fork.rs"]

@@ -14,9 +14,13 @@ import sys
 from pathlib import Path
 from statistics import median
 
+from cobre_comm import _native
+
 ROWS = ["barrier", "allreduce:8", "allreduce:8192", "allreduce:1048576", "allreduce:8388608", "allgatherv:16777216"]
 MEASURE = str(Path(__file__).parent / "measure.py")
 OURS, RUST = "cobre_comm", "Rust"
+SECONDS = "0.2"
+"""How long every contender calls a row, in each round."""
 
 Figures = dict[str, float]
 
@@ -24,20 +28,32 @@ Figures = dict[str, float]
 def contenders() -> dict[str, tuple[list[str], dict[str, str]]]:
     """Returns the commands and variables of those that are there."""
     ranks = [sys.executable, "-m", "cobre_comm.run", "-n", "2", "--"]
-    found: dict[str, tuple[list[str], dict[str, str]]] = {OURS: ([*ranks, sys.executable, MEASURE, OURS], {})}
+    found: dict[str, tuple[list[str], dict[str, str]]] = {OURS: ([*ranks, sys.executable, MEASURE, OURS, SECONDS], {})}
     timings = os.environ.get("COMM_TIMINGS")
     if timings is not None:
-        found[RUST] = ([*ranks, timings], {})
-    peer = [sys.executable, MEASURE, "mpi4py"]
+        found[RUST] = ([*ranks, timings, "--seconds", SECONDS], {})
+    peer = [sys.executable, MEASURE, "mpi4py", SECONDS]
     hydra = shutil.which("mpiexec.hydra", path=str(Path(sys.executable).parent))
     if hydra is not None:
         variables = {"MPI4PY_MPIABI": "mpich", "LD_LIBRARY_PATH": str(Path(sys.prefix) / "lib")}
         found["mpi4py, MPICH"] = ([hydra, "-n", "2", *peer], variables)
     openmpi = shutil.which("mpiexec.openmpi")
     if openmpi is not None:
-        words = [openmpi, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2", *peer]
-        found["mpi4py, Open MPI"] = (words, {"MPI4PY_MPIABI": "openmpi", "OMPI_MCA_mpi_yield_when_idle": "1"})
+        # As it comes; it would wait without yielding where both ranks have one processor.
+        crowded = {"OMPI_MCA_mpi_yield_when_idle": "1"} if len(os.sched_getaffinity(0)) < 2 else {}
+        words = [openmpi, "--allow-run-as-root", "--oversubscribe", "-n", "2", *peer]
+        found["mpi4py, Open MPI"] = (words, {"MPI4PY_MPIABI": "openmpi", **crowded})
     return found
+
+
+def refuse_unoptimised() -> None:
+    """Ends this process if something to be measured was built without optimisation: its figures would mislead."""
+    timings = Path(os.environ.get("COMM_TIMINGS", ""))
+    found = [] if _native.OPTIMISED else [f"the package in {sys.prefix}"]
+    found += [str(timings)] if "debug" in timings.parts else []
+    if found:
+        advice = "run `cargo xtask python --bench`, which builds what it measures"
+        raise SystemExit(f"{' and '.join(found)}: built without optimisation; {advice}")
 
 
 def run(command: list[str], variables: dict[str, str]) -> Figures:
@@ -65,20 +81,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     rounds = max(1, parser.parse_args().rounds)
+    refuse_unoptimised()
     those = contenders()
     names = list(those)
     book: dict[str, list[Figures]] = {name: [] for name in names}
-    for number in range(rounds):
-        turn = number % len(names)
-        for name in [*names[turn:], *names[:turn]]:
-            book[name].append(run(*those[name]))
-        print(f"\rround {number + 1} of {rounds}", end="", flush=True, file=sys.stderr)
+    try:
+        for number in range(rounds):
+            turn = number % len(names)
+            for name in [*names[turn:], *names[:turn]]:
+                book[name].append(run(*those[name]))
+            print(f"\rround {number + 1} of {rounds}", end="", flush=True, file=sys.stderr)
+    except KeyboardInterrupt:
+        # The rounds that are whole count.
+        pass
     print(file=sys.stderr)
+    rounds = min(map(len, book.values()))
+    if rounds == 0:
+        raise SystemExit("no round was finished")
     peers = [name for name in names if name not in (OURS, RUST)]
     print("| row | " + " | ".join(f"{name}, us" for name in names) + " | over the best mpi4py | over Rust |")
     print("|---|" + "---|" * (len(names) + 2))
     for row in ROWS:
-        cells = [f"{median(figures[row] for figures in book[name]):.3f}" for name in names]
+        cells = [f"{median(figures[row] for figures in book[name][:rounds]):.3f}" for name in names]
         for group in (peers, [RUST] if RUST in names else []):
             ratios = [book[OURS][at][row] / min(book[name][at][row] for name in group) for at in range(rounds) if group]
             cells.append(f"{median(ratios):.2f}" if ratios else "")

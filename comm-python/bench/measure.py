@@ -1,7 +1,8 @@
 """Times collectives between these ranks and prints a line per row, as the example ``timings`` in Rust does.
 
-``measure.py cobre_comm ROW..`` or ``measure.py mpi4py ROW..``, with ``barrier``, ``allreduce:BYTES`` or ``allgatherv:BYTES`` as
-a row. Every rank times every call; the slowest rank's time is the call's; the figure is the median over the calls.
+``measure.py cobre_comm SECONDS ROW..`` or ``measure.py mpi4py SECONDS ROW..``, with ``barrier``, ``allreduce:BYTES`` or
+``allgatherv:BYTES`` as a row, each called for about that long. Every rank times every call; the slowest rank's time is the
+call's; the figure is the median over the calls.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 
 Call = Callable[[], Any]
-SECONDS = 0.3
-MOST_CALLS = 10_000
+# As the example in Rust.
+MOST_CALLS = 20_000
 FEWEST_CALLS = 5
+LOOK = 0.2
 
 
 class Ours:
@@ -75,17 +77,14 @@ class Theirs:
         return result
 
 
-def measure(world: Ours | Theirs, row: str) -> float:
+def measure(world: Ours | Theirs, row: str, seconds: float) -> float:
     """Returns the microseconds of a call."""
     name, _, size = row.partition(":")
     call = world.call(name, int(size or 0))
     call()
-    start = perf_counter_ns()
-    for _ in range(FEWEST_CALLS):
-        call()
-    each = (perf_counter_ns() - start) / FEWEST_CALLS
-    wanted = min(max(SECONDS * 1e9 / each, FEWEST_CALLS), MOST_CALLS)
-    calls = int(world.largest(np.array([wanted]))[0])
+    # What is looked at warms up as well.
+    look = calls_for(world, call, FEWEST_CALLS, LOOK * seconds)
+    calls = calls_for(world, call, look, seconds)
     entries, returns = [0] * calls, [0] * calls
     for number in range(calls):
         entries[number] = perf_counter_ns()
@@ -95,11 +94,24 @@ def measure(world: Ours | Theirs, row: str) -> float:
     return float(np.median(slowest)) / 1000
 
 
+def calls_for(world: Ours | Theirs, call: Call, tried: int, seconds: float) -> int:
+    """Agrees on how many calls fill the time, by the time that some take."""
+    start = perf_counter_ns()
+    for _ in range(tried):
+        call()
+    each = (perf_counter_ns() - start) / tried
+    wanted = min(max(seconds * 1e9 / each, FEWEST_CALLS), MOST_CALLS)
+    return int(world.largest(np.array([wanted], dtype=np.float64))[0])
+
+
 def main() -> None:
     """Measures the rows; rank 0 prints."""
     world = Ours() if sys.argv[1] == "cobre_comm" else Theirs()
-    for row in sys.argv[2:]:
-        median = measure(world, row)
+    seconds = float(sys.argv[2])
+    # Whoever comes first would pay for a machine that has just started all this.
+    measure(world, "barrier", seconds)
+    for row in sys.argv[3:]:
+        median = measure(world, row, seconds)
         if world.rank == 0:
             print(f"timing,{row},{median:.3f}", flush=True)
 

@@ -5,7 +5,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMemoryView, PySet, PyTuple,
+    PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList,
+    PyMemoryView, PySet, PyTuple,
 };
 
 use crate::memory::{Access, View};
@@ -37,7 +38,7 @@ fn other_array<'py>(
     let py = object.py();
     let asarray = numpy.asarray.bind(py);
     if object.is_instance(numpy.ndarray.bind(py))? {
-        if object.is_instance(numpy.masked.bind(py))? {
+        if Numpy::is_masked(object)? {
             return Err(PyTypeError::new_err(format!(
                 "{name}: the mask of a masked array would not travel; pass {name}.filled(value), or {name}.data and {name}.mask"
             )));
@@ -63,7 +64,7 @@ fn other_array<'py>(
     } else if object.hasattr(intern!(py, "__array_interface__"))? {
         asarray.call1((object,))
     } else if object.hasattr(intern!(py, "__dlpack__"))? {
-        numpy.from_dlpack.bind(py).call1((object,))
+        from_dlpack(numpy, object, access)
     } else if access == Access::Read && object.hasattr(intern!(py, "__array__"))? {
         asarray.call1((object,))
     } else {
@@ -71,13 +72,29 @@ fn other_array<'py>(
     };
     converted.map_err(|error| {
         let told = PyTypeError::new_err(format!(
-            "{name}: {} cannot be read as a numpy array: {}; pass one of the memory of this process (a tensor: .cpu())",
+            "{name}: {} cannot be read as a numpy array: {}; pass plain memory of this process (of a tensor: .detach(), .cpu(), and of a dtype \
+             that numpy lacks, such as bfloat16, .float(), which is float32)",
             described(object),
             error.value(py)
         ));
         told.set_cause(py, Some(error));
         told
     })
+}
+
+/// Takes the memory of a tensor. Where the exchange does not know its dtype, but numpy does with the help of another library (bfloat16 of jax), a
+/// copy will do, if it is only read.
+fn from_dlpack<'py>(
+    numpy: &Numpy,
+    object: &Bound<'py, PyAny>,
+    access: Access,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let taken = numpy.from_dlpack.bind(py).call1((object,));
+    if taken.is_ok() || access == Access::Write || !object.hasattr(intern!(py, "__array__"))? {
+        return taken;
+    }
+    numpy.asarray.bind(py).call1((object,)).or(taken)
 }
 
 fn no_array(name: &'static str, object: &Bound<'_, PyAny>) -> PyErr {
@@ -278,5 +295,13 @@ pub(crate) fn shape(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<V
     if let Ok(length) = object.extract::<usize>() {
         return Ok(vec![length]);
     }
-    object.extract::<Vec<usize>>().map_err(wrong)
+    numbers(object).map_err(wrong)
+}
+
+/// Returns the numbers of a list or something like it. Bytes are numbers to Python, but nobody means them here.
+pub(crate) fn numbers(object: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
+        return Err(PyTypeError::new_err("bytes"));
+    }
+    object.extract()
 }

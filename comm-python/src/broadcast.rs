@@ -1,6 +1,7 @@
 //! `broadcast`: the array of one rank to all, in place.
 
 use comm_factory::api::Communicator;
+use comm_kit::Label;
 use pyo3::prelude::*;
 
 use crate::argument::{array, fill, rank};
@@ -20,11 +21,11 @@ pub(crate) fn broadcast<'py>(
     let py = values.py();
     let mut view = View::new();
     let prepared = prepare(comm, values, root, &mut view);
-    let root = checked(py, comm, OPERATION, prepared)?;
+    let (root, label) = checked(py, comm, OPERATION, prepared)?;
     let itemsize = view.itemsize();
     let bytes = view.bytes_mut();
     run(py, OPERATION, || {
-        comm.broadcast_bytes(bytes, itemsize, root)
+        label.on(|| comm.broadcast_bytes(bytes, itemsize, root))
     })
 }
 
@@ -34,11 +35,11 @@ fn prepare<'py>(
     values: &Bound<'py, PyAny>,
     root: Option<&Bound<'py, PyAny>>,
     view: &mut View<'py>,
-) -> PyResult<usize> {
+) -> PyResult<(usize, Label)> {
     let numpy = numpy(values.py())?;
     let root = rank("root", root, comm.size())?;
     let values = array(numpy, "array", values, Access::Write)?;
-    check_plain(numpy, "array", &dtype_of(&values)?)?;
+    let label = check_plain(numpy, "array", &dtype_of(&values)?)?;
     fill(view, "array", &values, Access::Write)?;
-    Ok(root)
+    Ok((root, label))
 }

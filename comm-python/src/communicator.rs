@@ -148,8 +148,8 @@ impl Communicator {
 
     /// Gathers arrays of one shape and dtype; the result has a new first axis, one entry for each rank.
     ///
-    /// ``x`` is an array or a number. ``out`` is where the result goes, if it is given. The ranks must agree on the dtype; only the size of its
-    /// elements is compared.
+    /// ``x`` is an array or a number. ``out`` is where the result goes, if it is given. The ranks must agree on the dtype and the number of elements;
+    /// both are compared.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
@@ -167,7 +167,7 @@ impl Communicator {
     /// Gathers arrays that differ in the length of their first axis; returns them one after the other, in rank order, and the lengths.
     ///
     /// ``counts`` are the lengths of all ranks, where they are known: that saves an exchange. ``out`` is where the result goes, if it is given.
-    /// Without ``counts`` dtypes and shapes are compared, with them only the size of a row.
+    /// Without ``counts`` dtypes and shapes are compared, with them the dtypes and the size of a row.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
@@ -219,7 +219,7 @@ impl Communicator {
 
     /// Sends the contents of ``array`` of ``root`` to every rank, in place.
     ///
-    /// The ranks must agree on the length and the dtype; of the dtype only the size of its elements is compared.
+    /// The ranks must agree on the number of elements and on the dtype; both are compared.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
@@ -317,6 +317,43 @@ impl Communicator {
             shape,
             dtype,
         )
+    }
+
+    /// Creates an array of the whole job, of which each rank writes rows of its own and all read all; see ``SharedArray``.
+    ///
+    /// ``shape`` is that of the rows of this rank: the first length may differ between ranks. The whole has the rows of all ranks, in rank order,
+    /// once per machine where memory is shared. What an ``allgatherv`` copies to every rank, ``exchange`` only shows: on one machine it takes as
+    /// long as a ``barrier``, whatever the size.
+    ///
+    /// >>> import cobre_comm as cc
+    /// >>> comm = cc.connect("local")
+    /// >>> points = comm.gathered_array((2, 3))
+    /// >>> points.part[:] = 1.0
+    /// >>> comm.exchange(points)
+    /// >>> points.array.sum()
+    /// np.float64(6.0)
+    /// >>> points.fence()
+    #[pyo3(signature = (shape, dtype=None))]
+    fn gathered_array<'py>(
+        &self,
+        shape: &Bound<'py, PyAny>,
+        dtype: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<SharedArray> {
+        create(
+            self.open()?.job("gathered_array")?,
+            Kind::Gathered,
+            shape,
+            dtype,
+        )
+    }
+
+    /// Ends the write phase of a ``gathered_array`` on every rank of the job: what any rank wrote, all can read.
+    ///
+    /// A collective of this communicator. Raises ``BufferError`` as long as views of the phase are alive, and ``Refused`` for an array that is not
+    /// gathered or in its read phase: the others get ``Refused``, the phase goes on for all, and ``exchange`` can be called again.
+    fn exchange(&self, py: Python<'_>, array: &Bound<'_, SharedArray>) -> PyResult<()> {
+        let open = self.open()?;
+        array.get().exchange(py, open.job("exchange")?)
     }
 
     /// Ends this process with ``code`` and the job with it; no handler at exit runs.

@@ -1,4 +1,4 @@
-//! `shared_array` and `partitioned_array`.
+//! `shared_array`, `partitioned_array` and `gathered_array`.
 
 use comm_factory::CommBackend;
 use comm_factory::api::{CommError, SharedMemoryProvider};
@@ -12,11 +12,12 @@ use crate::gather::{agree, words};
 use crate::numpy::{check_plain, mix, numpy, signature};
 use crate::region::{Layout, Region, SharedArray, Whole};
 
-/// Which of the two kinds of regions.
+/// Which of the three kinds of regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Shared,
     Partitioned,
+    Gathered,
 }
 
 /// What a program asked for.
@@ -40,10 +41,12 @@ pub(crate) fn create<'py>(
     let operation = match kind {
         Kind::Shared => "shared_array",
         Kind::Partitioned => "partitioned_array",
+        Kind::Gathered => "gathered_array",
     };
     let wanted = Wanted::new(py, kind, shape, dtype);
-    // Where every rank has memory of its own, it creates it alone: there is nothing to agree on and nobody to tell.
-    let is_shared = comm.name() == "shm";
+    // Where every rank has memory of its own, it creates it alone, unless all ranks of the job take part: there is nothing to agree on
+    // and nobody to tell.
+    let is_shared = comm.name() == "shm" || kind == Kind::Gathered;
     let wanted = if is_shared {
         checked(py, comm, operation, wanted)?
     } else {
@@ -65,6 +68,7 @@ pub(crate) fn create<'py>(
         match kind {
             Kind::Shared => Region::shared(comm, bytes, itemsize),
             Kind::Partitioned => Region::partitioned(comm, bytes, itemsize),
+            Kind::Gathered => Region::gathered(comm, bytes, itemsize),
         }
     })?;
     let (first, row) = match wanted.shape.split_first() {
@@ -74,6 +78,7 @@ pub(crate) fn create<'py>(
     let whole = match kind {
         Kind::Shared => Whole::Shared(first, comm.is_leader()),
         Kind::Partitioned => Whole::Partitioned(rows, all_rows),
+        Kind::Gathered => Whole::Gathered(rows, all_rows),
     };
     let layout = Layout { whole, row };
     Ok(SharedArray::new(region, layout, wanted.dtype.unbind()))
@@ -105,10 +110,15 @@ impl<'py> Wanted<'py> {
         let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
         let shape = argument::shape("shape", shape)?;
         let row = shape.get(1..).unwrap_or_default();
-        if kind == Kind::Partitioned && shape.is_empty() {
-            return Err(PyValueError::new_err(
-                "shape: a partitioned array has at least one axis, along which the parts lie; pass the number of rows of this rank first",
-            ));
+        if kind != Kind::Shared && shape.is_empty() {
+            let name = if kind == Kind::Gathered {
+                "gathered"
+            } else {
+                "partitioned"
+            };
+            return Err(PyValueError::new_err(format!(
+                "shape: a {name} array has at least one axis, along which the parts lie; pass the number of rows of this rank first"
+            )));
         }
         let mut lengths = shape.iter();
         let bytes = lengths.try_fold(itemsize, |bytes, &length| bytes.checked_mul(length));

@@ -1,11 +1,12 @@
 //! `allgather` and `allgatherv`: the arrays of all ranks, on every rank.
 
 use comm_factory::api::{CommError, Communicator, FailureKind};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use comm_kit::Label;
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::argument::{array, described, fill};
+use crate::argument::{array, described, fill, numbers};
 use crate::call::{checked, run};
 use crate::memory::{Access, View};
 use crate::numpy::{Numpy, check_plain, dtype_of, mix, numpy, signature};
@@ -23,24 +24,18 @@ pub(crate) fn allgather<'py>(
     let mut prepare = || {
         let x = array(numpy, "x", x, Access::Read)?;
         let dtype = dtype_of(&x)?;
-        check_plain(numpy, "x", &dtype)?;
+        let label = check_plain(numpy, "x", &dtype)?;
         fill(&mut send, "x", &x, Access::Read)?;
         let size = isize::try_from(comm.size())?;
         let shape: Vec<isize> = [&[size], send.shape()].concat();
-        target(numpy, out, &dtype, &shape, &mut recv)
+        let out = target(numpy, out, &dtype, &shape, &mut recv)?;
+        Ok((out, label))
     };
     let prepared = prepare();
-    let out = checked(py, comm, OPERATION, prepared)?;
+    let (out, label) = checked(py, comm, OPERATION, prepared)?;
+    let element = (send.itemsize(), label);
     let counts = vec![send.len() / send.itemsize(); comm.size()];
-    exchange(
-        py,
-        comm,
-        OPERATION,
-        &send,
-        &mut recv,
-        &counts,
-        send.itemsize(),
-    )?;
+    exchange(py, comm, OPERATION, &send, &mut recv, &counts, element)?;
     Ok(out)
 }
 
@@ -75,7 +70,8 @@ pub(crate) fn allgatherv<'py>(
     };
     let prepared = prepare();
     let out = checked(py, comm, OPERATION, prepared)?;
-    exchange(py, comm, OPERATION, &view, &mut recv, &counts, rows.bytes)?;
+    let element = (rows.bytes, rows.label);
+    exchange(py, comm, OPERATION, &view, &mut recv, &counts, element)?;
     let counts = PyList::new(py, counts)?;
     let counts = numpy.asarray.bind(py).call1((counts, &numpy.intp))?;
     Ok((out, counts))
@@ -84,6 +80,7 @@ pub(crate) fn allgatherv<'py>(
 /// What one rank sends to an `allgatherv`.
 struct Rows<'py> {
     dtype: Bound<'py, PyAny>,
+    label: Label,
     count: usize,
     /// The bytes of one row.
     bytes: usize,
@@ -93,7 +90,7 @@ impl<'py> Rows<'py> {
     fn new(numpy: &Numpy, send: &Bound<'py, PyAny>, view: &mut View<'py>) -> PyResult<Self> {
         let send = array(numpy, "send", send, Access::Read)?;
         let dtype = dtype_of(&send)?;
-        check_plain(numpy, "send", &dtype)?;
+        let label = check_plain(numpy, "send", &dtype)?;
         fill(view, "send", &send, Access::Read)?;
         let [count, row @ ..] = view.shape() else {
             return Err(PyValueError::new_err(
@@ -103,6 +100,7 @@ impl<'py> Rows<'py> {
         let elements: usize = row.iter().map(|length| length.unsigned_abs()).product();
         Ok(Self {
             dtype,
+            label,
             count: count.unsigned_abs(),
             bytes: elements * view.itemsize(),
         })
@@ -145,7 +143,9 @@ pub(crate) fn words(
     let counts = vec![1; comm.size()];
     run(py, operation, || {
         let recv = all.as_flattened_mut().as_flattened_mut();
-        comm.allgatherv_bytes(bytes.as_flattened(), recv, &counts, &displs, BYTES)
+        // Inside a signal handler this may be in the middle of a call that has a label.
+        Label::NONE
+            .on(|| comm.allgatherv_bytes(bytes.as_flattened(), recv, &counts, &displs, BYTES))
     })?;
     let number = |pair: [[u8; 8]; 2]| pair.map(u64::from_ne_bytes);
     Ok(all.into_iter().map(number).collect())
@@ -178,7 +178,7 @@ fn expected(
     comm: &dyn Communicator,
     mine: usize,
 ) -> PyResult<Vec<usize>> {
-    let list: Vec<usize> = counts.extract().map_err(|_| {
+    let list = numbers(counts).map_err(|_| {
         PyTypeError::new_err(format!(
             "counts: {} is not a list of numbers of rows; pass one number for each rank, none of them negative, or leave it away",
             described(counts)
@@ -210,7 +210,8 @@ fn target<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = dtype.py();
     let Some(out) = out else {
-        let result = numpy.empty(py, PyTuple::new(py, shape)?, dtype)?;
+        let result = numpy.empty(py, PyTuple::new(py, shape)?, dtype);
+        let result = result.map_err(|error| no_room(shape, dtype, error))?;
         fill(recv, "out", &result, Access::Write)?;
         return Ok(result);
     };
@@ -231,6 +232,18 @@ fn target<'py>(
     Ok(out.clone())
 }
 
+/// Says what there is no room for, as `MemoryError`: numpy has another error for what no machine could hold.
+#[cold]
+fn no_room(shape: &[isize], dtype: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let py = dtype.py();
+    let told = PyMemoryError::new_err(format!(
+        "the result, of shape {shape:?} and dtype {dtype}, has no room: {}; gather less at once",
+        error.value(py)
+    ));
+    told.set_cause(py, Some(error));
+    told
+}
+
 /// Gathers blocks that lie one after the other.
 fn exchange(
     py: Python<'_>,
@@ -239,7 +252,7 @@ fn exchange(
     send: &View<'_>,
     recv: &mut View<'_>,
     counts: &[usize],
-    elem_size: usize,
+    (elem_size, label): (usize, Label),
 ) -> PyResult<()> {
     let starts = counts.iter().scan(0, |next, count| {
         let start = *next;
@@ -251,6 +264,6 @@ fn exchange(
     let send = copy.as_deref().unwrap_or_else(|| send.bytes());
     let recv = recv.bytes_mut();
     run(py, operation, || {
-        comm.allgatherv_bytes(send, recv, counts, &displs, elem_size)
+        label.on(|| comm.allgatherv_bytes(send, recv, counts, &displs, elem_size))
     })
 }

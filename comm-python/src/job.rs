@@ -171,7 +171,7 @@ impl From<RankOutcome> for RankEnd {
         let (code, signal) = match rank.exit {
             Some(Exit::Code(code)) => (Some(code), None),
             Some(Exit::Signal(number)) => (None, Some(number)),
-            None => (None, None),
+            Some(Exit::Unknown) | None => (None, None),
         };
         let lines = rank.last_lines.iter();
         let lines = lines.map(|line| String::from_utf8_lossy(&line.bytes) + "\n");
@@ -238,7 +238,8 @@ fn with_files(
 ) -> io::Result<(comm_run::Job, Vec<File>, Vec<File>)> {
     let mut file = tempfile::tempfile()?;
     file.write_all(call)?;
-    let call = Arc::new(OwnedFd::from(file));
+    // A clone is never one of the first three descriptors, which a caller may have closed and which a rank has for its streams.
+    let call = Arc::new(OwnedFd::from(file.try_clone()?));
     let (mut records, mut stacks) = (Vec::new(), Vec::new());
     for rank in 0..ranks {
         let (record, stack) = (tempfile::tempfile()?, tempfile::tempfile()?);

@@ -43,9 +43,13 @@ mod _native {
     #[pymodule_export]
     use crate::region::SharedArray;
 
+    use pyo3::types::PyModuleMethods as _;
+
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         crate::interrupt::install();
+        // The benchmark measures no other build.
+        module.add("OPTIMISED", !cfg!(debug_assertions))?;
         // Now, so that no call is the first and a numpy that is missing shows at once.
         crate::numpy::numpy(module.py()).map(drop)
     }

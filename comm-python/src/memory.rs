@@ -120,6 +120,12 @@ impl<'py> View<'py> {
         mine < its + other.len() && its < mine + self.len()
     }
 
+    /// Returns whether both views are of the same bytes.
+    #[inline]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.start() == other.start() && self.len() == other.len()
+    }
+
     #[inline]
     fn start(&self) -> *mut u8 {
         if self.len() == 0 {

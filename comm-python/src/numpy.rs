@@ -1,6 +1,9 @@
 //! What is needed of numpy, looked up once.
 
+use std::sync::{Mutex, PoisonError};
+
 use comm_factory::api::ScalarKind;
+use comm_kit::Label;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -12,7 +15,6 @@ use pyo3::types::{PyTuple, PyType};
 pub(crate) struct Numpy {
     pub(crate) ndarray: Py<PyType>,
     pub(crate) generic: Py<PyType>,
-    pub(crate) masked: Py<PyAny>,
     pub(crate) asarray: Py<PyAny>,
     pub(crate) from_dlpack: Py<PyAny>,
     pub(crate) dtype: Py<PyAny>,
@@ -50,7 +52,6 @@ impl Numpy {
         Ok(Self {
             ndarray: class("ndarray")?,
             generic: class("generic")?,
-            masked: module.getattr("ma")?.getattr("MaskedArray")?.unbind(),
             asarray: object("asarray")?,
             from_dlpack: object("from_dlpack")?,
             intp: dtype.call1(("intp",))?.unbind(),
@@ -65,6 +66,16 @@ impl Numpy {
     #[inline]
     pub(crate) fn is_array(&self, object: &Bound<'_, PyAny>) -> bool {
         object.get_type().is(&self.ndarray)
+    }
+
+    /// Returns whether an array has a mask. There is none as long as nobody has imported `numpy.ma`, which takes a tenth of the time of numpy.
+    pub(crate) fn is_masked(array: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let modules = array.py().import("sys")?.getattr("modules")?;
+        let module = modules.call_method1("get", ("numpy.ma",))?;
+        if module.is_none() {
+            return Ok(false);
+        }
+        array.is_instance(&module.getattr("MaskedArray")?)
     }
 
     /// Returns which of the ten scalars a dtype is.
@@ -157,17 +168,46 @@ pub(crate) fn dtype_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     array.getattr(intern!(array.py(), "dtype"))
 }
 
-/// Checks that elements of a dtype are their bytes: no references to objects, not empty.
+/// Checks that elements of a dtype are their bytes (no references to objects, not empty), and returns the label on which the ranks
+/// must agree.
 #[inline]
 pub(crate) fn check_plain(
     numpy: &Numpy,
     name: &'static str,
     dtype: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    if numpy.scalars.iter().any(|(known, _)| dtype.is(known)) {
-        return Ok(());
+) -> PyResult<Label> {
+    let known = numpy.scalars.iter().position(|(known, _)| dtype.is(known));
+    match known {
+        Some(index) => Ok(Label::scalar(ScalarKind::ALL[index])),
+        None => other_label(numpy, name, dtype),
     }
-    check_other(name, dtype)
+}
+
+/// Returns the label of a dtype that is not the usual one of a scalar. It is read from a text, so the latest are kept.
+fn other_label(numpy: &Numpy, name: &'static str, dtype: &Bound<'_, PyAny>) -> PyResult<Label> {
+    const KEPT: usize = 16;
+    static LATEST: Mutex<Vec<(Py<PyAny>, Label)>> = Mutex::new(Vec::new());
+    // Never held while Python runs: with the lock of the interpreter, nobody else waits for it.
+    let latest = || LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = latest()
+        .iter()
+        .find(|(kept, _)| dtype.is(kept))
+        .map(|&(_, label)| label);
+    if let Some(label) = kept {
+        return Ok(label);
+    }
+    check_other(name, dtype)?;
+    let label = match numpy.scalar(dtype)? {
+        Some(kind) => Label::scalar(kind),
+        None => Label::hashed(signature(numpy, dtype)?),
+    };
+    let mut latest = latest();
+    let oldest = (latest.len() == KEPT).then(|| latest.remove(0));
+    latest.push((dtype.clone().unbind(), label));
+    // Not before the end of the lock: its end may run Python.
+    drop(latest);
+    drop(oldest);
+    Ok(label)
 }
 
 fn check_other(name: &'static str, dtype: &Bound<'_, PyAny>) -> PyResult<()> {

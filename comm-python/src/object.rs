@@ -1,6 +1,7 @@
 //! Objects of Python, pickled, among the ranks of one job.
 
 use comm_factory::api::Communicator;
+use comm_kit::Label;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList};
@@ -8,6 +9,9 @@ use pyo3::types::{PyBytes, PyList};
 use crate::argument::rank;
 use crate::call::{checked, run};
 use crate::gather::words;
+
+/// Tells pickles from arrays of the same number of bytes.
+const PICKLE: Label = Label::hashed(0x7069_636b_6c65);
 
 /// Sends an object of the root to every rank.
 pub(crate) fn broadcast_object<'py>(
@@ -23,19 +27,23 @@ pub(crate) fn broadcast_object<'py>(
         let mut bytes = pickled.as_bytes().to_vec();
         let mut length = (bytes.len() as u64).to_ne_bytes();
         run(py, OPERATION, || {
-            comm.broadcast_bytes(&mut length, size_of::<u64>(), root)?;
-            comm.broadcast_bytes(&mut bytes, 1, root)
+            PICKLE.on(|| {
+                comm.broadcast_bytes(&mut length, size_of::<u64>(), root)?;
+                comm.broadcast_bytes(&mut bytes, 1, root)
+            })
         })?;
         return Ok(object.clone());
     }
     let mut length = [0; 8];
     run(py, OPERATION, || {
-        comm.broadcast_bytes(&mut length, size_of::<u64>(), root)
+        PICKLE.on(|| comm.broadcast_bytes(&mut length, size_of::<u64>(), root))
     })?;
     let length = usize::try_from(u64::from_ne_bytes(length));
     let mut failed = None;
     let bytes = PyBytes::new_with(py, length.unwrap_or(usize::MAX), |bytes| {
-        let received = run(py, OPERATION, || comm.broadcast_bytes(bytes, 1, root));
+        let received = run(py, OPERATION, || {
+            PICKLE.on(|| comm.broadcast_bytes(bytes, 1, root))
+        });
         failed = received.err();
         Ok(())
     });
@@ -70,7 +78,7 @@ pub(crate) fn allgather_object<'py>(
     let mut failed = None;
     let all = PyBytes::new_with(py, total, |recv| {
         let gathered = run(py, OPERATION, || {
-            comm.allgatherv_bytes(send, recv, &counts, &displs, 1)
+            PICKLE.on(|| comm.allgatherv_bytes(send, recv, &counts, &displs, 1))
         });
         failed = gathered.err();
         Ok(())

@@ -32,7 +32,12 @@ pub(crate) fn allreduce<'py>(
     let (mut send, mut recv) = (View::new(), View::new());
     let prepared = prepare(numpy, x, op, out, &mut send, &mut recv);
     let (scalar, out) = checked(py, comm, OPERATION, prepared)?;
-    if send.overlaps(&recv) {
+    if send.is_same(&recv) {
+        let buf = recv.bytes_mut();
+        run(py, OPERATION, || {
+            comm.allreduce_in_place_bytes(buf, scalar, op)
+        })?;
+    } else if send.overlaps(&recv) {
         let copy = send.bytes().to_vec();
         let recv = recv.bytes_mut();
         run(py, OPERATION, || {
@@ -92,7 +97,7 @@ fn supported(op: ReduceOp, scalar: ScalarKind) -> PyResult<()> {
         return Ok(());
     }
     Err(PyTypeError::new_err(format!(
-        "op: bitwise operations take integers only, and x is {scalar}; use \"sum\", \"min\" or \"max\""
+        "op: bitwise operations take integers only, and x is {scalar}; use \"sum\", \"prod\", \"min\" or \"max\""
     )))
 }
 
@@ -205,6 +210,7 @@ fn operation(op: Option<&Bound<'_, PyAny>>) -> PyResult<ReduceOp> {
             "max" => Some(ReduceOp::Max),
             "bitwise_or" => Some(ReduceOp::BitwiseOr),
             "bitwise_and" => Some(ReduceOp::BitwiseAnd),
+            "prod" => Some(ReduceOp::Prod),
             _ => None,
         },
         Err(_) => None,
@@ -218,7 +224,7 @@ fn unknown(op: &Bound<'_, PyAny>) -> PyErr {
     let shown = op.repr().ok().filter(|_| is_text);
     let shown = shown.map_or_else(|| described(op), |text| text.to_string());
     let message = format!(
-        "op: {shown} is no operation; pass \"sum\", \"min\", \"max\", \"bitwise_or\" or \"bitwise_and\""
+        "op: {shown} is no operation; pass \"sum\", \"prod\", \"min\", \"max\", \"bitwise_or\" or \"bitwise_and\""
     );
     if is_text {
         PyValueError::new_err(message)

@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyBufferError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::call::run;
+use crate::call::{checked, run};
 use crate::errors;
 use crate::memory::{Place, Window};
 use crate::numpy::numpy;
@@ -54,8 +54,10 @@ pub(crate) struct Layout {
 pub(crate) enum Whole {
     /// A shared array: as many rows as were asked for, `None` for an array without axes; and whether this rank owns it.
     Shared(Option<usize>, bool),
-    /// A partitioned array: the rows of this rank, and those of all ranks.
+    /// A partitioned array: the rows of this rank, and those of all ranks of the machine.
     Partitioned(usize, usize),
+    /// A gathered array: the rows of this rank, and those of all ranks of the job.
+    Gathered(usize, usize),
 }
 
 #[derive(Debug)]
@@ -89,6 +91,19 @@ macro_rules! each {
     };
 }
 
+/// Creates a region with the widest elements that divide an item.
+macro_rules! create {
+    ($comm:ident.$create:ident, $bytes:expr, $itemsize:expr) => {
+        Ok(match $itemsize.trailing_zeros() {
+            0 => Self::Of1($comm.$create($bytes)?),
+            1 => Self::Of2($comm.$create($bytes / 2)?),
+            2 => Self::Of4($comm.$create($bytes / 4)?),
+            3 => Self::Of8($comm.$create($bytes / 8)?),
+            _ => Self::Of16($comm.$create($bytes / 16)?),
+        })
+    };
+}
+
 impl Region {
     /// Creates a region of `bytes` bytes that the leader owns.
     pub(crate) fn shared(
@@ -96,13 +111,7 @@ impl Region {
         bytes: usize,
         itemsize: usize,
     ) -> Result<Self, CommError> {
-        Ok(match itemsize.trailing_zeros() {
-            0 => Self::Of1(comm.create_shared_region(bytes)?),
-            1 => Self::Of2(comm.create_shared_region(bytes / 2)?),
-            2 => Self::Of4(comm.create_shared_region(bytes / 4)?),
-            3 => Self::Of8(comm.create_shared_region(bytes / 8)?),
-            _ => Self::Of16(comm.create_shared_region(bytes / 16)?),
-        })
+        create!(comm.create_shared_region, bytes, itemsize)
     }
 
     /// Creates a region of which this rank owns `bytes` bytes.
@@ -111,13 +120,20 @@ impl Region {
         bytes: usize,
         itemsize: usize,
     ) -> Result<Self, CommError> {
-        Ok(match itemsize.trailing_zeros() {
-            0 => Self::Of1(comm.create_partitioned_region(bytes)?),
-            1 => Self::Of2(comm.create_partitioned_region(bytes / 2)?),
-            2 => Self::Of4(comm.create_partitioned_region(bytes / 4)?),
-            3 => Self::Of8(comm.create_partitioned_region(bytes / 8)?),
-            _ => Self::Of16(comm.create_partitioned_region(bytes / 16)?),
-        })
+        create!(comm.create_partitioned_region, bytes, itemsize)
+    }
+
+    /// Creates a region of the whole job, of which this rank owns `bytes` bytes.
+    pub(crate) fn gathered(
+        comm: &CommBackend,
+        bytes: usize,
+        itemsize: usize,
+    ) -> Result<Self, CommError> {
+        create!(comm.create_gathered_region, bytes, itemsize)
+    }
+
+    fn exchange(&mut self, comm: &CommBackend) -> Result<(), CommError> {
+        each!(self, region => comm.exchange(region))
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
@@ -165,7 +181,7 @@ impl SharedArray {
             Some(place) if state.phase == phase => export(place)?,
             _ => {
                 return Err(PyBufferError::new_err(
-                    "this window belongs to a phase that a fence has ended; take part or array again",
+                    "this window belongs to a phase that has ended; take part or array again",
                 ));
             }
         }
@@ -181,9 +197,79 @@ impl SharedArray {
     fn state(&self, what: &str) -> PyResult<MutexGuard<'_, State>> {
         self.state.try_lock().map_err(|_| {
             PyRuntimeError::new_err(format!(
-                "{what}: another thread of this rank is inside fence of this array; wait for it"
+                "{what}: another thread of this rank is inside fence or exchange of this array; wait for it"
             ))
         })
+    }
+
+    /// Ends the write phase of a gathered array on all ranks of the job.
+    pub(crate) fn exchange(&self, py: Python<'_>, comm: &CommBackend) -> PyResult<()> {
+        let state = self.without_views(py, "exchange");
+        // The others wait in a collective of the communicator: they are told.
+        let mut state = checked(py, comm, "exchange", state)?;
+        self.end_phase(py, "exchange", &mut state, |region| region.exchange(comm))
+    }
+
+    /// Waits for nobody, and returns the state if no view of the phase is alive.
+    fn without_views(
+        &self,
+        py: Python<'_>,
+        operation: &'static str,
+    ) -> PyResult<MutexGuard<'_, State>> {
+        if self.views.load(Ordering::Acquire) > 0 {
+            // What only garbage refers to is no view any more.
+            py.import("gc")?.call_method0("collect")?;
+        }
+        let state = self.state(operation)?;
+        let views = self.views.load(Ordering::Acquire);
+        if views == 0 {
+            return Ok(state);
+        }
+        let phase = if is_read(state.phase) {
+            "read"
+        } else {
+            "write"
+        };
+        let (are, them) = if views == 1 {
+            (format!("view of the {phase} phase is"), "it")
+        } else {
+            (format!("views of the {phase} phase are"), "them")
+        };
+        Err(PyBufferError::new_err(format!(
+            "{operation}: {views} {are} alive; delete {them} (del), or copy what is needed, and call {operation} again"
+        )))
+    }
+
+    /// Ends the phase with `end`: if that is refused the phase goes on, and after a fatal error the array is of no use any more.
+    fn end_phase(
+        &self,
+        py: Python<'_>,
+        operation: &'static str,
+        state: &mut State,
+        end: impl FnOnce(&mut Region) -> Result<(), CommError> + Send,
+    ) -> PyResult<()> {
+        if !self.owner.is_here() {
+            let error = CommError::InvalidCommunicator;
+            return Err(errors::failed(py, operation, &error, None));
+        }
+        let State {
+            region,
+            phase,
+            place,
+        } = state;
+        *place = None;
+        let (mut ended, mut broken) = (false, true);
+        let result = run(py, operation, || {
+            let result = end(region);
+            ended = result.is_ok();
+            broken = matches!(&result, Err(error) if error.is_fatal());
+            result
+        });
+        *phase += u64::from(ended);
+        if !broken {
+            *place = Some(region.place(*phase));
+        }
+        result
     }
 
     /// Creates an array over the place of the phase, if it is the one in which `what` can be had.
@@ -205,7 +291,7 @@ impl SharedArray {
         let state = this.state(what)?;
         let Some(place) = state.place else {
             return Err(PyRuntimeError::new_err(format!(
-                "{what}: a fence of this array failed, and what it holds is unknown; create another"
+                "{what}: a fence or an exchange of this array failed, and what it holds is unknown; create another"
             )));
         };
         let phase = state.phase;
@@ -216,8 +302,12 @@ impl SharedArray {
             } else {
                 ("read", "array")
             };
+            let end = match this.layout.whole {
+                Whole::Gathered(..) if reads => "exchange of its communicator",
+                _ => "fence",
+            };
             return Err(PyRuntimeError::new_err(format!(
-                "{what}: the array is in a {now} phase, which has {other}; call fence to end it"
+                "{what}: the array is in a {now} phase, which has {other}; call {end} to end it"
             )));
         }
         let numpy = numpy(py)?;
@@ -242,8 +332,8 @@ impl Layout {
             Whole::Shared(None, owned) if is_whole || owned => return Vec::new(),
             Whole::Shared(Some(rows), owned) if is_whole || owned => rows,
             Whole::Shared(..) => 0,
-            Whole::Partitioned(_, all) if is_whole => all,
-            Whole::Partitioned(mine, _) => mine,
+            Whole::Partitioned(_, all) | Whole::Gathered(_, all) if is_whole => all,
+            Whole::Partitioned(mine, _) | Whole::Gathered(mine, _) => mine,
         };
         [&[rows], &self.row[..]].concat()
     }
@@ -252,7 +342,7 @@ impl Layout {
 #[pymethods]
 impl SharedArray {
     /// What this rank owns, to be written, in a write phase: all of a shared array on its leader and nothing on the others, the own rows of a
-    /// partitioned one.
+    /// partitioned or a gathered one.
     #[getter]
     fn part<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::view(slf, "part", false)
@@ -294,49 +384,11 @@ impl SharedArray {
     /// BufferError: fence: 1 view of the write phase is alive; delete it (del), or copy what is needed, and call fence again
     /// >>> del mine
     /// >>> table.fence()
+    ///
+    /// The write phase of a ``gathered_array`` ends with ``exchange`` of its communicator instead, and this raises ``Refused`` in it.
     fn fence(&self, py: Python<'_>) -> PyResult<()> {
-        if self.views.load(Ordering::Acquire) > 0 {
-            // What only garbage refers to is no view any more.
-            py.import("gc")?.call_method0("collect")?;
-        }
-        let mut state = self.state("fence")?;
-        let views = self.views.load(Ordering::Acquire);
-        if views > 0 {
-            let (are, them) = if views == 1 {
-                ("view of the {} phase is", "it")
-            } else {
-                ("views of the {} phase are", "them")
-            };
-            let are = are.replace(
-                "{}",
-                if is_read(state.phase) {
-                    "read"
-                } else {
-                    "write"
-                },
-            );
-            return Err(PyBufferError::new_err(format!(
-                "fence: {views} {are} alive; delete {them} (del), or copy what is needed, and call fence again"
-            )));
-        }
-        let State {
-            region,
-            phase,
-            place,
-        } = &mut *state;
-        if !self.owner.is_here() {
-            return Err(errors::failed(
-                py,
-                "fence",
-                &CommError::InvalidCommunicator,
-                None,
-            ));
-        }
-        *place = None;
-        run(py, "fence", || region.fence())?;
-        *phase += 1;
-        *place = Some(region.place(*phase));
-        Ok(())
+        let mut state = self.without_views(py, "fence")?;
+        self.end_phase(py, "fence", &mut state, Region::fence)
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
@@ -346,6 +398,7 @@ impl SharedArray {
             Whole::Shared(None, _) => String::from("shared, shape ()"),
             Whole::Shared(Some(rows), _) => format!("shared, {rows} rows"),
             Whole::Partitioned(rows, _) => format!("partitioned, {rows} rows here"),
+            Whole::Gathered(rows, _) => format!("gathered, {rows} rows here"),
         };
         format!(
             "<cobre_comm.SharedArray {rows}, rows of shape {:?}, {dtype}, {phase} phase>",

@@ -28,6 +28,13 @@ class Strange(Exception):
         super().__init__(f"{first} and {second}")
 
 
+class Exits(Exception):
+    """An exception, and a result, that ends whoever unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (3,)
+
+
 def place(comm: cc.Communicator, *args: Any, **kwargs: Any) -> tuple[int, int, str, tuple[Any, ...], dict[str, Any]]:
     return comm.rank, comm.size, comm.backend, args, kwargs
 
@@ -163,3 +170,40 @@ def total(comm: cc.Communicator, number: float) -> float:
 def inner(comm: cc.Communicator) -> list[float]:
     """A rank that starts a job of its own."""
     return cc.run(total, ranks=2, args=(comm.rank,))
+
+
+def forks(comm: cc.Communicator, ending: str) -> str:
+    """A child comes back from the function, in one of the ways there are, before the rank does."""
+    child = os.fork()
+    if child == 0:
+        if ending == "raises":
+            raise ValueError("of the child")
+        if ending == "exits":
+            sys.exit(3)
+        return "the child"
+    os.waitpid(child, 0)
+    comm.barrier()
+    return "the rank"
+
+
+def raises_what_exits(comm: cc.Communicator) -> None:
+    raise Exits("on its way")
+
+
+def returns_what_exits(comm: cc.Communicator) -> Exits:
+    return Exits()
+
+
+def loses_the_environment(comm: cc.Communicator) -> None:
+    os.environ.clear()
+    os.environ["RANK"] = "the first"
+    raises(comm, 1)
+
+
+def closes(comm: cc.Communicator, fails: bool) -> int:
+    """Leaves nothing to print to."""
+    sys.stdout.close()
+    sys.stderr.close()
+    if fails:
+        raise ValueError("after the streams")
+    return comm.size

@@ -7,6 +7,7 @@ from typing import Any
 
 import cobre_comm as cc
 import numpy as np
+import pytest
 import worlds
 
 SCALARS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
@@ -24,6 +25,7 @@ def check_every_scalar_is_reduced_as_itself(comm: cc.Communicator) -> None:
         assert total.tolist() == [sum(everybody(comm)) + comm.size, 3 * comm.size]
         assert comm.allreduce(mine, "min").tolist() == [1, 3]
         assert comm.allreduce(mine, op="max").tolist() == [comm.size, 3]
+        assert comm.allreduce(mine, op="prod").tolist() == [math.factorial(comm.size), 3**comm.size]
 
 
 def check_bits_are_combined(comm: cc.Communicator) -> None:
@@ -138,6 +140,16 @@ def check_rows_without_bytes(comm: cc.Communicator) -> None:
     everything, counts = comm.allgatherv(np.empty((3, 0)))
     assert everything.shape == (3 * comm.size, 0)
     assert counts.tolist() == [3] * comm.size
+
+
+def check_a_result_without_room_is_a_memory_error(comm: cc.Communicator) -> None:
+    for much in (2**45, 2**61):
+        counts = [much] * comm.size
+        counts[comm.rank] = 3
+        if comm.size > 1:
+            with pytest.raises(MemoryError, match=r"^the result, of shape \[\d+\] and dtype float64, has no room: .*; gather less"):
+                comm.allgatherv(np.ones(3), counts)
+    assert comm.allreduce(1) == comm.size
 
 
 def check_broadcast_is_in_place(comm: cc.Communicator) -> None:

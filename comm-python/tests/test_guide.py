@@ -52,11 +52,21 @@ def test_a_block_prints_what_stands_below_it(block: Block, tmp_path: Path) -> No
         assert "100 %" in ended.stdout
 
 
-def test_the_shell_commands_install_and_run(built: Path, tmp_path: Path) -> None:
+ALONE = [
+    ["python", "-m", "cobre_comm.run", "-n", "4", "hello.py"],
+    ["comm-run", "-n", "2", "--backend", "tcp", "hello.py"],
+    ["python", "kmeans.py"],
+    ["python", "two_jobs.py"],
+]
+"""What works where nothing but the package is installed: no tools, and no Rust in the path."""
+
+
+def test_the_shell_commands_install_into_an_empty_environment_and_run(built: Path, tmp_path: Path) -> None:
     (block,) = (block for block in blocks() if block.mark == "run: package shell")
     (tmp_path / "target").mkdir()
     (tmp_path / "target/wheels").symlink_to(built / "wheels")
-    shutil.copy(ROOT / "comm-python/examples/hello.py", tmp_path)
+    for example in (ROOT / "comm-python/examples").glob("*.py"):
+        shutil.copy(example, tmp_path)
     path = f"{Path(sys.base_prefix) / 'bin'}:{os.defpath}"
     environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
     ended = subprocess.run(
@@ -70,3 +80,15 @@ def test_the_shell_commands_install_and_run(built: Path, tmp_path: Path) -> None
     )
     assert ended.returncode == 0, ended.stderr
     assert sum(" of 2: sum " in line for line in ended.stdout.splitlines()) == 2
+    programs = tmp_path / "env/bin"
+    for name, *words in ALONE:
+        ended = subprocess.run(
+            [programs / name, *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=tmp_path,
+            env={**environment, "PATH": f"{programs}:{os.defpath}"},
+        )
+        assert ended.returncode == 0, (name, words, ended.stderr)

@@ -21,6 +21,9 @@ FRACTIONS: Any = [3.0]
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
 
 
+BYTES: Any = b"\3"
+
+
 class Lambda:
     """An object that cannot be pickled."""
 
@@ -66,7 +69,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "reduce every second": (reduces(np.ones(6)[::2]), ValueError, r"^x: .*not contiguous.*np.ascontiguousarray\(x\)"),
     "reduce the order of Fortran": (reduces(np.ones((2, 3), order="F")), ValueError, "^x: .*not contiguous"),
     "reduce a masked array": (reduces(MASKED), TypeError, r"^x: the mask .*x.filled\(value\)"),
-    "reduce by an unknown op": (reduces(GOOD, op="prod"), ValueError, "^op: 'prod' is no operation; pass \"sum\""),
+    "reduce by an unknown op": (reduces(GOOD, op="mean"), ValueError, "^op: 'mean' is no operation; pass \"sum\""),
     "reduce by a function": (reduces(GOOD, op=max), TypeError, "^op: a builtin"),
     "reduce bits of floats": (reduces(GOOD, op="bitwise_or"), TypeError, "^op: bitwise operations take integers only"),
     "reduce bits of a float": (reduces(1.5, op="bitwise_and"), TypeError, "^op: bitwise"),
@@ -106,6 +109,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
         "^counts: a list is not a list of",
     ),
     "join with a count": (joins(GOOD, counts=3), TypeError, "^counts: an int is not a list of numbers of rows"),
+    "join with bytes as counts": (lambda c: c.allgatherv(np.ones(3), counts=BYTES * c.size), TypeError, "^counts: a bytes is not"),
     "join with fractions": (lambda c: c.allgatherv(GOOD, counts=FRACTIONS * c.size), TypeError, "^counts: "),
     "join into another dtype": (
         lambda c: c.allgatherv(GOOD, [3] * c.size, np.empty(3 * c.size, "i8")),
@@ -125,6 +129,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "broadcast from nobody": (lambda comm: comm.broadcast_object(1, root=99), ValueError, "^root: 99"),
     "share a negative shape": (lambda comm: comm.shared_array((2, -1)), TypeError, r"^shape: \(2, -1\) is no shape"),
     "share a fraction": (lambda comm: comm.shared_array(FRACTION), TypeError, "^shape: 2.5 is no shape"),
+    "share the shape of bytes": (lambda comm: comm.shared_array(BYTES), TypeError, r"^shape: b'\\x03' is no shape"),
     "share too much": (lambda comm: comm.shared_array((2**40, 2**40)), ValueError, "^shape: .*more than an address space"),
     "share objects": (lambda comm: comm.shared_array(3, object), TypeError, "^dtype: the dtype object holds references"),
     "share what is no dtype": (lambda comm: comm.shared_array(3, "nonsense"), ValueError, "^dtype: .*nonsense"),

@@ -39,6 +39,20 @@ def test_lines_reach_whatever_the_streams_are(capsys: pytest.CaptureFixture[str]
     assert replaced.getvalue().splitlines() == expected[:3]
 
 
+def test_a_stream_needs_no_more_than_print_does() -> None:
+    class Bare:
+        def __init__(self) -> None:
+            self.text = ""
+
+        def write(self, text: str) -> None:
+            self.text += text
+
+    bare: Any = Bare()
+    with contextlib.redirect_stdout(bare):
+        cc.run(calls.speak, ranks=1)
+    assert bare.text.startswith("[0] line 0 of 0")
+
+
 class Opener(io.StringIO):
     """Opens a gate once it has seen a text."""
 
@@ -105,6 +119,32 @@ def test_an_exception_that_cannot_travel_is_still_told() -> None:
     assert caught.value.__cause__ is None
 
 
+def test_an_exception_that_ends_whoever_unpickles_it_does_not_end_the_caller() -> None:
+    with pytest.raises(cc.WorkerError, match=r"^rank 0 raised calls\.Exits: on its way") as caught:
+        cc.run(calls.raises_what_exits, ranks=1)
+    assert caught.value.__cause__ is None
+    with pytest.raises(cc.WorkerError, match=r"what rank 0 returned cannot be unpickled here: SystemExit\(3\)"):
+        cc.run(calls.returns_what_exits, ranks=1)
+
+
+def test_a_rank_may_close_its_streams() -> None:
+    assert cc.run(calls.closes, ranks=1, args=(False,)) == [1]
+    with pytest.raises(cc.WorkerError, match=r"^rank 0 raised ValueError: after the streams\n") as caught:
+        cc.run(calls.closes, ranks=1, args=(True,))
+    assert "_worker.py" not in str(caught.value)
+
+
+def test_a_function_may_change_the_environment() -> None:
+    with pytest.raises(cc.WorkerError, match=r"^rank 1 raised ValueError: bad luck of 1"):
+        cc.run(calls.loses_the_environment, ranks=2)
+
+
+def test_a_signal_without_a_name_is_told_by_its_number() -> None:
+    with pytest.raises(cc.WorkerError, match=r"rank 0 was killed by a signal without a name \(signal 40\)") as caught:
+        cc.run(calls.kills, ranks=1, args=(0, 40))
+    assert caught.value.signal == 40
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_killed_rank_is_named_with_its_signal(backend: str) -> None:
     with pytest.raises(cc.WorkerError, match=r"rank 1 was killed by SIGKILL \(signal 9\)") as caught:
@@ -154,8 +194,13 @@ def test_what_a_rank_started_ends_with_it() -> None:
         assert not Path(f"/proc/{pid}").exists() or ") Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
+@pytest.mark.parametrize("ending", ["returns", "raises", "exits"])
+def test_a_forked_child_does_not_answer_for_its_rank(ending: str) -> None:
+    assert cc.run(calls.forks, ranks=2, args=(ending,), timeout=60) == ["the rank"] * 2
+
+
 def test_large_results_come_back() -> None:
-    size = 300 << 20
+    size = 64 << 20
     for rank, result in enumerate(cc.run(calls.large, ranks=2, args=(size,))):
         assert (len(result), result[0], result[-1]) == (size, rank, rank)
 
@@ -199,6 +244,9 @@ def test_callables_of_the_library_travel() -> None:
         ({"timeout": "soon"}, TypeError, "timeout: expected seconds or None, not str"),
         ({"function": 3}, TypeError, "function: expected a function .* not int"),
         ({"args": 3}, TypeError, "args: expected a sequence"),
+        ({"args": "ab"}, TypeError, r"args: expected a sequence of arguments, not str; pass \(argument,\)"),
+        ({"args": {"c": 1}}, TypeError, "args: expected a sequence of arguments, not dict"),
+        ({"kwargs": {1: 2}}, TypeError, "kwargs: expected the names of arguments as keys, not 1"),
         ({"kwargs": 3}, TypeError, "kwargs: expected a mapping"),
         ({"args": (calls.Unsendable(),)}, TypeError, "args: .*this one stays here"),
         ({"kwargs": {"x": calls.Unsendable()}}, TypeError, "kwargs: .*this one stays here"),
@@ -225,7 +273,7 @@ def test_a_lambda_without_cloudpickle_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_descriptors_are_given_back() -> None:
     cc.run(calls.place, ranks=2)
     before = len(os.listdir("/proc/self/fd"))
-    for _ in range(5):
+    for _ in range(3):
         cc.run(calls.place, ranks=2)
     assert len(os.listdir("/proc/self/fd")) <= before
 

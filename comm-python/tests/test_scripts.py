@@ -40,6 +40,47 @@ def test_a_script_needs_nothing_installed(tmp_path: Path, prefix: str) -> None:
         assert ended.stdout == "[Answer(rank=40), Answer(rank=41)]\n", ended.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_a_script_may_be_started_without_its_streams(tmp_path: Path, closed: str) -> None:
+    script = tmp_path / "script.py"
+    # It leaves its answer in a file.
+    guard = 'if __name__ == "__main__": print = lambda answer: open("answer", "w").write(repr(answer))\nif __name__ == "__main__": '
+    script.write_text(SCRIPT.format(guard=guard))
+    command = ["sh", "-c", f'exec "$0" script.py {closed}', sys.executable]
+    subprocess.run(command, timeout=120, check=True, cwd=tmp_path)
+    assert (tmp_path / "answer").read_text() == "[Answer(rank=40), Answer(rank=41)]"
+
+
+NESTED = """
+import multiprocessing, sys
+import cobre_comm as cc
+
+def leaf(comm, n):
+    return n + comm.rank
+
+def job(n):
+    return cc.run(leaf, ranks=2, args=(n,))
+
+def work(comm):
+    return job(10 * comm.rank)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        print(cc.run(work, ranks=2))
+    else:
+        with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+            print(pool.map(job, [0, 10]))
+"""
+
+
+@pytest.mark.parametrize("inside", ["run", "spawn", "fork"])
+def test_a_script_may_run_its_functions_inside_of_another_process(tmp_path: Path, inside: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(NESTED)
+    ended = python(str(script), inside)
+    assert ended.stdout == "[[0, 1], [10, 11]]\n", ended.stderr
+
+
 def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(guard=""))

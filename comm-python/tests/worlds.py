@@ -23,32 +23,38 @@ def checks(module: str) -> dict[str, Check]:
     return {name.removeprefix("check_"): check for name, check in members.items() if name.startswith("check_")}
 
 
-def play(comm: cc.Communicator, module: str) -> dict[str, str]:
+MODULES: list[str] = []
+"""The modules with checks that are tested now."""
+
+
+def play(comm: cc.Communicator, modules: list[str]) -> dict[str, str]:
     """Runs all checks on one rank; returns what each found, up to the first that failed."""
     found = {}
-    for name, check in checks(module).items():
-        try:
-            check(comm)
-        except BaseException:
-            found[name] = f"rank {comm.rank} of {comm.size}:\n{traceback.format_exc()}"
-            # The others learn it, and do not wait.
-            comm.close()
-            break
-        found[name] = ""
+    for module in modules:
+        for name, check in checks(module).items():
+            try:
+                check(comm)
+            except BaseException:
+                found[f"{module}.{name}"] = f"rank {comm.rank} of {comm.size}:\n{traceback.format_exc()}"
+                # The others learn it, and do not wait.
+                comm.close()
+                return found
+            found[f"{module}.{name}"] = ""
     return found
 
 
 @functools.cache
-def played(module: str, backend: str, ranks: int) -> list[dict[str, str]]:
-    """Runs all checks of a module in one job: to start a job for each would take minutes."""
+def played(backend: str, ranks: int) -> list[dict[str, str]]:
+    """Runs all checks of all modules in one job: to start a job for each would take minutes."""
     if backend == "local":
-        return [play(cc.connect("local"), module)]
-    return cc.run(play, ranks, args=(module,), backend=backend, timeout=120)
+        return [play(cc.connect("local"), MODULES)]
+    return cc.run(play, ranks, args=(MODULES,), backend=backend, timeout=120)
 
 
 def judge(module: str, backend: str, ranks: int, name: str) -> None:
     """Fails if a rank found something."""
-    everybody = [found.get(name, "not run, because a check before it failed") for found in played(module, backend, ranks)]
+    name = f"{module}.{name}"
+    everybody = [found.get(name, "not run, because a check before it failed") for found in played(backend, ranks)]
     report = "\n".join(what for what in everybody if what)
     if report:
         pytest.fail(report, pytrace=False)
@@ -57,5 +63,6 @@ def judge(module: str, backend: str, ranks: int, name: str) -> None:
 def every(module: str) -> Callable[[Callable[..., None]], Any]:
     """Makes a test of every check of a module in every world."""
     names = list(checks(module))
+    MODULES.append(module)
     cases = [(backend, ranks, name) for backend, ranks in WORLDS for name in names]
     return pytest.mark.parametrize(("backend", "ranks", "name"), cases, ids=lambda value: str(value))

@@ -1,6 +1,10 @@
 //! The command line.
 
-use std::ffi::OsString;
+mod advice;
+mod manual;
+mod variable;
+
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +12,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use comm_factory::{Name, Topology};
-use comm_run::{Backend, Node};
+use comm_run::{Backend, Node, gives_a_place};
+use variable::Variable;
 
 /// More ranks than this on one machine are a typing mistake.
 const MOST_RANKS: usize = 4096;
@@ -23,11 +28,15 @@ Examples:
   comm-run -n 4 --backend tcp -- ./solver    over sockets instead of shared memory
   comm-run -n 4 --backend mpi -- ./solver    handed over to the mpiexec in PATH
   comm-run -n 4 --log-dir logs -- ./solver   also to logs/rank-0.out, logs/rank-0.err, ..
+  comm-run -n 4 --events log -- ./solver     the job's life to log, as lines of JSON
   comm-run -n 4 --bind core -- ./solver      each rank on a processor of its own
+  comm-run -n 4 --max-restarts 3 -- ./solver start again when a rank fails
+  comm-run -n 4 --env TRACE=1 -- ./solver    with a variable set for every rank
   comm-run -n 4 --dry-run -- ./solver        show what would be started
   comm-run explain                           which backend a program would take here
   comm-run doctor                            what on this machine may hinder a job
   comm-run completions bash                  print completions for a shell
+  comm-run manual                            print the manual page
 
 Two machines, four ranks on each, with the same secret file on both:
   comm-run -n 4 --nnodes 2 --node-rank 0 --coordinator host0:29500 --secret-file key -- ./solver
@@ -38,15 +47,17 @@ or COBRE_TCP_*, and as under torchrun RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_
 MASTER_ADDR and MASTER_PORT. Its standard input is empty.
 
 When a rank fails, the others have half a second to report it. Then comm-run ends them, and
-everything they started.
+everything they started. Ctrl-C and SIGTERM are passed on, and the ranks may end by themselves:
+10 s after the first Ctrl-C, 20 s after SIGTERM (--grace). The second Ctrl-C kills.
 
 Exit code:
   0      every rank exited with 0
-  N      the code of the rank that failed first; 128 + signal if a signal killed it (137: SIGKILL)
+  N      the code of the rank that is the cause; 128 + signal if a signal killed it (137: SIGKILL);
+         after Ctrl-C or SIGTERM the code of the ranks, if all of them ended by themselves
   124    the job timed out (--timeout)
-  130    Ctrl-C (129 SIGHUP, 143 SIGTERM)
+  130    Ctrl-C (129 SIGHUP, 131 SIGQUIT, 143 SIGTERM)
   141    the output or a log cannot be written any more
-  125    comm-run itself failed
+  125    comm-run itself failed: too few descriptors, say
   126    the program cannot be executed
   127    the program was not found
   2      wrong usage";
@@ -57,7 +68,7 @@ Exit code:
     name = "comm-run",
     version,
     after_help = EXAMPLES,
-    override_usage = "comm-run -n <N> [OPTIONS] -- <PROGRAM> [ARGS]...\n       comm-run explain | doctor | completions <SHELL>",
+    override_usage = "comm-run -n <N> [OPTIONS] -- <PROGRAM> [ARGS]...\n       comm-run explain | doctor | completions <SHELL> | manual",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -78,13 +89,33 @@ struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
+    /// Kill the ranks so many seconds after a SIGTERM or a Ctrl-C that they have not ended upon [default: 20 and 10].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    grace: Option<Duration>,
+
+    /// Start the job again when a rank fails, at most N times.
+    #[arg(long, value_name = "N")]
+    max_restarts: Option<usize>,
+
     /// Also write the output of each rank to DIR/rank-N.out and DIR/rank-N.err.
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 
+    /// Append the life of the job to FILE, as lines of JSON: started, cause, ended.
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+
     /// What to bind each rank to [default: none].
     #[arg(long, value_name = "TO")]
     bind: Option<Bind>,
+
+    /// Set a variable for every rank; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable::parser())]
+    env: Vec<Variable>,
+
+    /// Compare what the ranks call on MPI, too, and name a rank that does not come; shm and tcp always do.
+    #[arg(long)]
+    check: bool,
 
     /// Start a PROGRAM whose name ends in .py with this interpreter.
     #[arg(long, value_name = "INTERPRETER")]
@@ -99,12 +130,7 @@ struct Arguments {
     dry_run: bool,
 
     /// The program and its arguments.
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 
     // Last: its heading would hold whatever follows.
@@ -134,6 +160,11 @@ enum Action {
         /// The shell that reads it.
         shell: Shell,
     },
+    /// Print the manual page.
+    #[command(
+        after_help = "For example: comm-run manual > ~/.local/share/man/man1/comm-run.1, then: man comm-run"
+    )]
+    Manual,
 }
 
 #[derive(Debug, clap::Args)]
@@ -193,6 +224,8 @@ pub(crate) enum Request {
     Doctor { clean: bool },
     /// Print completions.
     Completions(Shell),
+    /// Print the manual page.
+    Manual,
 }
 
 /// A job for mpiexec.
@@ -201,6 +234,7 @@ pub(crate) struct Handover {
     pub(crate) ranks: usize,
     pub(crate) verbose: bool,
     pub(crate) dry_run: bool,
+    pub(crate) variables: Vec<Variable>,
     /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
 }
@@ -211,11 +245,16 @@ pub(crate) struct Options {
     pub(crate) ranks: usize,
     pub(crate) backend: Backend,
     pub(crate) timeout: Option<Duration>,
+    /// How long the ranks may take to end after a signal, where it is not as usual.
+    pub(crate) grace: Option<Duration>,
+    pub(crate) max_restarts: usize,
     pub(crate) log_dir: Option<PathBuf>,
+    pub(crate) events: Option<PathBuf>,
     pub(crate) verbose: bool,
     pub(crate) dry_run: bool,
     /// Whether each rank gets a processor of its own.
     pub(crate) bind: bool,
+    pub(crate) variables: Vec<Variable>,
     pub(crate) node: Option<Node>,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
@@ -241,7 +280,14 @@ impl Options {
 
 /// Reads the command line. Prints help or what is wrong with it, and exits (2 if wrong).
 pub(crate) fn parse() -> Request {
-    request(Arguments::parse()).unwrap_or_else(|error| error.exit())
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let mut command = Arguments::command();
+    // Adds --help and --version.
+    command.build();
+    if let Some(complaint) = advice::unknown_option(&command, &words) {
+        command.error(ErrorKind::UnknownArgument, complaint).exit();
+    }
+    request(Arguments::parse_from(words)).unwrap_or_else(|error| error.exit())
 }
 
 /// Returns the script with which a shell completes the options.
@@ -251,11 +297,22 @@ pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     script
 }
 
+/// Returns the manual page.
+pub(crate) fn manual() -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let mut command = Arguments::command();
+    // Adds --help and --version.
+    command.build();
+    manual::write(command, EXAMPLES, &mut page)?;
+    Ok(page)
+}
+
 fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     match arguments.action {
         Some(Action::Explain) => return Ok(Request::Explain),
         Some(Action::Doctor { clean }) => return Ok(Request::Doctor { clean }),
         Some(Action::Completions { shell }) => return Ok(Request::Completions(shell)),
+        Some(Action::Manual) => return Ok(Request::Manual),
         None => {}
     }
     let command = interpreted(arguments.python, arguments.command);
@@ -266,14 +323,23 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     let backend = match (arguments.backend, &node) {
         (Some(BackendName::Mpi), node) => {
             let (log_dir, timeout) = (arguments.log_dir.is_some(), arguments.timeout.is_some());
-            if node.is_some() || log_dir || timeout || arguments.bind.is_some() {
+            let ends = arguments.grace.is_some() || arguments.max_restarts.is_some();
+            let ends = ends || arguments.events.is_some();
+            if node.is_some() || log_dir || timeout || ends || arguments.bind.is_some() {
                 return Err(wrong(
-                    "--backend mpi hands over to mpiexec, so --timeout, --log-dir, --bind and --nnodes cannot be used with it; \
+                    "--backend mpi hands over to mpiexec, so --timeout, --grace, --max-restarts, --log-dir, --events, --bind and --nnodes \
+                     cannot be used with it; \
                      if you need something like them, start mpiexec yourself with its own options",
                 ));
             }
+            variable::check(&arguments.env, crate::mpi::is_own).map_err(|text| wrong(&text))?;
+            let mut variables = arguments.env;
+            if arguments.check {
+                variables.push(("COBRE_COMM_CHECK".into(), "1".into()));
+            }
             return Ok(Request::Mpi(Handover {
                 ranks,
+                variables,
                 verbose: arguments.verbose,
                 dry_run: arguments.dry_run,
                 command,
@@ -292,15 +358,27 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
             "{ranks} ranks are too many for shared memory, which holds {MOST_SHM_RANKS}; use --backend tcp"
         )));
     }
+    let max_restarts = arguments.max_restarts.unwrap_or(0);
+    if max_restarts > 0 && node.is_some() {
+        return Err(wrong(
+            "--max-restarts works on one machine only: the others would not know that this one starts again",
+        ));
+    }
+    let own = |name: &OsStr| gives_a_place(name) || (node.is_none() && name == "COBRE_JOB_ID");
+    variable::check(&arguments.env, own).map_err(|text| wrong(&text))?;
     let mut command = command.into_iter();
     Ok(Request::Run(Options {
         ranks,
         backend,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
+        grace: arguments.grace,
+        max_restarts,
         log_dir: arguments.log_dir,
+        events: arguments.events,
         verbose: arguments.verbose,
         dry_run: arguments.dry_run,
         bind: arguments.bind == Some(Bind::Core),
+        variables: arguments.env,
         node,
         // Present: the argument is required.
         program: command.next().unwrap_or_default(),

@@ -74,7 +74,19 @@ pub(crate) fn examine() -> Vec<Finding> {
     findings.extend([room::open_files(), room::processes()]);
     findings.extend([machine::processors(), machine::memory(), machine::mpi()]);
     findings.extend([loopback, network::usual_port(), machine::clock()]);
+    findings.extend(variables());
     findings
+}
+
+/// Finds variables that are named like ours and that nothing reads.
+fn variables() -> Vec<Finding> {
+    let unknown = comm_kit::variables::unknown_here().into_iter();
+    let warning = |sentence: String| {
+        // Each is a statement and what to do.
+        let (text, advice) = sentence.split_once("; ").unwrap_or((&sentence, ""));
+        Finding::warning("variables", text, advice)
+    };
+    unknown.map(warning).collect()
 }
 
 /// Removes what killed jobs left in shared memory.

@@ -14,11 +14,7 @@ pub(crate) fn print(plans: &[RankPlan], out: &mut impl Write) -> io::Result<()> 
             None => writeln!(out, "rank {}:", plan.rank)?,
         }
         for (name, value) in &plan.variables {
-            out.write_all(b"  ")?;
-            out.write_all(name.as_bytes())?;
-            out.write_all(b"=")?;
-            out.write_all(&quoted(value))?;
-            out.write_all(b"\n")?;
+            print_variable(name, value, out)?;
         }
         print_command(&plan.command, out)?;
     }
@@ -33,16 +29,22 @@ pub(crate) fn print(plans: &[RankPlan], out: &mut impl Write) -> io::Result<()> 
 
 /// Prints one command line and its variables.
 pub(crate) fn print_one<'a>(
-    variables: impl IntoIterator<Item = (&'a str, &'a OsStr)>,
+    variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
     command: &[OsString],
     out: &mut impl Write,
 ) -> io::Result<()> {
     for (name, value) in variables {
-        write!(out, "  {name}=")?;
-        out.write_all(&quoted(value))?;
-        out.write_all(b"\n")?;
+        print_variable(name, value, out)?;
     }
     print_command(command, out)
+}
+
+fn print_variable(name: &OsStr, value: &OsStr, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"  ")?;
+    out.write_all(name.as_bytes())?;
+    out.write_all(b"=")?;
+    out.write_all(&quoted(value))?;
+    out.write_all(b"\n")
 }
 
 fn print_command(command: &[OsString], out: &mut impl Write) -> io::Result<()> {
@@ -53,7 +55,7 @@ fn print_command(command: &[OsString], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Quotes a word where a shell would split or change it; its bytes stay what they are.
-fn quoted(word: &OsStr) -> Vec<u8> {
+pub(crate) fn quoted(word: &OsStr) -> Vec<u8> {
     let word = word.as_bytes();
     // A word with a zero byte cannot be quoted, and cannot be an argument or a variable either.
     shlex::bytes::try_quote(word).map_or_else(|_| word.to_vec(), Into::into)

@@ -103,6 +103,8 @@ const FOREIGN_PREFIXES: &[&str] = &[
 /// allocation stays, the step's task does not; a timeout of ours stays, an identity does not.
 const FOREIGN_NAMES: &[&str] = &[
     "COBRE_COMM_BACKEND",
+    "COBRE_COMM_REPORT_FD",
+    "COBRE_RESTART",
     "COBRE_SHM_NAME",
     "COBRE_TCP_COORDINATOR",
     "COBRE_TCP_LISTEN_FD",
@@ -151,7 +153,7 @@ pub fn environment(inherited: &Variables, seat: Seat<'_>) -> Variables {
 /// Returns the variables without those in which any launcher gives a process its place in a job.
 #[must_use]
 pub fn without_identity(inherited: &Variables) -> Variables {
-    let kept = inherited.iter().filter(|(name, _)| !is_foreign(name));
+    let kept = inherited.iter().filter(|(name, _)| !gives_a_place(name));
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
@@ -199,8 +201,9 @@ pub(crate) fn own(seat: Seat<'_>) -> Variables {
     own
 }
 
-/// Returns whether a variable gives a process a place in a job.
-pub(crate) fn is_foreign(name: &OsStr) -> bool {
+/// Returns whether a variable gives a process a place in a job, ours or another launcher's.
+#[must_use]
+pub fn gives_a_place(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     FOREIGN_PREFIXES
         .iter()

@@ -4,6 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+use crate::signal::Signal;
+
 /// Why a job did not start. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,6 +32,28 @@ pub enum StartError {
         ranks: usize,
         /// How many processors this process may use.
         processors: usize,
+    },
+    /// The system does not allow as many open descriptors as the job needs.
+    #[error(
+        "{ranks} ranks need {needed} open descriptors, and the limit here is {allowed}; start fewer, or raise the limit (ulimit -Hn, as root)"
+    )]
+    TooFewDescriptors {
+        /// How many ranks start on this machine.
+        ranks: usize,
+        /// How many descriptors this process would have open.
+        needed: usize,
+        /// How many it may have.
+        allowed: u64,
+    },
+    /// Somebody asked for the end while the ranks were being started.
+    #[error("stopped by {signal} when {started} of {ranks} ranks had started")]
+    Stopped {
+        /// The signal.
+        signal: Signal,
+        /// How many ranks had started; they are gone.
+        started: usize,
+        /// How many were to start.
+        ranks: usize,
     },
     /// The program could not be started.
     #[error("cannot start {}: {}", program.display(), reason(program, source))]
@@ -59,8 +85,8 @@ pub enum StartError {
 
 impl StartError {
     /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125
-    /// for a folder that cannot be entered and trouble of the launcher's own, 2 for a job without
-    /// ranks, with more than processors to bind them to, or on a machine beyond the last.
+    /// for a folder that cannot be entered and trouble of the launcher's own (descriptors, processes, memory), 2 for a job without
+    /// ranks, with more than processors to bind them to, or on a machine beyond the last, 128 + signal for a stop.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
@@ -68,9 +94,33 @@ impl StartError {
             Self::Program { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => 127,
                 io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => 125,
+                // No descriptor was free, in this process or in the system.
+                _ if matches!(
+                    Errno::from_io_error(source),
+                    Some(Errno::MFILE | Errno::NFILE)
+                ) =>
+                {
+                    125
+                }
                 _ => 126,
             },
-            Self::Folder { .. } | Self::Setup { .. } => 125,
+            Self::Stopped { signal, .. } => 128 + signal.number(),
+            Self::Folder { .. } | Self::Setup { .. } | Self::TooFewDescriptors { .. } => 125,
+        }
+    }
+
+    /// Returns a short name that programs and logs may rely on: it never changes.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NoRanks => "no_ranks",
+            Self::NoSuchNode { .. } => "no_such_node",
+            Self::TooFewProcessors { .. } => "too_few_processors",
+            Self::TooFewDescriptors { .. } => "too_few_descriptors",
+            Self::Stopped { .. } => "stopped",
+            Self::Program { .. } => "program",
+            Self::Folder { .. } => "folder",
+            Self::Setup { .. } => "setup",
         }
     }
 

@@ -4,11 +4,15 @@
 //! Running --a rank fails--> Reporting --500 ms--> Asked --500 ms--> Killed --5 s--> given up
 //!    \                                            ^ SIGTERM         ^ SIGKILL
 //!     \--deadline, stop, output lost-------------/                 /
-//!      \--a second stop------------------------------------------/
+//!      \--a second Ctrl-C----------------------------------------/
 //! ```
+//!
+//! A stop asks with its own signal, and the ranks have as long as its [`Grace`] allows. While a rank that others name as the
+//! cause still writes its last words, the report takes up to 5 s.
 //!
 //! Pure: time comes in as an argument, signals go out as a return value.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,8 +24,13 @@ use crate::signal::Signal;
 pub(crate) const REPORT: Duration = Duration::from_millis(500);
 /// How long a rank that is asked to end may take.
 pub(crate) const ASK: Duration = Duration::from_millis(500);
+/// How long a rank that the others have lost may take to end by itself: a backtrace takes its time.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long a killed rank may take to disappear. The kernel needs a while to free much memory.
 pub(crate) const KILL: Duration = Duration::from_secs(5);
+
+/// How long the ranks may take to end after a stop, by its signal; 500 ms if it has none here.
+pub(crate) type Grace = HashMap<Signal, Duration>;
 
 /// What happens to the other ranks when one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,20 +58,31 @@ enum Phase {
 pub(crate) struct Escalation {
     policy: OnFailure,
     deadline: Option<Instant>,
+    grace: Grace,
     phase: Phase,
     /// When the phase is over.
     until: Option<Instant>,
+    /// When the first rank failed.
+    failed: Option<Instant>,
+    /// The last stop that was passed on.
+    stop: Option<Signal>,
+    /// The first stop, whatever had ended the job by then.
+    stopped: Option<Signal>,
     cause: Option<Ending>,
     timed_out: bool,
 }
 
 impl Escalation {
-    pub(crate) fn new(policy: OnFailure, deadline: Option<Instant>) -> Self {
+    pub(crate) fn new(policy: OnFailure, deadline: Option<Instant>, grace: Grace) -> Self {
         Self {
             policy,
             deadline,
+            grace,
             phase: Phase::Running,
             until: None,
+            failed: None,
+            stop: None,
+            stopped: None,
             cause: None,
             timed_out: false,
         }
@@ -71,19 +91,35 @@ impl Escalation {
     /// Takes note of a rank that failed by itself.
     pub(crate) fn failed(&mut self, rank: usize, now: Instant) {
         self.cause.get_or_insert(Ending::RankFailed(rank));
+        self.failed.get_or_insert(now);
         if self.phase == Phase::Running && self.policy == OnFailure::EndOthers {
             self.enter(Phase::Reporting, now, REPORT);
         }
     }
 
-    /// Takes note of a request to end the job, and returns the signal that is due. The second request kills.
+    /// Takes note whether a rank that the others have lost still lives: then its last words are waited for.
+    pub(crate) fn last_words(&mut self, are_awaited: bool) {
+        if let (Phase::Reporting, Some(failed)) = (self.phase, self.failed) {
+            self.until = Some(failed + if are_awaited { LAST_WORDS } else { REPORT });
+        }
+    }
+
+    /// Takes note of a request to end the job, and returns the signal that is due. A second Ctrl-C kills; another signal that
+    /// comes twice does not, because schedulers send theirs to the starter and to its group.
     #[must_use]
     pub(crate) fn stop(&mut self, signal: Signal, now: Instant) -> Option<Signal> {
         self.cause.get_or_insert(Ending::Stopped(signal));
+        self.stopped.get_or_insert(signal);
         match self.phase {
             Phase::Running | Phase::Reporting if signal != Signal::Kill => {
-                self.enter(Phase::Asked, now, ASK);
+                let grace = self.grace.get(&signal).copied().unwrap_or(ASK);
+                self.stop = Some(signal);
+                self.enter(Phase::Asked, now, grace);
                 Some(signal)
+            }
+            Phase::Asked if !matches!(signal, Signal::Interrupt | Signal::Kill) => {
+                let is_new = self.stop.replace(signal) != Some(signal);
+                is_new.then_some(signal)
             }
             Phase::Running | Phase::Reporting | Phase::Asked => {
                 self.enter(Phase::Killed, now, KILL);
@@ -103,6 +139,19 @@ impl Escalation {
     pub(crate) fn output_lost(&mut self, now: Instant) -> Option<Signal> {
         self.cause.get_or_insert(Ending::OutputLost);
         self.ask(now)
+    }
+
+    /// Takes note that the whole job stood still for so long.
+    pub(crate) fn shift(&mut self, by: Duration) {
+        for time in [&mut self.deadline, &mut self.until, &mut self.failed] {
+            *time = time.map(|time| time + by);
+        }
+    }
+
+    /// Returns the stop that was passed on, and until when the ranks have time to end.
+    pub(crate) fn stopping(&self) -> Option<(Signal, Instant)> {
+        let asked = self.phase == Phase::Asked;
+        self.stop.zip(self.until).filter(|_| asked)
     }
 
     /// Returns when [`tick`](Self::tick) has something to do.
@@ -146,6 +195,10 @@ impl Escalation {
 
     pub(crate) fn ending(&self) -> Ending {
         self.cause.unwrap_or(Ending::Completed)
+    }
+
+    pub(crate) fn stopped(&self) -> Option<Signal> {
+        self.stopped
     }
 
     pub(crate) fn timed_out(&self) -> bool {

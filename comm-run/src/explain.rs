@@ -13,13 +13,17 @@ pub(crate) struct Explanation {
 
 /// Explains the choice for programs that are started with the variables of this process.
 pub(crate) fn here() -> Explanation {
-    match environment() {
+    let mut explanation = match environment() {
         Ok(variables) => explain(&variables),
         Err(error) => Explanation {
             text: format!("any program: error: {error}\n"),
             usable: false,
         },
+    };
+    for unknown in comm_kit::variables::unknown_here() {
+        let _ = writeln!(explanation.text, "warning: {unknown}");
     }
+    explanation
 }
 
 /// Explains the choice for a program with every backend, then for one without the backend that was

@@ -3,19 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::descriptors;
 use crate::environment::Variables;
 use crate::error::StartError;
-use crate::escalation::OnFailure;
+use crate::escalation::{Grace, OnFailure};
+use crate::events::Events;
 use crate::launch::launch;
 use crate::node::{Backend, Node};
+use crate::notice::{Notice, Notices};
 use crate::outcome::Outcome;
 use crate::prepare::{Prepared, RankPlan};
+use crate::processors;
 use crate::running::Running;
+use crate::signal::Signal;
 use crate::sink::Sink;
 
 /// Describes a job: `size` processes of one program on this machine.
@@ -55,6 +61,10 @@ pub struct Job {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_failure: OnFailure,
+    pub(crate) grace: Grace,
+    pub(crate) max_restarts: usize,
+    pub(crate) notices: Notices,
+    pub(crate) events: Events,
     pub(crate) sink: Option<Box<dyn Sink>>,
     pub(crate) forward_signals: bool,
     pub(crate) bind: bool,
@@ -78,6 +88,10 @@ impl Job {
             folder: None,
             timeout: None,
             on_failure: OnFailure::default(),
+            grace: Grace::new(),
+            max_restarts: 0,
+            notices: Notices::default(),
+            events: Events::default(),
             sink: None,
             forward_signals: false,
             bind: false,
@@ -167,6 +181,60 @@ impl Job {
         self
     }
 
+    /// Sets how long the ranks may take to end after a stop with this signal, before they are killed; 500 ms unless set.
+    #[must_use]
+    pub fn grace(mut self, signal: Signal, grace: Duration) -> Self {
+        self.grace.insert(signal, grace);
+        self
+    }
+
+    /// Starts the job again when a rank failed, at most so many times, with a fresh name, port and secret. The ranks find in
+    /// `COBRE_RESTART` how often that happened.
+    ///
+    /// Not when the job was stopped or ran out of time, when the cause failed in its first second, or when its code says that it
+    /// was started wrongly (2, 126, 127). The deadline counts from the first start. [`Handle::signal`](crate::Handle::signal)
+    /// reaches the ranks of the last start; the [`Outcome`] is theirs.
+    #[must_use]
+    pub fn max_restarts(mut self, max_restarts: usize) -> Self {
+        self.max_restarts = max_restarts;
+        self
+    }
+
+    /// Calls `listener` with what the owner of a job may want to know while it goes on. On the thread that watches the ranks: be
+    /// brief.
+    #[must_use]
+    pub fn on_notice(mut self, listener: impl FnMut(&Notice<'_>) + Send + 'static) -> Self {
+        self.notices = Notices(Some(Box::new(listener)));
+        self
+    }
+
+    /// Writes the life of the job there, as lines of JSON with names that never change: `started` or `not_started`, then for each
+    /// start `cause`, if it did not end well, and `ended`. The README lists their members.
+    ///
+    /// Each line is one write, and comes from the thread that watches the ranks: a file, not something that may stand still. If a
+    /// write fails, the job goes on without; a [`Notice::EventsLost`] says so.
+    #[must_use]
+    pub fn events(mut self, out: impl Write + Send + 'static) -> Self {
+        self.events = Events::to(out);
+        self
+    }
+
+    /// Returns how many descriptors a job of so many ranks opens in this process, at most.
+    #[must_use]
+    pub fn descriptors(ranks: usize) -> usize {
+        descriptors::of_job(ranks)
+    }
+
+    /// Makes room for the job's descriptors and `more` of the caller's own, for logs, say: raises the limit of this process as far
+    /// as that needs and the system allows. The ranks start with the limit of before.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::TooFewDescriptors`] if the system allows fewer.
+    pub fn reserve_descriptors(&self, more: usize) -> Result<(), StartError> {
+        descriptors::reserve(self.size, more)
+    }
+
     /// Sends the ranks' lines here instead of to a [`Terminal`](crate::Terminal).
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'static) -> Self {
@@ -174,8 +242,9 @@ impl Job {
         self
     }
 
-    /// Takes over `SIGINT`, `SIGTERM` and `SIGHUP` of this process, for good: they stop the job
-    /// instead. A signal that this process ignores (under `nohup`, say) stays ignored.
+    /// Takes over the signals of this process, for good: `SIGINT`, `SIGTERM`, `SIGHUP` and `SIGQUIT` stop the job instead, Ctrl-Z
+    /// stops the ranks too until this process is continued, `SIGUSR1` and `SIGUSR2` go to the ranks. A signal that this process
+    /// ignores (under `nohup`, say) stays ignored. As the first process of a container it also reaps what others leave.
     ///
     /// Without it these signals end this process, and the ranks with it, but there is no
     /// report.
@@ -185,7 +254,8 @@ impl Job {
         self
     }
 
-    /// Binds each rank to one processor of its own, out of those this process may use; one of each core first.
+    /// Binds each rank to one processor of its own, out of those this process may use; one of each core first, and as many of
+    /// one NUMA node as of another. Ranks that follow each other lie on one node.
     ///
     /// Ranks with a single thread then never share a core, which small collectives notice. A rank with several
     /// threads would run them all on that one processor, so this is not the default. Linux only.
@@ -195,8 +265,8 @@ impl Job {
         self
     }
 
-    /// Passes on what this rank writes after 20 ms, without waiting longer for the end of a line: a progress bar moves. The
-    /// sink gets such a piece as [`LineEnd::Open`](crate::LineEnd::Open).
+    /// Passes on what this rank writes after 20 ms, without waiting longer for the end of a line, whatever the sink's
+    /// [`patience`](crate::Sink::patience): a progress bar moves. The sink gets such a piece as [`LineEnd::Open`](crate::LineEnd::Open).
     #[must_use]
     pub fn live(mut self, rank: usize) -> Self {
         self.live.insert(rank);
@@ -237,9 +307,19 @@ impl Job {
     /// As for [`start`](Self::start), as far as it can be known without a start.
     pub fn dry_run(&self) -> Result<Vec<RankPlan>, StartError> {
         self.check()?;
-        let prepared = Prepared::new(self)?;
+        let prepared = Prepared::new(self, 0)?;
         let plans = (0..self.size).map(|rank| prepared.plan(self, rank));
         Ok(plans.collect())
+    }
+
+    /// Describes which ranks of this machine would be bound to which processors; `None` if they are not to be bound, or there
+    /// are too few.
+    #[must_use]
+    pub fn binding(&self) -> Option<String> {
+        let chosen = self.bind.then(|| processors::choose(self.size))?.ok()?;
+        let first = self.first_rank();
+        let enough = chosen.len() == self.size;
+        enough.then(|| processors::describe(first, &chosen, processors::node))
     }
 
     /// Starts the job and waits for its end.
@@ -259,8 +339,12 @@ impl Job {
     /// # Errors
     ///
     /// Fails when the program cannot be started; the ranks that did start are ended.
-    pub fn start(self) -> Result<Running, StartError> {
-        self.check()?;
+    pub fn start(mut self) -> Result<Running, StartError> {
+        if let Err(error) = self.check() {
+            let written = self.events.not_started(&error);
+            self.notices.events(written);
+            return Err(error);
+        }
         launch(self)
     }
 }

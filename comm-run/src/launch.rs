@@ -1,26 +1,38 @@
 //! From a description to processes: starts the ranks of a job on the thread that will watch them.
 
-use std::process::{Child, Command, Stdio};
+use std::io::PipeWriter;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc as handover};
 
+use comm_kit::report;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::environment::Variables;
 use crate::error::StartError;
 use crate::escalation::Escalation;
+use crate::events::Events;
 use crate::forward::forward_signals;
 use crate::job::Job;
-use crate::outcome::Outcome;
+use crate::notice::{Notice, Notices};
+use crate::outcome::{Ending, Outcome};
 use crate::prepare::Prepared;
 use crate::ranks::Ranks;
+use crate::reports::{Inbox, Outbox};
+use crate::request::Request;
+use crate::restart::{self, Lent};
 use crate::running::{Handle, Running};
+use crate::signal::Signal;
 use crate::sink::Sink;
-use crate::spawn::{bind, pass_on, tie_to_starter};
+use crate::spawners::Spawners;
+use crate::start::{Passed, Start};
 use crate::supervise::{Supervisor, child_exits};
 use crate::tasks::Pipes;
 use crate::terminal::Terminal;
 use crate::warden::Warden;
+use crate::{descriptors, orphans, reports};
+
+/// How many ranks are prepared and started at once: enough to keep every thread busy.
+const AT_ONCE: usize = 16;
 
 /// Starts the job's thread, which starts the ranks, and returns once they run.
 pub(crate) fn launch(job: Job) -> Result<Running, StartError> {
@@ -47,47 +59,150 @@ pub(crate) fn launch(job: Job) -> Result<Running, StartError> {
 
 /// Lives as long as the job: this is the thread whose end the parent-death signal would announce.
 fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, StartError> {
+    let mut told = Told {
+        events: std::mem::take(&mut job.events),
+        notices: std::mem::take(&mut job.notices),
+    };
+    let result = watch(job, started, &mut told);
+    if let Err(error) = &result {
+        told.not_started(error);
+    }
+    result
+}
+
+/// Who hears of the job while it goes on.
+struct Told {
+    events: Events,
+    notices: Notices,
+}
+
+impl Told {
+    fn not_started(&mut self, error: &StartError) {
+        let written = self.events.not_started(error);
+        self.notices.events(written);
+    }
+}
+
+fn watch(
+    job: Job,
+    started: impl FnOnce(Handle) -> bool,
+    told: &mut Told,
+) -> Result<Outcome, StartError> {
+    descriptors::reserve(job.size, 0)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(StartError::setup("watch pipes and timers"))?;
-    let outcome = runtime.block_on(async {
-        let sink: Box<dyn Sink> = match job.sink.take() {
-            Some(sink) => sink,
-            None => Box::new(Terminal::new().map_err(StartError::setup("open the terminal"))?),
-        };
-        let (stop, stops) = mpsc::unbounded_channel();
-        let child_exits = child_exits().map_err(StartError::setup("listen for exits"))?;
-        if job.forward_signals {
-            forward_signals(&stop).map_err(StartError::setup("listen for signals"))?;
-        }
-        let now = Instant::now();
-        let (ranks, pipes) = start_ranks(&job)?;
-        job.descriptors.clear();
-        let ranks = Arc::new(ranks);
-        let _guard = EndAtPanic(Arc::clone(&ranks));
-        started(Handle::new(Arc::clone(&ranks), stop));
-        let first_rank = job.first_rank();
-        let deadline = job.timeout.and_then(|timeout| now.checked_add(timeout));
-        let escalation = Escalation::new(job.on_failure, deadline);
-        let supervisor = Supervisor {
-            ranks,
-            started: now,
-            escalation,
-            stops,
-            child_exits,
-            first_rank,
-            live: job.live,
-        };
-        Ok(supervisor.run(pipes, sink).await)
-    });
+    let outcome = runtime.block_on(attempts(job, started, told));
     // Not the default, which waits: a sink may stand still in its thread.
     runtime.shutdown_background();
     outcome
 }
 
+/// Runs the job, and again as often as it may be restarted.
+async fn attempts(
+    mut job: Job,
+    started: impl FnOnce(Handle) -> bool,
+    told: &mut Told,
+) -> Result<Outcome, StartError> {
+    let sink: Box<dyn Sink> = match job.sink.take() {
+        Some(sink) => sink,
+        None => Box::new(Terminal::new().map_err(StartError::setup("open the terminal"))?),
+    };
+    // A job that starts once needs no lock around every line.
+    let (mut only, shared) = match job.max_restarts {
+        0 => (Some(sink), None),
+        _ => (None, Some(Lent::new(sink))),
+    };
+    let (sender, mut requests) = mpsc::unbounded_channel();
+    let mut child_exits = child_exits().map_err(StartError::setup("listen for exits"))?;
+    if job.forward_signals {
+        forward_signals(&sender).map_err(StartError::setup("listen for signals"))?;
+    }
+    let mut begun = Instant::now();
+    let deadline = job.timeout.and_then(|timeout| begun.checked_add(timeout));
+    let mut current = start_ranks(&job, 0, &sender, &mut requests).await?;
+    let handle = Handle::new(Arc::clone(&current.ranks), sender.clone());
+    started(handle.clone());
+    let mut restart = 0;
+    loop {
+        let Started {
+            ranks,
+            pipes,
+            reports,
+            id,
+            spawners: _alive,
+        } = current;
+        let pids = ranks.pids();
+        let written = told.events.started(&job, id.as_deref(), restart, &pids);
+        told.notices.events(written);
+        let _guard = EndAtPanic(Arc::clone(&ranks));
+        if restart == job.max_restarts {
+            job.descriptors.clear();
+        }
+        let supervisor = Supervisor {
+            ranks,
+            started: begun,
+            escalation: Escalation::new(job.on_failure, deadline, job.grace.clone()),
+            requests: &mut requests,
+            child_exits: &mut child_exits,
+            reports,
+            notices: &mut told.notices,
+            reaps_orphans: job.forward_signals && orphans::are_ours(),
+            first_rank: job.first_rank(),
+            live: job.live.clone(),
+        };
+        let lend = || -> Option<Box<dyn Sink>> { Some(Box::new(shared.clone()?)) };
+        let Some(sink) = only.take().or_else(lend) else {
+            unreachable!("it is given away only if it is not lent, and then there is one start");
+        };
+        let mut outcome = supervisor.run(pipes, sink).await;
+        outcome.restarts = restart;
+        let again = restart < job.max_restarts && restart::is_worth_it(&outcome);
+        let written = told.events.ended(&outcome, again);
+        told.notices.events(written);
+        if !again {
+            return Ok(outcome);
+        }
+        restart += 1;
+        told.notices.tell(&Notice::Restarting {
+            outcome: &outcome,
+            restart,
+        });
+        begun = Instant::now();
+        current = match start_ranks(&job, restart, &sender, &mut requests).await {
+            Ok(started) => started,
+            Err(error) => {
+                told.notices.tell(&Notice::NotRestarted(&error));
+                told.not_started(&error);
+                if let StartError::Stopped { signal, .. } = error {
+                    outcome.ending = Ending::Stopped(signal);
+                }
+                return Ok(outcome);
+            }
+        };
+        handle.renew(Arc::clone(&current.ranks));
+    }
+}
+
+/// Ranks that run.
+struct Started {
+    ranks: Arc<Ranks>,
+    pipes: Vec<Pipes>,
+    reports: Inbox,
+    /// What sets this start apart from all others, if this machine knows.
+    id: Option<String>,
+    /// The threads that started them: their end kills what they started.
+    spawners: Spawners,
+}
+
 /// Starts every rank or none.
-fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
+async fn start_ranks(
+    job: &Job,
+    restart: usize,
+    sender: &mpsc::UnboundedSender<Request>,
+    requests: &mut mpsc::UnboundedReceiver<Request>,
+) -> Result<Started, StartError> {
     // Asked first, because exec would give the same error as for a program that is not there.
     if let Some(folder) = &job.folder
         && let Err(source) = std::fs::metadata(folder.join("."))
@@ -97,61 +212,116 @@ fn start_ranks(job: &Job) -> Result<(Ranks, Vec<Pipes>), StartError> {
             source,
         });
     }
-    let prepared = Prepared::new(job)?;
+    let prepared = Prepared::new(job, restart)?;
     let segment = prepared.segment();
+    let first_rank = job.first_rank();
+    let (outbox, reports) =
+        reports::channel(first_rank, job.size).map_err(StartError::setup("create a pipe"))?;
     let warden =
         Warden::start(segment.path()).map_err(StartError::setup("start /bin/sh as a warden"))?;
+    let null = std::fs::File::open("/dev/null").map_err(StartError::setup("open /dev/null"))?;
+    let null = Arc::new(OwnedFd::from(null));
+    let spawners = Spawners::for_ranks(job.size).map_err(StartError::setup("start threads"))?;
     let mut leaders = Vec::with_capacity(job.size);
     let mut pipes = Vec::with_capacity(job.size);
-    for rank in 0..job.size {
-        let mut command = command(job, rank, prepared.variables(job, rank));
-        if let Some(listener) = prepared.listener(rank) {
-            pass_on(&mut command, listener);
-        }
-        for descriptor in job.descriptors.get(&rank).into_iter().flatten() {
-            pass_on(&mut command, Arc::clone(descriptor));
-        }
-        if let Some(processor) = prepared.processor(rank) {
-            bind(&mut command, processor);
-        }
-        tie_to_starter(&mut command, warden.as_ref().map(Warden::pipe));
-        match command.spawn() {
-            Ok(mut leader) => {
-                pipes.extend(take_pipes(&mut leader));
-                leaders.push(leader);
+    let mut too_early = Vec::new();
+    for first in (0..job.size).step_by(AT_ONCE) {
+        let mut failed = None;
+        if let Some(signal) = stop_requested(requests, &mut too_early).await {
+            failed = Some(StartError::Stopped {
+                signal,
+                started: first,
+                ranks: job.size,
+            });
+        } else {
+            let ranks = first..job.size.min(first + AT_ONCE);
+            let prepare = |rank| Start {
+                warden: warden.as_ref().map(Warden::pipe),
+                ..start(job, &prepared, &outbox, &null, rank)
+            };
+            let started = spawners.start(ranks.clone().map(prepare).collect());
+            for (rank, leader) in ranks.zip(started) {
+                match leader {
+                    Ok(leader) => {
+                        leaders.push(leader.pid);
+                        pipes.push((leader.stdout, leader.stderr));
+                    }
+                    Err(source) => {
+                        failed = failed.or(Some(StartError::Program {
+                            program: job.program.clone(),
+                            rank,
+                            source,
+                        }));
+                    }
+                }
             }
-            Err(source) => {
-                let started = Ranks::new(leaders, warden, segment);
-                started.kill_and_reap_all();
-                return Err(StartError::Program {
-                    program: job.program.clone(),
-                    rank,
-                    source,
-                });
-            }
+        }
+        if let Some(error) = failed {
+            Ranks::new(leaders, warden, segment).kill_and_reap_all();
+            return Err(error);
         }
     }
-    Ok((Ranks::new(leaders, warden, segment), pipes))
-}
-
-fn command(job: &Job, rank: usize, variables: Variables) -> Command {
-    let mut command = Command::new(&job.program);
-    command
-        .args(&job.args)
-        .args(job.rank_args.get(&rank).into_iter().flatten());
-    command.env_clear().envs(variables);
-    if let Some(folder) = &job.folder {
-        command.current_dir(folder);
+    for request in too_early {
+        // Cannot fail: the receiver is here.
+        let _ = sender.send(request);
     }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+    Ok(Started {
+        ranks: Arc::new(Ranks::new(leaders, warden, segment)),
+        pipes,
+        reports,
+        id: prepared.id(job),
+        spawners,
+    })
 }
 
-fn take_pipes(leader: &mut Child) -> Option<Pipes> {
-    Some((leader.stdout.take()?, leader.stderr.take()?))
+/// Lets the runtime hear signals, and returns the first that asks for the end. What else is asked for waits until all ranks run.
+async fn stop_requested(
+    requests: &mut mpsc::UnboundedReceiver<Request>,
+    too_early: &mut Vec<Request>,
+) -> Option<Signal> {
+    // Once for the signal, once for the task that turns it into a request.
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
+    }
+    while let Ok(request) = requests.try_recv() {
+        match request {
+            Request::Stop(signal) => return Some(signal),
+            Request::Pass(_) | Request::Suspend => too_early.push(request),
+        }
+    }
+    None
+}
+
+fn start(
+    job: &Job,
+    prepared: &Prepared,
+    outbox: &Outbox,
+    null: &Arc<OwnedFd>,
+    rank: usize,
+) -> Start {
+    let mut variables = prepared.variables(job, rank);
+    variables
+        .entry(report::VARIABLE.into())
+        .or_insert_with(|| outbox.place(job.first_rank() + rank));
+    let own_args = job.rank_args.get(&rank).into_iter().flatten();
+    let mut passed: Vec<Passed> = vec![Arc::<PipeWriter>::clone(&outbox.pipe)];
+    if let Some(listener) = prepared.listener(rank) {
+        passed.push(listener);
+    }
+    for descriptor in job.descriptors.get(&rank).into_iter().flatten() {
+        passed.push(Arc::<OwnedFd>::clone(descriptor));
+    }
+    Start {
+        program: job.program.clone(),
+        args: job.args.iter().chain(own_args).cloned().collect(),
+        variables,
+        folder: job.folder.clone(),
+        null: Arc::clone(null),
+        passed,
+        processor: prepared.processor(rank),
+        limit: descriptors::of_rank(prepared.links(job, rank)),
+        warden: None,
+    }
 }
 
 /// Ends the ranks when the supervisor panics: a bug there must not leave processes behind.

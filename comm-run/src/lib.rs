@@ -7,10 +7,11 @@
 //! # What is promised
 //!
 //! - **Whole lines.** Each line of each rank arrives whole at the [`Sink`], untouched; a slow sink
-//!   slows the ranks and loses nothing. A line is split only above 64 MiB, and marked.
-//! - **First cause.** The first rank to fail is kept as the cause. The others get 500 ms to report
-//!   it, then `SIGTERM`, and 500 ms later `SIGKILL`; with [`OnFailure::LetOthersFinish`] they go on
-//!   until the deadline.
+//!   slows the ranks and loses nothing. A line arrives in pieces only if the sink wants to have it before it
+//!   ends, as a [`Terminal`] does, or for the sake of memory: above 64 MiB, of one or of all ranks together.
+//! - **First cause.** When a rank fails the others get 500 ms to report it, then `SIGTERM`, and 500 ms later `SIGKILL`; with
+//!   [`OnFailure::LetOthersFinish`] they go on until the deadline. The cause is the rank that the others lost, as their backends
+//!   report it, else the one that failed first.
 //! - **Nothing survives.** Each rank leads a process group of its own, and the group ends with the
 //!   rank: what a rank leaves running in it may finish writing for at most 500 ms, then it is
 //!   killed, after a normal end too. The same holds when the starter dies, by `SIGKILL` too: the
@@ -28,43 +29,65 @@
 //! Architecture invariant: knows no backend, and of the environment contract only the variables
 //! that it sets. Only the program `comm-run` asks comm-factory, to explain its choice.
 
+mod blame;
+mod descriptors;
 mod environment;
 mod error;
 mod escalation;
+mod events;
 mod forward;
+mod held;
 mod job;
 mod launch;
 mod logs;
 mod node;
+mod notice;
+mod orphans;
 mod outcome;
 mod output;
+mod panic;
 mod prepare;
 mod processors;
 mod ranks;
+mod read;
+mod reports;
+mod request;
+mod restart;
 mod running;
 mod segment;
 mod signal;
 mod sink;
+#[cfg(not(target_os = "linux"))]
 mod spawn;
+mod spawners;
+mod start;
 mod supervise;
+mod suspend;
 mod tail;
 mod tasks;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod vfork;
 mod warden;
+mod write;
 
-pub use environment::{Link, Seat, Secret, Variables, environment, without_identity};
+pub use environment::{
+    Link, Seat, Secret, Variables, environment, gives_a_place, without_identity,
+};
 pub use error::StartError;
 pub use escalation::OnFailure;
 pub use job::Job;
 pub use logs::Logs;
 pub use node::{Backend, Node};
-pub use outcome::{Ending, Exit, Outcome, RankOutcome};
+pub use notice::Notice;
+pub use outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
 pub use prepare::RankPlan;
 pub use running::{Handle, Running};
 pub use signal::Signal;
 pub use sink::{Line, LineEnd, Sink, Stream};
 pub use tail::LastLine;
 pub use terminal::Terminal;
+pub use write::write_fully;
 
 /// Keeps the examples of the README true.
 #[cfg(doctest)]

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::sink::{Line, LineEnd, Sink, Stream};
 
@@ -13,6 +14,8 @@ pub struct Logs<S> {
     first_rank: usize,
     /// Two per rank: out, err.
     files: Vec<Log>,
+    /// Whether they hold only what these ranks wrote.
+    fresh: bool,
     next: S,
 }
 
@@ -23,7 +26,8 @@ struct Log {
 }
 
 impl<S: Sink> Logs<S> {
-    /// Creates the folder and the files of `ranks` ranks from `first_rank` on; old ones are emptied.
+    /// Creates the folder and the files of `ranks` ranks from `first_rank` on. Old ones are emptied when the ranks have
+    /// started: a job that cannot start does not cost the logs of the last one.
     ///
     /// # Errors
     ///
@@ -34,7 +38,9 @@ impl<S: Sink> Logs<S> {
         for rank in first_rank..first_rank + ranks {
             for ending in ["out", "err"] {
                 let path = folder.join(format!("rank-{rank}.{ending}"));
-                let file = File::create(&path).map_err(|error| named(&path, &error))?;
+                let mut open = File::options();
+                let open = open.write(true).create(true).truncate(false);
+                let file = open.open(&path).map_err(|error| named(&path, &error))?;
                 let file = BufWriter::new(file);
                 files.push(Log { path, file });
             }
@@ -42,12 +48,26 @@ impl<S: Sink> Logs<S> {
         Ok(Self {
             first_rank,
             files,
+            fresh: false,
             next,
         })
     }
 }
 
 impl<S: Sink> Sink for Logs<S> {
+    fn started(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.fresh, true) {
+            for Log { path, file } in &self.files {
+                emptied(file.get_ref()).map_err(|error| named(path, &error))?;
+            }
+        }
+        self.next.started()
+    }
+
+    fn patience(&self, stream: Stream) -> Option<Duration> {
+        self.next.patience(stream)
+    }
+
     fn line(&mut self, line: Line<'_>) -> io::Result<()> {
         let index = 2 * (line.rank - self.first_rank) + usize::from(line.stream == Stream::Stderr);
         let Log { path, file } = &mut self.files[index];
@@ -70,6 +90,14 @@ impl<S: Sink> Sink for Logs<S> {
         }
         self.next.flush()
     }
+}
+
+/// Empties a file. Other things that a path may name (a pipe, `/dev/null`) hold nothing.
+fn emptied(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(())
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {

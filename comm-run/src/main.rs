@@ -8,17 +8,23 @@ mod mpi;
 mod report;
 mod secret_file;
 
+use std::fs::File;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use cli::{Options, Request};
-use comm_run::{Job, Logs, Terminal};
+use comm_run::{Job, Logs, Signal, Terminal};
 use doctor::Level;
 
 /// Wrong usage.
 const USAGE: i32 = 2;
 /// The launcher itself cannot go on.
 const TROUBLE: i32 = 125;
+/// How long the ranks may take to end after `SIGTERM`: below the 30 s after which SLURM and Kubernetes kill.
+const GRACE: Duration = Duration::from_secs(20);
+/// The same after the first Ctrl-C, which a person waits for.
+const CTRL_C_GRACE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let code = match cli::parse() {
@@ -26,6 +32,7 @@ fn main() -> ExitCode {
         Request::Mpi(handover) => mpi::hand_over(&handover),
         Request::Explain => explain(),
         Request::Doctor { clean } => doctor(clean),
+        Request::Manual => shown(cli::manual().and_then(|page| std::io::stdout().write_all(&page))),
         Request::Completions(shell) => shown(std::io::stdout().write_all(&cli::completions(shell))),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))
@@ -37,7 +44,14 @@ fn run(options: Options) -> i32 {
     let mut job = Job::new(options.program, options.ranks)
         .args(options.args)
         .backend(options.backend)
+        .grace(Signal::Terminate, options.grace.unwrap_or(GRACE))
+        .grace(Signal::Interrupt, options.grace.unwrap_or(CTRL_C_GRACE))
+        .max_restarts(options.max_restarts)
+        .on_notice(move |notice| report::notice(notice, options.timeout, options.max_restarts))
         .forward_signals();
+    for (name, value) in options.variables {
+        job = job.env(name, value);
+    }
     if let Some(node) = options.node {
         if let Err(complaint) = secret_file::check(&node.secret_file) {
             report::line(&complaint);
@@ -55,6 +69,11 @@ fn run(options: Options) -> i32 {
         return dry_run(&job);
     }
     if let Some(folder) = options.log_dir {
+        // Two logs of each rank.
+        if let Err(error) = job.reserve_descriptors(2 * options.ranks) {
+            report::error(&error);
+            return error.exit_code();
+        }
         let terminal = match Terminal::new() {
             Ok(terminal) => terminal,
             Err(error) => {
@@ -70,8 +89,24 @@ fn run(options: Options) -> i32 {
             }
         }
     }
+    if let Some(file) = options.events {
+        // Appended, so that jobs can share one.
+        let opened = File::options().append(true).create(true).open(&file);
+        match opened {
+            Ok(file) => job = job.events(file),
+            Err(error) => {
+                let file = file.display();
+                report::line(&format!("cannot write the events to {file}: {error}"));
+                return USAGE;
+            }
+        }
+    }
     if let Some(topology) = topology {
         report::line(&topology.to_string());
+        // What cannot be bound is said by the start, as an error.
+        if let Some(bound) = job.binding() {
+            report::line(&bound);
+        }
     }
     match job.run() {
         Ok(outcome) => {

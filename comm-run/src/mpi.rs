@@ -1,11 +1,13 @@
 //! `--backend mpi`: mpiexec starts and watches the ranks, in place of this process.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use comm_run::{Variables, without_identity};
+use comm_run::{Variables, gives_a_place, without_identity};
 
 use crate::cli::Handover;
 use crate::{dry, report, shown};
@@ -20,15 +22,17 @@ const DEFAULTS: [(&str, &str); 2] = [
 /// Becomes mpiexec. Returns only if that fails, or for a dry run, with the exit code.
 pub(crate) fn hand_over(handover: &Handover) -> i32 {
     let inherited: Variables = std::env::vars_os().collect();
-    let variables = variables(&inherited);
+    let mut variables = variables(&inherited);
+    variables.extend(handover.variables.iter().cloned());
     let mut words: Vec<OsString> = vec!["mpiexec".into(), "-n".into()];
     words.push(handover.ranks.to_string().into());
-    words.extend(handover.command.iter().cloned());
+    words.extend(kept_from_mpiexec(&handover.command));
     if handover.dry_run {
-        let ours = DEFAULTS.map(|(name, _)| name);
-        let ours = ["COBRE_COMM_BACKEND"].into_iter().chain(ours);
-        let set =
-            ours.filter_map(|name| Some((name, variables.get(OsStr::new(name))?.as_os_str())));
+        let ours = DEFAULTS.map(|(name, _)| OsStr::new(name));
+        let given = handover.variables.iter().map(|(name, _)| name.as_os_str());
+        let ours: BTreeSet<_> = ours.into_iter().chain(given).collect();
+        let ours = std::iter::once(OsStr::new("COBRE_COMM_BACKEND")).chain(ours);
+        let set = ours.filter_map(|name| Some((name, variables.get(name)?.as_os_str())));
         return shown(dry::print_one(set, &words, &mut std::io::stdout().lock()));
     }
     if handover.verbose {
@@ -47,6 +51,28 @@ pub(crate) fn hand_over(handover: &Handover) -> i32 {
     126
 }
 
+/// Returns the program and its arguments as mpiexec should get them. A `:` would begin a second program there: a shell
+/// hides it.
+fn kept_from_mpiexec(command: &[OsString]) -> Vec<OsString> {
+    if !command.iter().any(|word| word == ":") {
+        return command.to_vec();
+    }
+    let words: Vec<_> = command.iter().map(|word| dry::quoted(word)).collect();
+    let script = [b"exec ".to_vec(), words.join(&b' ')].concat();
+    vec!["sh".into(), "-c".into(), OsString::from_vec(script)]
+}
+
+/// Returns whether a variable gives the ranks of mpiexec their place, so that nobody else may set it. Settings of Open MPI
+/// are not such.
+pub(crate) fn is_own(name: &OsStr) -> bool {
+    gives_a_place(name) && !is_setting(name)
+}
+
+fn is_setting(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("OMPI_MCA_") || name.starts_with("PRTE_MCA_")
+}
+
 /// Returns the variables for mpiexec: those of this process without any job's identity, but with the user's settings of
 /// Open MPI.
 fn variables(inherited: &Variables) -> Variables {
@@ -55,8 +81,7 @@ fn variables(inherited: &Variables) -> Variables {
     let nested = inherited.contains_key(OsStr::new("OMPI_COMM_WORLD_RANK"));
     for (name, value) in inherited {
         let text = name.to_string_lossy();
-        let setting = text.starts_with("OMPI_ALLOW_RUN_AS_ROOT")
-            || (!nested && (text.starts_with("OMPI_MCA_") || text.starts_with("PRTE_MCA_")));
+        let setting = text.starts_with("OMPI_ALLOW_RUN_AS_ROOT") || (!nested && is_setting(name));
         if setting {
             variables.insert(name.clone(), value.clone());
         }

@@ -13,6 +13,17 @@ pub enum Backend {
     Tcp,
 }
 
+impl Backend {
+    /// Returns a short name that programs and logs may rely on: it never changes.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
 /// The place of this machine in a job on several machines, and where its ranks meet.
 ///
 /// Every machine starts as many ranks as the others. Those of machine `node` are numbered from

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use signal_hook::low_level::signal_name;
 
+use comm_kit::report::Report;
+
 use crate::signal::Signal;
 use crate::tail::LastLine;
 
@@ -16,6 +18,8 @@ pub enum Exit {
     Code(i32),
     /// A signal with this number ended it.
     Signal(i32),
+    /// It ended, and how is not known: something else in this process has waited for all children and got the answer.
+    Unknown,
 }
 
 impl Exit {
@@ -25,12 +29,28 @@ impl Exit {
         self == Self::Code(0)
     }
 
-    /// Returns the code a shell would give: the exit code, or 128 + the signal's number.
+    /// Returns a short name that programs and logs may rely on: it never changes.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Code(_) => "exited",
+            Self::Signal(_) => "killed",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Returns whether this is known to be a failure.
+    pub(crate) fn failed(self) -> bool {
+        !self.success() && self != Self::Unknown
+    }
+
+    /// Returns the code a shell would give: the exit code, or 128 + the signal's number; 125 if it is not known.
     #[must_use]
     pub fn shell_code(self) -> i32 {
         match self {
             Self::Code(code) => code,
             Self::Signal(number) => 128 + number,
+            Self::Unknown => 125,
         }
     }
 }
@@ -43,6 +63,7 @@ impl fmt::Display for Exit {
                 Some(name) => write!(f, "was killed by {name} (signal {number})"),
                 None => write!(f, "was killed by signal {number}"),
             },
+            Self::Unknown => f.write_str("ended, its exit code is unknown"),
         }
     }
 }
@@ -53,7 +74,7 @@ impl fmt::Display for Exit {
 pub enum Ending {
     /// Every rank exited with code 0.
     Completed,
-    /// This rank failed before anybody else did.
+    /// This rank is the cause: others lost it, or it failed before anybody else did.
     RankFailed(usize),
     /// The job ran out of time.
     TimedOut,
@@ -61,6 +82,49 @@ pub enum Ending {
     Stopped(Signal),
     /// The sink failed: nobody reads the output any more, say.
     OutputLost,
+    /// All ranks ended by themselves, but how this one did is not known: [`Exit::Unknown`].
+    Unknown(usize),
+}
+
+impl Ending {
+    /// Returns a short name that programs and logs may rely on: it never changes.
+    ///
+    /// ```
+    /// assert_eq!(comm_run::Ending::RankFailed(2).as_str(), "rank_failed");
+    /// ```
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::RankFailed(_) => "rank_failed",
+            Self::TimedOut => "timed_out",
+            Self::Stopped(_) => "stopped",
+            Self::OutputLost => "output_lost",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// What a rank whose communicator failed reported to the launcher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerReport {
+    /// The rank it names as the cause, numbered in the whole job, if it knows one; its own if it panicked inside a call.
+    pub named: Option<usize>,
+    /// What happened: `peer lost`, `timed out`, ..
+    pub what: String,
+    /// The same as a short name that never changes: `peer_lost`, `timed_out`, ..
+    pub kind: &'static str,
+}
+
+impl From<Report> for PeerReport {
+    fn from(report: Report) -> Self {
+        Self {
+            named: report.named,
+            what: report.what.to_string(),
+            kind: report.what.as_str(),
+        }
+    }
 }
 
 /// How one rank ended.
@@ -73,10 +137,14 @@ pub struct RankOutcome {
     pub exit: Option<Exit>,
     /// The strongest signal the launcher had sent it to end it, if it had to.
     pub ended_by: Option<Signal>,
+    /// What it reported of its peers, if its communicator failed.
+    pub report: Option<PeerReport>,
     /// From the job's start to this rank's end.
     pub elapsed: Duration,
     /// The last lines it wrote, at most 20 of each stream.
     pub last_lines: Vec<LastLine>,
+    /// Where and why it panicked (Rust), if a backtrace has pushed that out of the last lines: the first lines of its last two panics.
+    pub panic_lines: Vec<Vec<u8>>,
 }
 
 /// How a whole job ended.
@@ -89,11 +157,17 @@ pub struct Outcome {
     pub first_rank: usize,
     /// Every rank on this machine, in rank order.
     pub ranks: Vec<RankOutcome>,
-    /// The rank that failed first, by itself. Can be set beside `TimedOut` and others: a rank may
-    /// fail after the deadline.
+    /// The rank that failed first, by itself: not the cause if others lost one that did not fail. Can be set beside `TimedOut`
+    /// and others: a rank may fail after the deadline.
     pub first_failure: Option<usize>,
+    /// The ranks that name the cause in what they reported, counted on this machine.
+    pub named_by: Vec<usize>,
     /// Whether the job ran out of time, as the first cause or later.
     pub timed_out: bool,
+    /// With which signal somebody asked for the end, as the first cause or later.
+    pub stopped: Option<Signal>,
+    /// How often the job was started again before this.
+    pub restarts: usize,
     /// What went wrong with the output, if something did.
     pub output_error: Option<io::Error>,
     /// From the start to the end of the last rank and its output.
@@ -107,21 +181,44 @@ impl Outcome {
         self.ending == Ending::Completed
     }
 
-    /// Returns the exit code for this ending: that of the rank that failed first (128 + signal if
-    /// one killed it), 124 for the deadline, 128 + signal for a stop, 141 for lost output (128 +
-    /// `SIGPIPE`).
+    /// Returns the exit code for this ending: that of the cause (128 + signal if one killed it, 125 if it is not known), or of the first that failed by
+    /// itself if the cause did not; 124 for the deadline; for a stop that of the ranks if all of them exited by themselves, the
+    /// first that is not 0, else 128 + signal; 141 for lost output (128 + `SIGPIPE`).
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self.ending {
             Ending::Completed => 0,
-            Ending::RankFailed(rank) => self
-                .ranks
-                .get(rank)
-                .and_then(|rank| rank.exit)
-                .map_or(1, Exit::shell_code),
+            Ending::RankFailed(cause) => {
+                let failure = |rank: usize| self.ranks.get(rank)?.failure();
+                let first = || self.first_failure.and_then(failure);
+                failure(cause).or_else(first).map_or(1, Exit::shell_code)
+            }
+            Ending::Unknown(rank) => {
+                let exit = self.ranks.get(rank).and_then(|rank| rank.exit);
+                exit.map_or(1, Exit::shell_code)
+            }
             Ending::TimedOut => 124,
-            Ending::Stopped(signal) => 128 + signal.number(),
+            Ending::Stopped(signal) => self.own_code().unwrap_or(128 + signal.number()),
             Ending::OutputLost => 128 + rustix::process::Signal::PIPE.as_raw(),
         }
+    }
+
+    /// Returns the first code that is not 0, or 0, if every rank exited by itself.
+    fn own_code(&self) -> Option<i32> {
+        let code = |rank: &RankOutcome| match rank.exit {
+            Some(Exit::Code(code)) => Some(code),
+            _ => None,
+        };
+        let codes: Option<Vec<i32>> = self.ranks.iter().map(code).collect();
+        codes.map(|codes| codes.into_iter().find(|&code| code != 0).unwrap_or(0))
+    }
+}
+
+impl RankOutcome {
+    /// Returns how this rank failed, if it did so by itself.
+    #[must_use]
+    pub fn failure(&self) -> Option<Exit> {
+        let by_itself = self.ended_by.is_none();
+        self.exit.filter(|exit| by_itself && exit.failed())
     }
 }

@@ -10,28 +10,26 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use memchr::{memchr, memrchr};
+use tokio::io::AsyncRead;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::held::Held;
+use crate::read::read_into;
 use crate::sink::{LineEnd, Stream};
 use crate::tail::Tail;
 
 /// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the
-/// memory.
+/// memory. All ranks together hold not much more, see [`Held`].
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
 /// What may wait for the writer, all ranks together. One longer line may wait alone.
 const QUEUE_BYTES: usize = 8 << 20;
-const READ_BYTES: usize = 64 << 10;
 
 /// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity.
 /// Whoever writes more left the group with the pipe in hand, and is not waited for.
 const LAST_BYTES: usize = 1 << 20;
 const LAST_WAIT: Duration = Duration::from_millis(200);
-
-/// How long a live rank may take to end a line before what it has written is passed on. Longer than a pause between two reads of
-/// lines that come in a row, which would be torn, and shorter than anybody sees.
-const LIVE: Duration = Duration::from_millis(20);
 
 /// Whole lines of one stream; only the last may lack its newline, and `end` says why.
 #[derive(Debug)]
@@ -44,17 +42,19 @@ pub(crate) struct Batch {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Iterates over the lines of a batch, without their newlines.
-pub(crate) fn lines(
-    bytes: &[u8],
-    end: LineEnd,
-) -> impl DoubleEndedIterator<Item = (&[u8], LineEnd)> {
-    bytes
-        .split_inclusive(|&byte| byte == b'\n')
-        .map(move |line| match line.strip_suffix(b"\n") {
-            Some(line) => (line, LineEnd::Newline),
-            None => (line, end),
-        })
+/// Iterates over the lines of a batch, without their newlines. One without bytes ends a line of which all was passed on.
+pub(crate) fn lines(bytes: &[u8], end: LineEnd) -> impl Iterator<Item = (&[u8], LineEnd)> {
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let bytes = rest.take()?;
+        match memchr(b'\n', bytes) {
+            Some(newline) => {
+                rest = Some(&bytes[newline + 1..]).filter(|rest| !rest.is_empty());
+                Some((&bytes[..newline], LineEnd::Newline))
+            }
+            None => Some((bytes, end)),
+        }
+    })
 }
 
 /// The way to the writer, shared by all readers.
@@ -76,8 +76,7 @@ impl Outlet {
         )
     }
 
-    async fn send(&self, rank: usize, stream: Stream, mut bytes: Vec<u8>, end: LineEnd) {
-        bytes.shrink_to_fit();
+    async fn send(&self, rank: usize, stream: Stream, bytes: Vec<u8>, end: LineEnd) {
         let size = bytes.capacity().clamp(1, QUEUE_BYTES);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(size).await.ok();
@@ -103,8 +102,9 @@ pub(crate) struct Pump {
     /// Becomes true when the rank and its group are gone.
     pub(crate) leaving: watch::Receiver<bool>,
     pub(crate) limit: usize,
-    /// Whether a line is passed on before it has ended.
-    pub(crate) live: bool,
+    pub(crate) held: Held,
+    /// How long a line may take to end before what there is of it is passed on; `None`: as long as it likes.
+    pub(crate) patience: Option<Duration>,
     /// Whether the last piece that was passed on may go on in the next.
     pub(crate) open: bool,
 }
@@ -121,7 +121,6 @@ impl Pump {
         // When what is left of the buffer is passed on, although its line has not ended.
         let mut due = None;
         let result = loop {
-            buffer.reserve(READ_BYTES);
             let before = buffer.len();
             let read = self.read(&mut reader, &mut buffer, &mut last);
             let Some(read) = before_due(due, read).await else {
@@ -132,19 +131,21 @@ impl Pump {
             match read {
                 Ok(true) => {
                     let passed = self.pass_lines(&mut buffer, before).await;
-                    if self.live {
-                        let since = due.filter(|_| !passed).unwrap_or(Instant::now() + LIVE);
-                        due = Some(since).filter(|_| !buffer.is_empty());
-                    }
+                    due = due.filter(|_| !passed).or_else(|| self.due());
+                    due = due.filter(|_| !buffer.is_empty());
                 }
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        if !buffer.is_empty() {
+        if !buffer.is_empty() || self.open {
             self.pass(buffer, LineEnd::Missing).await;
         }
         result
+    }
+
+    fn due(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.patience?)
     }
 
     /// Reads some bytes; false at the end. `last` holds what may still be read and waited for once
@@ -160,7 +161,7 @@ impl Pump {
                 // In this order: a stream that never pauses must not hide that its rank is gone.
                 biased;
                 _ = self.leaving.wait_for(|leaving| *leaving) => {}
-                read = reader.read_buf(buffer) => return Ok(read? > 0),
+                read = read_into(reader, buffer) => return Ok(read? > 0),
             }
         }
         let (bytes, wait) = last.get_or_insert((LAST_BYTES, LAST_WAIT));
@@ -168,7 +169,7 @@ impl Pump {
             return Ok(false);
         }
         let since = Instant::now();
-        let Ok(read) = timeout(*wait, reader.read_buf(buffer)).await else {
+        let Ok(read) = timeout(*wait, read_into(reader, buffer)).await else {
             return Ok(false);
         };
         let read = read?;
@@ -180,7 +181,7 @@ impl Pump {
     /// Passes on the whole lines in `buffer`, of which the part from `searched` on is new; the rest
     /// of a line stays. Returns whether there were any.
     async fn pass_lines(&mut self, buffer: &mut Vec<u8>, searched: usize) -> bool {
-        let newline = buffer[searched..].iter().rposition(|&byte| byte == b'\n');
+        let newline = memrchr(b'\n', &buffer[searched..]);
         if let Some(newline) = newline {
             let rest = buffer.split_off(searched + newline + 1);
             self.pass(std::mem::replace(buffer, rest), LineEnd::Newline)
@@ -191,17 +192,22 @@ impl Pump {
             self.pass(std::mem::replace(buffer, rest), LineEnd::Limit)
                 .await;
         }
+        self.held.set(buffer.len());
+        if self.held.is_too_much() {
+            self.pass(std::mem::take(buffer), LineEnd::Limit).await;
+        }
         newline.is_some()
     }
 
     async fn pass(&mut self, bytes: Vec<u8>, end: LineEnd) {
         {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            let lines = lines(&bytes, end).map(|(line, _)| line);
-            tail.push(self.stream, self.open, lines);
+            tail.push(self.stream, self.open, &bytes);
         }
-        self.open = end == LineEnd::Open;
+        self.open = matches!(end, LineEnd::Open | LineEnd::Limit);
         self.outlet.send(self.rank, self.stream, bytes, end).await;
+        // Not before: until it is in the queue it is held.
+        self.held.set(0);
     }
 }
 

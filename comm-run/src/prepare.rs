@@ -1,14 +1,14 @@
 //! What the ranks of a job are started with: prepared once, before anything starts.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use crate::environment::{
-    Link, Seat, Secret, Variables, environment, fresh_job_id, fresh_secret, is_foreign, own,
-    segment_name,
+    Link, Seat, Secret, Variables, fresh_job_id, fresh_secret, gives_a_place, own, segment_name,
+    without_identity,
 };
 use crate::error::StartError;
 use crate::job::Job;
@@ -25,6 +25,8 @@ const USUAL_PORT: u16 = 29500;
 #[derive(Debug)]
 pub(crate) struct Prepared {
     inherited: Variables,
+    /// Those of them that every rank gets.
+    kept: Variables,
     id: String,
     secret: String,
     port: u16,
@@ -33,6 +35,8 @@ pub(crate) struct Prepared {
     listener: Option<Arc<TcpListener>>,
     /// One per rank if they are to be bound, else none.
     processors: Vec<usize>,
+    /// How often the job was started before, if it may be started again.
+    restart: Option<usize>,
 }
 
 /// What a rank would be started with.
@@ -52,7 +56,7 @@ pub struct RankPlan {
 }
 
 impl Prepared {
-    pub(crate) fn new(job: &Job) -> Result<Self, StartError> {
+    pub(crate) fn new(job: &Job, restart: usize) -> Result<Self, StartError> {
         let random = "get random bytes from the system";
         let processors = if job.bind {
             let chosen = processors::choose(job.size);
@@ -81,21 +85,32 @@ impl Prepared {
                 .and_then(|listener| port(&listener))
                 .unwrap_or(USUAL_PORT),
         };
+        let inherited = std::env::vars_os().collect();
         Ok(Self {
-            inherited: std::env::vars_os().collect(),
+            kept: without_identity(&inherited),
+            inherited,
             id: fresh_job_id().map_err(StartError::setup(random))?,
             secret: fresh_secret().map_err(StartError::setup(random))?,
             port,
             listener: listener.map(Arc::new),
             processors,
+            restart: (job.max_restarts > 0).then_some(restart),
         })
     }
 
     /// Returns every variable of a rank, counted on this machine.
     pub(crate) fn variables(&self, job: &Job, local: usize) -> Variables {
-        let mut variables = environment(&self.inherited, self.seat(job, local));
-        variables.extend(given(job, local));
+        let mut variables = self.kept.clone();
+        variables.extend(own(self.seat(job, local)));
+        variables.extend(self.given(job, local));
         variables
+    }
+
+    /// Returns what the ranks find in `COBRE_JOB_ID`.
+    pub(crate) fn id(&self, job: &Job) -> Option<String> {
+        let variables = self.variables(job, 0);
+        let id = variables.get(OsStr::new("COBRE_JOB_ID"))?;
+        Some(id.to_string_lossy().into_owned())
     }
 
     /// Returns the name that the ranks may leave in shared memory.
@@ -108,6 +123,15 @@ impl Prepared {
         self.listener.clone().filter(|_| local == 0)
     }
 
+    /// Returns how many connections a rank holds: two to each other rank, if it is the one that all connect to.
+    pub(crate) fn links(&self, job: &Job, local: usize) -> usize {
+        let seat = self.seat(job, local);
+        match seat.link {
+            Link::Tcp { .. } if seat.rank == 0 => 2 * seat.size,
+            _ => 0,
+        }
+    }
+
     /// Returns the processor that a rank is bound to.
     pub(crate) fn processor(&self, local: usize) -> Option<usize> {
         self.processors.get(local).copied()
@@ -116,12 +140,12 @@ impl Prepared {
     /// Returns what a rank would be started with, for a dry run.
     pub(crate) fn plan(&self, job: &Job, local: usize) -> RankPlan {
         let mut variables = own(self.seat(job, local));
-        variables.extend(given(job, local));
-        if let Some(secret) = variables.get_mut(std::ffi::OsStr::new("COBRE_TCP_SECRET")) {
+        variables.extend(self.given(job, local));
+        if let Some(secret) = variables.get_mut(OsStr::new("COBRE_TCP_SECRET")) {
             *secret = "(redacted)".into();
         }
         let cleared = self.inherited.keys();
-        let cleared = cleared.filter(|name| is_foreign(name) && !variables.contains_key(*name));
+        let cleared = cleared.filter(|name| gives_a_place(name) && !variables.contains_key(*name));
         let own_args = job.rank_args.get(&local).into_iter().flatten();
         let command = std::iter::once(&job.program)
             .chain(&job.args)
@@ -133,6 +157,17 @@ impl Prepared {
             processor: self.processor(local),
             variables,
         }
+    }
+
+    /// Returns the count of restarts, and the variables that the owner of the job set for a rank.
+    fn given(&self, job: &Job, local: usize) -> Variables {
+        let mut given = Variables::new();
+        if let Some(restart) = self.restart {
+            given.insert("COBRE_RESTART".into(), restart.to_string().into());
+        }
+        given.extend(job.variables.clone());
+        given.extend(job.rank_variables.get(&local).cloned().unwrap_or_default());
+        given
     }
 
     fn seat<'a>(&'a self, job: &'a Job, local: usize) -> Seat<'a> {
@@ -155,13 +190,6 @@ impl Prepared {
         }
         seat
     }
-}
-
-/// Returns the variables that the owner of the job set for a rank.
-fn given(job: &Job, local: usize) -> Variables {
-    let mut given = job.variables.clone();
-    given.extend(job.rank_variables.get(&local).cloned().unwrap_or_default());
-    given
 }
 
 fn listen() -> io::Result<TcpListener> {

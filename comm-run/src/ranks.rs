@@ -7,9 +7,9 @@
 //! rank or is refused.
 
 use std::io;
-use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal as Raw, WaitId, WaitIdOptions, kill_process, kill_process_group,
     test_kill_process_group, waitid,
@@ -35,25 +35,23 @@ struct State {
 
 #[derive(Debug)]
 struct Process {
-    leader: Child,
     reaped: bool,
     ended_by: Option<Signal>,
 }
 
 impl Ranks {
-    pub(crate) fn new(leaders: Vec<Child>, warden: Option<Warden>, segment: Segment) -> Self {
-        let pids = leaders.iter().map(Pid::from_child).collect();
-        let processes = leaders.into_iter().map(|leader| Process {
-            leader,
+    /// Takes over the processes of the ranks, in rank order; nobody else waits for them.
+    pub(crate) fn new(pids: Vec<Pid>, warden: Option<Warden>, segment: Segment) -> Self {
+        let processes = pids.iter().map(|_| Process {
             reaped: false,
             ended_by: None,
         });
         Self {
-            pids,
             state: Mutex::new(State {
                 processes: processes.collect(),
                 warden,
             }),
+            pids,
             segment,
         }
     }
@@ -65,10 +63,15 @@ impl Ranks {
             .collect()
     }
 
-    /// Returns how a rank ended, if it has, without reaping it.
+    /// Returns how a rank ended, if it has, without reaping it. No such child: this process has code that reaps all
+    /// children, and the rank is gone with its answer.
     pub(crate) fn exit(&self, rank: usize) -> Option<Exit> {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = waitid(WaitId::Pid(self.pids[rank]), look).ok()??;
+        let status = match waitid(WaitId::Pid(self.pids[rank]), look) {
+            Ok(status) => status?,
+            Err(Errno::CHILD) => return Some(Exit::Unknown),
+            Err(_) => return None,
+        };
         let code = status.exit_status().map(Exit::Code);
         code.or_else(|| status.terminating_signal().map(Exit::Signal))
     }
@@ -78,7 +81,7 @@ impl Ranks {
         let state = self.state();
         match state.processes.get(rank) {
             Some(process) if !process.reaped => Ok(kill_process(self.pids[rank], signal.raw())?),
-            _ => Err(rustix::io::Errno::SRCH.into()),
+            _ => Err(Errno::SRCH.into()),
         }
     }
 
@@ -96,6 +99,43 @@ impl Ranks {
             let _ = kill_process_group(pid, Raw::CONT);
             process.ended_by = Some(signal);
         }
+    }
+
+    /// Returns the ranks that run: neither ended nor stopped by somebody.
+    pub(crate) fn running(&self) -> Vec<usize> {
+        let ranks = 0..self.pids.len();
+        ranks.filter(|&rank| self.is_running(rank)).collect()
+    }
+
+    /// Returns the ranks that are not reaped.
+    pub(crate) fn alive(&self) -> Vec<usize> {
+        let state = self.state();
+        let ranks = 0..self.pids.len();
+        ranks
+            .filter(|&rank| !state.processes[rank].reaped)
+            .collect()
+    }
+
+    /// Returns whether a rank has neither ended nor been stopped.
+    pub(crate) fn is_running(&self, rank: usize) -> bool {
+        let states = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
+        let look = states | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(self.pids[rank]), look), Ok(None))
+    }
+
+    /// Sends a signal to everything that these ranks are and have started.
+    pub(crate) fn signal_groups(&self, ranks: &[usize], signal: Raw) {
+        let state = self.state();
+        for &rank in ranks.iter().filter(|&&rank| !state.processes[rank].reaped) {
+            // A group of which only zombies are left cannot be signalled on every system.
+            let _ = kill_process_group(self.pids[rank], signal);
+        }
+    }
+
+    /// Returns the processes that this one waits for itself.
+    pub(crate) fn children(&self) -> Vec<Pid> {
+        let warden = self.state().warden.as_ref().map(Warden::pid);
+        self.pids.iter().copied().chain(warden).collect()
     }
 
     /// Returns the strongest signal sent to end this rank so far.
@@ -116,7 +156,8 @@ impl Ranks {
             warden.forget(pid);
         }
         // Returns at once: the leader has ended, or has just been killed.
-        let _ = process.leader.wait();
+        let wait = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+        let _ = rustix::io::retry_on_intr(wait);
         process.reaped = true;
     }
 
@@ -128,6 +169,8 @@ impl Ranks {
 
     /// Ends everything at once, on the way out of a start that failed.
     pub(crate) fn kill_and_reap_all(&self) {
+        // All before the first is waited for: they end side by side.
+        self.end_all(Signal::Kill);
         for rank in 0..self.pids.len() {
             self.reap(rank);
         }

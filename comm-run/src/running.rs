@@ -1,13 +1,14 @@
 //! A job that runs: waiting for it, signalling its ranks, stopping it.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
 
 use crate::outcome::Outcome;
 use crate::ranks::Ranks;
+use crate::request::Request;
 use crate::signal::Signal;
 
 /// A job that runs. Dropping it ends the job.
@@ -67,19 +68,29 @@ impl Drop for Running {
 /// Reaches a running job from any thread. Outliving the job does no harm.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    ranks: Arc<Ranks>,
-    stops: mpsc::UnboundedSender<Signal>,
+    ranks: Arc<Mutex<Arc<Ranks>>>,
+    requests: mpsc::UnboundedSender<Request>,
 }
 
 impl Handle {
-    pub(crate) fn new(ranks: Arc<Ranks>, stops: mpsc::UnboundedSender<Signal>) -> Self {
-        Self { ranks, stops }
+    pub(crate) fn new(ranks: Arc<Ranks>, requests: mpsc::UnboundedSender<Request>) -> Self {
+        let ranks = Arc::new(Mutex::new(ranks));
+        Self { ranks, requests }
     }
 
-    /// Returns the ranks' process ids, in rank order.
+    /// Lets this handle and its clones reach the ranks of the next start.
+    pub(crate) fn renew(&self, ranks: Arc<Ranks>) {
+        *self.ranks.lock().unwrap_or_else(PoisonError::into_inner) = ranks;
+    }
+
+    fn ranks(&self) -> Arc<Ranks> {
+        Arc::clone(&self.ranks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the ranks' process ids, in rank order; others after a restart.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.ranks.pids()
+        self.ranks().pids()
     }
 
     /// Sends a signal to one rank's own process (not to what it has started). What comes of it
@@ -90,13 +101,13 @@ impl Handle {
     /// Fails when there is no such rank or it is gone. Never reaches another process that
     /// got the number since.
     pub fn signal(&self, rank: usize, signal: Signal) -> io::Result<()> {
-        self.ranks.signal(rank, signal)
+        self.ranks().signal(rank, signal)
     }
 
-    /// Ends the job: every rank gets the signal, and `SIGKILL` half a second later or at the second
-    /// call. Returns at once.
+    /// Ends the job: every rank gets the signal, and `SIGKILL` half a second later, unless [`Job::grace`](crate::Job::grace) allows
+    /// more, or at a second call with [`Signal::Interrupt`] or [`Signal::Kill`]. Returns at once.
     pub fn stop(&self, signal: Signal) {
         // The job has ended already if nobody listens.
-        let _ = self.stops.send(signal);
+        let _ = self.requests.send(Request::Stop(signal));
     }
 }

@@ -1,6 +1,7 @@
 //! Where the ranks' lines go: to a terminal with a prefix, or wherever a program wants them.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -23,10 +24,11 @@ pub enum LineEnd {
     Newline,
     /// With the end of the stream: the rank wrote no newline.
     Missing,
-    /// Not yet: it is longer than 64 MiB and goes on in the next one.
+    /// Not yet: it is longer than 64 MiB, or all ranks together hold more than that in lines that have not ended. It goes on
+    /// in the next one.
     Limit,
-    /// Not yet: a live rank has written this much of it, and more may follow in the next one. See
-    /// [`Job::live`](crate::Job::live).
+    /// Not yet: the rank has written this much of it and paused, and more may follow in the next one. See
+    /// [`Job::live`](crate::Job::live) and [`Sink::patience`].
     Open,
 }
 
@@ -49,7 +51,8 @@ pub struct Line<'a> {
 /// # Contract
 ///
 /// - Lines of one stream of one rank arrive whole and in order; nothing is said about the order
-///   between streams.
+///   between streams. One that is too long, or that the sink wants to have early, arrives in pieces; the last
+///   may be empty, and ends as [`Newline`](LineEnd::Newline) or [`Missing`](LineEnd::Missing).
 /// - Calls come one at a time, from a thread of the job's own, so a sink may block: the ranks wait
 ///   for it, no output is lost, and supervision goes on.
 /// - An error ends the job, as a closed pipe ends a program. The sink is not called again.
@@ -62,6 +65,21 @@ pub trait Sink: Send {
     ///
     /// Fails when the line cannot be written anywhere any more.
     fn line(&mut self, line: Line<'_>) -> io::Result<()>;
+
+    /// Begins: every rank runs its program. Called once, before the first line, and not at all if a job does not start.
+    ///
+    /// # Errors
+    ///
+    /// As for [`line`](Self::line).
+    fn started(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Returns how long a line of this stream may take to end before what there is of it is passed on, as
+    /// [`Open`](LineEnd::Open). `None`, the default, waits for the end.
+    fn patience(&self, _stream: Stream) -> Option<Duration> {
+        None
+    }
 
     /// Passes on what [`line`](Self::line) may hold back. Called whenever no further line is
     /// waiting.
@@ -88,6 +106,11 @@ pub(crate) fn feed(
     failed: impl FnOnce(io::Error),
 ) {
     let mut failed = Some(failed);
+    if let Err(error) = sink.started()
+        && let Some(failed) = failed.take()
+    {
+        failed(error);
+    }
     while let Some(batch) = batches.blocking_recv() {
         if failed.is_none() {
             continue;

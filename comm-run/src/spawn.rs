@@ -1,4 +1,4 @@
-//! What happens in a rank between fork and exec: it ties its life to the starter's.
+//! Starts a rank where there is no [`vfork`](crate::vfork): between fork and exec it ties its life to the starter's.
 //!
 //! # Safety
 //!
@@ -7,61 +7,57 @@
 //!
 //! - I1: the hook calls only async-signal-safe functions: plain system calls, no allocation, no
 //!   lock, no panic that allocates.
-//! - I2: the hook owns what it uses (a number, and counted references that keep the warden's pipe
+//! - I2: the hook owns what it uses (numbers, and counted references that keep the warden's pipe
 //!   and the descriptors that are passed on open), so it borrows nothing that could be gone when the command is spawned.
 
 #![expect(
     unsafe_code,
-    reason = "pre_exec is the only place where the parent-death signal can be asked for"
+    reason = "pre_exec is the only place where a rank can enlist before its program runs"
 )]
 
 use std::io::{self, PipeWriter};
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, Resource, Rlimit, getpid, setrlimit};
 
+use crate::start::{Leader, Passed, Start};
 use crate::warden::enlistment;
 
-/// Passes a descriptor on to the process that `command` starts, under the same number, and to no
-/// other process: the descriptor here stays close-on-exec.
-pub(crate) fn pass_on<F: AsFd + Send + Sync + 'static>(command: &mut Command, passed: Arc<F>) {
-    let hook = move || Ok(fcntl_setfd(&*passed, FdFlags::empty())?);
-    // SAFETY: I1, one system call; I2, the closure is `move`.
-    unsafe { command.pre_exec(hook) };
-}
-
-/// Binds the process that `command` starts, with all its threads, to one processor.
-#[cfg(target_os = "linux")]
-pub(crate) fn bind(command: &mut Command, processor: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(processor);
-    let hook = move || Ok(rustix::thread::sched_setaffinity(None, &set)?);
-    // SAFETY: I1, one system call; I2, the closure is `move`.
-    unsafe { command.pre_exec(hook) };
-}
-
-/// Never called: no processor is chosen here.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn bind(_: &mut Command, _: usize) {}
-
-/// Makes the process that `command` starts the leader of a group of its own, which ends with the
-/// starter.
-///
-/// The parent-death signal fires when the *thread* that spawned ends, so that thread must live as
-/// long as the rank.
-pub(crate) fn tie_to_starter(command: &mut Command, warden: Option<Arc<PipeWriter>>) {
+/// Starts the process; returns when its program runs.
+pub(crate) fn spawn(start: &Start) -> io::Result<Leader> {
+    let mut command = Command::new(&start.program);
+    command.args(&start.args);
+    command.env_clear().envs(&start.variables);
+    if let Some(folder) = &start.folder {
+        command.current_dir(folder);
+    }
     command.process_group(0);
-    let starter = getpid();
-    let hook = move || tie(starter, warden.as_deref());
-    // SAFETY: I1, `tie` makes system calls on the stack's data only; I2, the closure is `move`.
+    command.stdin(start.null.try_clone()?);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (warden, passed, limit) = (start.warden.clone(), start.passed.clone(), start.limit);
+    let hook = move || prepare(warden.as_ref(), &passed, limit);
+    // SAFETY: I1, `prepare` makes system calls on the stack's data only; I2, the closure is `move`.
     unsafe { command.pre_exec(hook) };
+    let mut child = command.spawn()?;
+    match (child.stdout.take(), child.stderr.take()) {
+        (Some(stdout), Some(stderr)) => Ok(Leader {
+            pid: Pid::from_child(&child),
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        }),
+        _ => unreachable!("both are pipes"),
+    }
 }
 
-fn tie(starter: Pid, warden: Option<&PipeWriter>) -> io::Result<()> {
+fn prepare(
+    warden: Option<&Arc<PipeWriter>>,
+    passed: &[Passed],
+    limit: Option<Rlimit>,
+) -> io::Result<()> {
     if let Some(pipe) = warden {
         // Before the program runs, so that there is no moment in which it could start something the
         // warden has not heard of.
@@ -69,16 +65,11 @@ fn tie(starter: Pid, warden: Option<&PipeWriter>) -> io::Result<()> {
         let line = enlistment(getpid(), &mut line);
         rustix::io::retry_on_intr(|| rustix::io::write(pipe, line))?;
     }
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The starter may have died before the line above; then nobody will send the signal.
-        if getppid() != Some(starter) {
-            return Err(rustix::io::Errno::SRCH.into());
-        }
+    for passed in passed {
+        fcntl_setfd(passed.as_fd(), FdFlags::empty())?;
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = starter;
+    if let Some(limit) = limit {
+        setrlimit(Resource::Nofile, limit)?;
+    }
     Ok(())
 }

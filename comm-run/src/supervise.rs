@@ -1,23 +1,30 @@
 //! The life of a job after its start: one loop that learns of every exit, signal and timer, and
 //! decides.
 //!
-//! Architecture invariant: nothing in this loop blocks. Lines go to the sink on another thread, so
-//! a terminal that stands still cannot delay a deadline or a Ctrl-C.
+//! Architecture invariant: nothing in this loop blocks, except Ctrl-Z, which stops the whole process. Lines go to the sink on
+//! another thread, so a terminal that stands still cannot delay a deadline or a Ctrl-C.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use comm_kit::report::Report;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::blame::{Evidence, named_by, weigh};
 use crate::escalation::Escalation;
-use crate::outcome::{Exit, Outcome, RankOutcome};
+use crate::notice::{Notice, Notices};
+use crate::orphans;
+use crate::outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
 use crate::ranks::Ranks;
+use crate::reports::Inbox;
+use crate::request::Request;
 use crate::signal::Signal;
 use crate::sink::Sink;
+use crate::suspend::suspend;
 use crate::tasks::{Event, Pipes, RankTasks, start_all};
 
 /// How long a job that must end soon waits for a sink that stands still.
@@ -26,12 +33,15 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// taken it for itself.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long after a stop a person is told that it takes its time; most ranks have ended by then.
+const REMIND: Duration = Duration::from_secs(1);
+
 /// Why the loop goes round.
 #[derive(Debug)]
 enum Wake {
     Look,
     Clock,
-    Stop(Signal),
+    Request(Request),
     Event(Event),
 }
 
@@ -57,21 +67,26 @@ impl Watched {
     }
 }
 
-pub(crate) struct Supervisor {
+pub(crate) struct Supervisor<'a> {
     pub(crate) ranks: Arc<Ranks>,
     pub(crate) started: Instant,
     pub(crate) escalation: Escalation,
-    /// Requests to end the job, from handles and from forwarded signals.
-    pub(crate) stops: mpsc::UnboundedReceiver<Signal>,
+    /// Requests of handles and of forwarded signals.
+    pub(crate) requests: &'a mut mpsc::UnboundedReceiver<Request>,
     /// Made before the first rank starts, so that no exit goes unheard.
-    pub(crate) child_exits: SignalStream,
+    pub(crate) child_exits: &'a mut SignalStream,
+    /// What the ranks report.
+    pub(crate) reports: Inbox,
+    pub(crate) notices: &'a mut Notices,
+    /// Whether this process gets the orphans of its container, and nobody else reaps them.
+    pub(crate) reaps_orphans: bool,
     /// The number of the first of these ranks in the whole job.
     pub(crate) first_rank: usize,
     /// The ranks, counted on this machine, whose lines are passed on before they end.
     pub(crate) live: BTreeSet<usize>,
 }
 
-impl Supervisor {
+impl Supervisor<'_> {
     /// Follows the job to its end.
     pub(crate) async fn run(mut self, pipes: Vec<Pipes>, sink: Box<dyn Sink>) -> Outcome {
         let (events, mut inbox) = mpsc::unbounded_channel();
@@ -87,7 +102,8 @@ impl Supervisor {
         let mut output_error = None;
         let mut delivered = false;
         let mut flush_until = None;
-        let mut first_failure = None;
+        // When a person is told that the ranks still have time to end.
+        let mut remind_at = None;
 
         loop {
             let all_reaped = watched.iter().all(|rank| rank.reaped);
@@ -106,12 +122,27 @@ impl Supervisor {
             let wake = self.wake(flush_until, &mut inbox).await;
             // Before anything is decided: who has ended by now did so before the clock struck or
             // the signal went out.
-            self.look(&mut watched, &mut first_failure);
+            self.look(&mut watched);
             let now = Instant::now();
+            if remind_at.is_some_and(|at| at <= now) {
+                remind_at = None;
+                self.remind(now, &watched);
+            }
             let signal = match wake {
                 Wake::Look => None,
                 Wake::Clock => self.escalation.tick(now),
-                Wake::Stop(signal) => self.escalation.stop(signal, now),
+                Wake::Request(Request::Stop(signal)) => {
+                    remind_at.get_or_insert(now + REMIND);
+                    self.escalation.stop(signal, now)
+                }
+                Wake::Request(Request::Pass(signal)) => {
+                    self.ranks.signal_groups(&self.ranks.alive(), signal);
+                    None
+                }
+                Wake::Request(Request::Suspend) => {
+                    self.escalation.shift(suspend(&self.ranks));
+                    None
+                }
                 Wake::Event(Event::Reaped(rank)) => {
                     watched[rank].reaped = true;
                     None
@@ -134,7 +165,7 @@ impl Supervisor {
             }
         }
         self.ranks.clean_up();
-        self.outcome(watched, first_failure, output_error)
+        self.outcome(watched, output_error)
     }
 
     async fn wake(
@@ -152,14 +183,13 @@ impl Supervisor {
         tokio::select! {
             _ = self.child_exits.recv() => Wake::Look,
             () = sleep_until(clock) => Wake::Clock,
-            Some(signal) = self.stops.recv() => Wake::Stop(signal),
+            Some(request) = self.requests.recv() => Wake::Request(request),
             Some(event) = inbox.recv() => Wake::Event(event),
         }
     }
 
     /// Notes every rank that has ended since the last look.
-    fn look(&mut self, watched: &mut [Watched], first_failure: &mut Option<usize>) {
-        let mut failed = Vec::new();
+    fn look(&mut self, watched: &mut [Watched]) {
         for (number, rank) in watched.iter_mut().enumerate() {
             if rank.exit.is_some() {
                 continue;
@@ -173,47 +203,87 @@ impl Supervisor {
             if let Some(exited) = rank.tasks.exited.take() {
                 let _ = exited.send(());
             }
-            if !exit.success() && rank.ended_by.is_none() {
-                failed.push((number, exit));
+            // One whose code is unknown may have done well: it ends nobody.
+            if exit.failed() && rank.ended_by.is_none() {
+                self.escalation.failed(number, Instant::now());
             }
         }
-        // Seen in one look, a rank that a signal killed comes before one that exited: those that
-        // exit report the loss.
-        failed.sort_by_key(|&(number, exit)| (matches!(exit, Exit::Code(_)), number));
-        for (number, _) in failed {
-            first_failure.get_or_insert(number);
-            self.escalation.failed(number, Instant::now());
+        let reports = self.reports.take();
+        let is_lost = |named: usize| {
+            let place = named.checked_sub(self.first_rank);
+            let rank = place.and_then(|place| watched.get(place));
+            rank.is_some_and(|rank| rank.exit.is_none())
+        };
+        let lost = reports.iter().flatten().filter_map(Report::lost);
+        self.escalation.last_words(lost.into_iter().any(is_lost));
+        if self.reaps_orphans {
+            orphans::reap(&self.ranks);
         }
     }
 
-    fn outcome(
-        &self,
-        watched: Vec<Watched>,
-        first_failure: Option<usize>,
-        output_error: Option<io::Error>,
-    ) -> Outcome {
+    /// Tells whoever stopped the job that it takes its time, and what for.
+    fn remind(&mut self, now: Instant, watched: &[Watched]) {
+        let left = watched.iter().filter(|rank| rank.exit.is_none()).count();
+        if let Some((signal, until)) = self.escalation.stopping()
+            && left > 0
+        {
+            let grace = until.saturating_duration_since(now);
+            self.notices.tell(&Notice::Stopping {
+                signal,
+                left,
+                grace,
+            });
+        }
+    }
+
+    fn outcome(&mut self, watched: Vec<Watched>, output_error: Option<io::Error>) -> Outcome {
         let elapsed = self.started.elapsed();
+        let reports = self.reports.take();
+        let evidence = |(rank, &report): (&Watched, &_)| Evidence {
+            exit: rank.exit,
+            was_ended: rank.ended_by.is_some(),
+            at: rank.elapsed.unwrap_or(elapsed),
+            report,
+        };
+        let unknown = |rank: &Watched| rank.exit == Some(Exit::Unknown);
+        let unknown = watched.iter().position(unknown);
+        let evidence: Vec<_> = watched.iter().zip(reports).map(evidence).collect();
+        let verdict = weigh(self.first_rank, &evidence);
+        let ending = match (self.escalation.ending(), verdict) {
+            (Ending::RankFailed(_), Some(verdict)) => Ending::RankFailed(verdict.cause),
+            (Ending::Completed, _) if let Some(rank) = unknown => Ending::Unknown(rank),
+            (ending, _) => ending,
+        };
         let ranks = watched
             .into_iter()
             .zip(self.ranks.pids())
-            .map(|(rank, pid)| RankOutcome {
-                pid,
-                exit: rank.exit,
-                ended_by: rank.ended_by,
-                elapsed: rank.elapsed.unwrap_or(elapsed),
-                last_lines: rank
-                    .tasks
-                    .tail
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take(),
+            .zip(&evidence)
+            .map(|((rank, pid), evidence)| {
+                let tail = rank.tasks.tail.lock();
+                let mut tail = tail.unwrap_or_else(PoisonError::into_inner);
+                RankOutcome {
+                    pid,
+                    report: evidence.report.map(PeerReport::from),
+                    exit: rank.exit,
+                    ended_by: rank.ended_by,
+                    elapsed: rank.elapsed.unwrap_or(elapsed),
+                    // First: it looks at the last lines.
+                    panic_lines: tail.take_panics(),
+                    last_lines: tail.take(),
+                }
             });
         Outcome {
-            ending: self.escalation.ending(),
+            ending,
             first_rank: self.first_rank,
             ranks: ranks.collect(),
-            first_failure,
+            first_failure: verdict.map(|verdict| verdict.failed),
+            named_by: match ending {
+                Ending::RankFailed(cause) => named_by(self.first_rank, &evidence, cause).collect(),
+                _ => Vec::new(),
+            },
             timed_out: self.escalation.timed_out(),
+            stopped: self.escalation.stopped(),
+            restarts: 0,
             output_error,
             elapsed,
         }

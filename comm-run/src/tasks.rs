@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::process::{ChildStderr, ChildStdout};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,11 +12,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::held::Held;
 use crate::output::{Batch, LINE_LIMIT, Outlet, Pump};
 use crate::ranks::Ranks;
 use crate::sink::{Sink, Stream, feed};
 use crate::tail::Tail;
 
+/// How long a live rank may take to end a line before what it has written is passed on. Longer than a pause between two reads of
+/// lines that come in a row, which would be torn, and shorter than anybody sees.
+const LIVE: Duration = Duration::from_millis(20);
 /// What a rank left in its group may still finish writing after the rank itself ended (a `tee` at
 /// the end of its pipe, say).
 const LEFTOVERS: Duration = Duration::from_millis(500);
@@ -26,7 +30,7 @@ const LEFTOVERS: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(100);
 
 /// The two pipes of a rank that just started.
-pub(crate) type Pipes = (ChildStdout, ChildStderr);
+pub(crate) type Pipes = (OwnedFd, OwnedFd);
 
 /// What a task reports to the loop.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ pub(crate) fn start_all(
     events: &mpsc::UnboundedSender<Event>,
 ) -> Vec<RankTasks> {
     let (outlet, batches) = Outlet::new();
+    let patience = [Stream::Stdout, Stream::Stderr].map(|stream| sink.patience(stream));
+    let mut held = Held::for_streams(2 * pipes.len());
     if let Err(error) = start_feeding(batches, sink, events) {
         let _ = events.send(Event::Lost(error));
     }
@@ -67,19 +73,20 @@ pub(crate) fn start_all(
         let tail = Arc::new(Mutex::new(Tail::default()));
         let (exited, exit) = oneshot::channel();
         let (leaving, left) = watch::channel(false);
-        let pump = |stream| Pump {
+        let mut pump = |stream, patience: Option<Duration>| Pump {
             rank: first_rank + rank,
             stream,
             outlet: outlet.clone(),
             tail: Arc::clone(&tail),
             leaving: left.clone(),
             limit: LINE_LIMIT,
-            live: live.contains(&rank),
+            held: held(),
+            patience: Some(LIVE).filter(|_| live.contains(&rank)).or(patience),
             open: false,
         };
         let pumps = [
-            start_pump(pump(Stream::Stdout), receiver(stdout.into()), events),
-            start_pump(pump(Stream::Stderr), receiver(stderr.into()), events),
+            start_pump(pump(Stream::Stdout, patience[0]), receiver(stdout), events),
+            start_pump(pump(Stream::Stderr, patience[1]), receiver(stderr), events),
         ];
         tokio::spawn(reap(
             rank,
@@ -144,7 +151,7 @@ async fn reap(
     let _ = leaving.send(true);
 }
 
-fn receiver(pipe: std::os::fd::OwnedFd) -> io::Result<tokio::net::unix::pipe::Receiver> {
+fn receiver(pipe: OwnedFd) -> io::Result<tokio::net::unix::pipe::Receiver> {
     tokio::net::unix::pipe::Receiver::from_owned_fd(pipe)
 }
 

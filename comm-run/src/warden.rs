@@ -92,6 +92,11 @@ impl Warden {
         Arc::clone(&self.pipe)
     }
 
+    /// Returns the process of the shell.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.shell)
+    }
+
     /// Takes a group off the list. Call it when the group is killed and before its leader is
     /// reaped: from then on the number may belong to a stranger.
     pub(crate) fn forget(&self, group: Pid) {

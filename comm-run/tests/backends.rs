@@ -72,11 +72,55 @@ fn what_the_environment_gets_wrong_is_said_in_one_line() {
             said(&[("PMI_RANK", "0"), ("PMI_SIZE", "4")]),
             &["feature \"mpi\""],
         ),
+        // Who announced ranks is said with what is missing to connect them.
+        (
+            said(&[("RANK", "0"), ("WORLD_SIZE", "2")]),
+            &[
+                "RANK=0 WORLD_SIZE=2 announces ranks",
+                "not set: COBRE_TCP_COORDINATOR",
+            ],
+        ),
+        // What is wrong does not hide what is missing.
+        (
+            said(&[("COBRE_TCP_RANK", "x")]),
+            &[
+                "COBRE_TCP_RANK=\"x\" is not a number",
+                "not set: COBRE_TCP_COORDINATOR, COBRE_TCP_SIZE",
+            ],
+        ),
+        (
+            said(&[("COBRE_COMM_BACKEND", "shm"), ("COBRE_SHM_RANK", "x")]),
+            &[
+                "COBRE_SHM_NAME, COBRE_SHM_SIZE not set",
+                "COBRE_SHM_RANK is \"x\"",
+            ],
+        ),
     ] {
         assert_eq!(said.lines().count(), 1, "{said}");
         for part in parts {
             assert!(said.contains(part), "{part} in {said}");
         }
+    }
+}
+
+/// Some write the name as `shm_open` wants it.
+#[test]
+fn a_slash_in_front_of_the_name_of_a_segment_makes_no_difference() {
+    let hello = hello();
+    let name = format!("comm-run-test-{}", fresh_mark());
+    let start = |rank: &str, name: &str| {
+        let mut command = Command::new(hello);
+        command.env_clear().env("COBRE_SHM_NAME", name);
+        command
+            .env("COBRE_SHM_RANK", rank)
+            .env("COBRE_SHM_SIZE", "2");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let ranks = [start("0", &format!("/{name}")), start("1", &name)];
+    for rank in ranks {
+        let output = rank.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 }
 

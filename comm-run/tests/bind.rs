@@ -38,6 +38,32 @@ fn each_rank_has_a_processor_of_its_own() {
 }
 
 #[test]
+fn verbose_says_which_rank_is_bound_where() {
+    let verbose = |bind: &str| {
+        let ended = Starter::new(&[
+            "-n",
+            "1",
+            "--bind",
+            bind,
+            "--verbose",
+            "--",
+            "sh",
+            "-c",
+            LIST,
+        ])
+        .end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let number = ended.stdout[0].strip_prefix("[0] ").unwrap().to_owned();
+        (
+            ended.says(&format!("bound: rank 0 on processor {number}")),
+            ended.says("bound: "),
+        )
+    };
+    assert_eq!(verbose("core"), (true, true));
+    assert_eq!(verbose("none"), (false, false));
+}
+
+#[test]
 fn nobody_is_bound_unasked() {
     let ended = Starter::new(&["-n", "1", "--", "sh", "-c", LIST]).end();
     let own = Command::new("sh").args(["-c", LIST]).output().unwrap();

@@ -5,6 +5,8 @@ mod common;
 #[path = "../../comm-factory/tests/hello/mod.rs"]
 mod hello;
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use common::Starter;
@@ -47,6 +49,34 @@ fn a_mean_has_the_same_bits() {
 #[test]
 fn a_shared_table_answers_the_same() {
     same_in(&ANY_NUMBER_OF_RANKS, "table", "230631 takes 442 steps");
+}
+
+/// Two threads of every rank are inside collectives at once, each with a communicator of its own.
+#[test]
+fn two_threads_add_up_the_same() {
+    let expected = "numbers below 10000: 49995000, their squares: 333283335000";
+    same_in(&ANY_NUMBER_OF_RANKS, "threads", expected);
+}
+
+/// The program of the README says where it ran; the rest is the same, and said once.
+#[test]
+fn the_program_of_the_readme_prints_once() {
+    let program = hello::example("quickstart", "shm,tcp");
+    for backend in ["shm", "tcp"] {
+        let ended = Starter::new(&["-n", "3", "--backend", backend, "--", &program]).end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let line = format!("[0] pi is 3.141593, from 3 x {backend}");
+        assert_eq!(ended.stdout, [line.as_str()], "{ended:?}");
+        assert!(
+            document("README.md").contains(&format!("# {line}\n")),
+            "{line}"
+        );
+    }
+}
+
+fn document(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    fs::read_to_string(root.expect("a workspace").join(path)).expect("a document")
 }
 
 /// The numbers are the same however they are split over ranks and threads; the sums are not to notice.

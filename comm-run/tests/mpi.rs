@@ -56,6 +56,42 @@ fn mpiexec_gets_the_ranks_the_program_and_its_arguments() {
 }
 
 #[test]
+fn mpiexec_hears_that_calls_are_to_be_compared() {
+    let folder = Folder::new();
+    fake(&folder, "echo ${COBRE_COMM_CHECK-none}");
+    for (more, expected) in [(&[][..], "none"), (&["--check"], "1")] {
+        let args = [&["-n", "3", "--backend", "mpi"], more, &["--", "prog"]].concat();
+        let ended = run(&folder.join(""), false, &args);
+        assert_eq!(ended.stdout, [expected], "{ended:?}");
+    }
+}
+
+/// To mpiexec a `:` begins another program.
+#[test]
+fn a_colon_is_an_argument_of_the_program_like_any_other() {
+    let folder = Folder::new();
+    fake(
+        &folder,
+        r#"shift 2; for word; do [ "$word" != : ] || exit 9; done; exec "$@""#,
+    );
+    let args = [
+        "-n",
+        "1",
+        "--backend",
+        "mpi",
+        "--",
+        "printf",
+        "<%s>",
+        "a",
+        ":",
+        "it's $x",
+    ];
+    let ended = run(&folder.join(""), false, &args);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.stdout, ["<a><:><it's $x>"]);
+}
+
+#[test]
 fn without_mpiexec_it_is_127_and_says_what_to_do() {
     let folder = Folder::new();
     let ended = run(
@@ -87,8 +123,9 @@ fn a_dry_run_shows_the_command_line_of_mpiexec() {
     assert_eq!(ended.stdout.last().unwrap(), "  mpiexec -n 3 prog 'a b'");
 }
 
-#[test]
-fn every_mpiexec_here_starts_as_many_ranks_also_above_the_cores() {
+/// Returns every mpiexec that is here, each in a folder of its own under the plain name.
+fn every_mpiexec() -> Vec<Folder> {
+    let mut folders = Vec::new();
     for program in ["mpiexec.hydra", "mpiexec.openmpi"] {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(program));
@@ -99,16 +136,45 @@ fn every_mpiexec_here_starts_as_many_ranks_also_above_the_cores() {
         let folder = Folder::new();
         // Not a link: Hydra looks for its helpers beside the name it was called by.
         fake(&folder, &format!(r#"exec '{}' "$@""#, found.display()));
+        folders.push(folder);
+    }
+    folders
+}
+
+#[test]
+fn every_mpiexec_here_starts_as_many_ranks_also_above_the_cores() {
+    for folder in every_mpiexec() {
         let script = "echo rank ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} of \
                       ${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE} on $COBRE_COMM_BACKEND";
         let args = ["-n", "5", "--backend", "mpi", "--", "sh", "-c", script];
         let ended = run(&folder.join(""), false, &args);
-        assert_eq!(ended.code(), 0, "{program}: {ended:?}");
+        assert_eq!(ended.code(), 0, "{ended:?}");
         let mut lines = ended.stdout;
         lines.sort();
         let expected: Vec<_> = (0..5)
             .map(|rank| format!("rank {rank} of 5 on mpi"))
             .collect();
-        assert_eq!(lines, expected, "{program}");
+        assert_eq!(lines, expected);
+    }
+}
+
+#[test]
+fn every_mpiexec_here_leaves_a_colon_to_the_program() {
+    for folder in every_mpiexec() {
+        let args = [
+            "-n",
+            "2",
+            "--backend",
+            "mpi",
+            "--",
+            "echo",
+            "a",
+            ":",
+            "echo",
+            "b",
+        ];
+        let ended = run(&folder.join(""), false, &args);
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        assert_eq!(ended.stdout, ["a : echo b", "a : echo b"]);
     }
 }

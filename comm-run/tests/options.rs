@@ -344,7 +344,7 @@ fn the_doctor_fails_where_no_job_can_run() {
     let ended = doctor("sh", &["-c", &script]);
     assert_eq!(ended.code(), 1, "{ended:?}");
     let about = |what: &str| ended.stdout.iter().any(|line| line.starts_with(what));
-    assert!(about("problem  open files: limit 19"), "{ended:?}");
+    assert!(about("problem  open files: hard limit 19"), "{ended:?}");
 
     // No shared memory, and the loopback interface of a new namespace, which is down.
     let isolated = |script: &str| doctor("unshare", &["-rnm", "sh", "-c", script]);

@@ -1,5 +1,4 @@
-//! Two hundred jobs, each ended by force at a moment of its own; none may leave a process after two
-//! seconds.
+//! Two hundred jobs, each ended by force at a moment of its own; none may leave a process.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::cause::Cause;
+use crate::foreign::Foreign;
 use crate::layout::{Bell, Control, Layout, Line, Note, Standing};
 use crate::mapping::Mapping;
 use crate::ranges::Range;
@@ -100,6 +101,16 @@ impl Board {
     /// Checks whether the process of `rank` has ended; may open files, so for slow paths only.
     pub(crate) fn is_dead(&self, rank: usize) -> bool {
         self.segment.peers().dead(rank)
+    }
+
+    /// Returns whether the ranks read each other's memory; all of them were told the same.
+    pub(crate) fn copies_once(&self) -> bool {
+        self.segment.foreign().is_some() && self.slot_bytes() > 0
+    }
+
+    /// Returns where the memory of `rank` is read, if it is.
+    pub(crate) fn foreign(&self, rank: usize) -> Option<Foreign> {
+        self.segment.foreign()?.get(rank).copied()
     }
 
     /// Reads why the sequence failed: a cause of its own, or the end of the whole job.

@@ -5,6 +5,7 @@
 //! | up to 40 bytes | in its line, one step |
 //! | up to a slot | in its slot, one step |
 //! | more | in pieces through its two slots, one step each |
+//! | much | not at all, if ranks can read each other's memory: they do ([`one_copy`]) |
 //!
 //! Which one it is, and the number of steps, follow from the arguments all ranks agree on.
 
@@ -14,6 +15,7 @@ mod allgatherv;
 mod allreduce;
 mod barrier;
 mod broadcast;
+mod one_copy;
 
 pub(crate) use allgatherv::allgatherv;
 pub(crate) use allreduce::allreduce;

@@ -9,7 +9,7 @@ use comm_kit::{exit_code, report_while_unwinding};
 
 use crate::board::Board;
 use crate::collective;
-use crate::config::ShmConfig;
+use crate::config::{OneCopy, ShmConfig};
 use crate::error::InitError;
 use crate::layout::{self, Layout, SLOT_BYTES};
 use crate::ranges::Range;
@@ -65,7 +65,10 @@ impl ShmBackend {
     }
 
     /// Joins a job whose slots have `slot_bytes` bytes; with 0 it can create regions and nothing else.
-    pub(crate) fn with_slots(config: ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
+    pub(crate) fn with_slots(mut config: ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
+        if slot_bytes == 0 {
+            config.one_copy = OneCopy::Off;
+        }
         let segment = Segment::open(&config, slot_bytes)?;
         let ShmConfig {
             name,
@@ -79,13 +82,20 @@ impl ShmBackend {
         let map = Arc::clone(segment.map());
         let layout = Layout::new(size, slot_bytes);
         let board = Board::new(Arc::new(segment), map, layout::sequence(size), layout);
+        let one_copy = board.copies_once();
         let comm = Self {
             sequence: Sequence::new(board, rank, policy),
             range: None,
         };
         // Last: whoever listens may panic, and the drop of the communicator tells the others.
-        tracing::info!(rank, size, name, "attached");
+        tracing::info!(rank, size, name, one_copy, "attached");
         Ok(comm)
+    }
+}
+
+impl ShmBackend {
+    pub(crate) fn sequence(&self) -> &Sequence {
+        &self.sequence
     }
 }
 
@@ -140,7 +150,19 @@ impl Communicator for ShmBackend {
     ) -> Result<(), CommError> {
         let checked = check::allreduce_bytes(send, recv, scalar, op);
         self.sequence.gate().checked(checked)?;
-        collective::allreduce(&self.sequence, send, recv, scalar, op)
+        collective::allreduce(&self.sequence, Some(send), recv, scalar, op)
+    }
+
+    #[inline]
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let checked = check::allreduce_in_place_bytes(buf, scalar, op);
+        self.sequence.gate().checked(checked)?;
+        collective::allreduce(&self.sequence, None, buf, scalar, op)
     }
 
     #[inline]
@@ -172,6 +194,18 @@ impl SharedMemoryProvider for ShmBackend {
         local_count: usize,
     ) -> Result<ShmRegion<T>, CommError> {
         region::partitioned(&self.sequence, local_count)
+    }
+
+    fn create_gathered_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<ShmRegion<T>, CommError> {
+        region::gathered(&self.sequence, local_count)
+    }
+
+    #[inline]
+    fn exchange<T: CommData>(&self, region: &mut ShmRegion<T>) -> Result<(), CommError> {
+        region.exchange(&self.sequence)
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {

@@ -21,6 +21,7 @@ const RANK: &str = "COBRE_SHM_RANK";
 const SIZE: &str = "COBRE_SHM_SIZE";
 pub(crate) const TIMEOUT: &str = "COBRE_SHM_TIMEOUT_SECS";
 const CONNECT_TIMEOUT: &str = "COBRE_SHM_CONNECT_TIMEOUT_MS";
+const ONE_COPY: &str = "COBRE_SHM_ONE_COPY";
 const JOB_ID: &str = "COBRE_JOB_ID";
 
 /// Describes where one rank finds the segment of its job, and how long it waits for the others.
@@ -46,19 +47,44 @@ pub struct ShmConfig {
     pub timeout: Option<Duration>,
     /// How long [`attach`](crate::ShmBackend::attach) waits for all ranks to come.
     pub connect_timeout: Duration,
+    /// Whether ranks read large payloads out of each other's memory.
+    pub one_copy: OneCopy,
     /// Identifies the job; must agree between the ranks.
     pub job_id: Option<String>,
 }
 
+/// Says whether ranks read large payloads straight out of each other's memory, through the kernel, instead of through
+/// the segment: one copy instead of two.
+///
+/// All ranks of a job go the same way: if one of them may not, or can not, nobody does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OneCopy {
+    /// Where the system allows it, which is found out by trying.
+    #[default]
+    Auto,
+    /// As [`Auto`](Self::Auto), and this process permits those that its parent started to read its memory
+    /// (`PR_SET_PTRACER`). Needed where Yama restricts tracing, as several distributions do.
+    On,
+    /// Never.
+    Off,
+}
+
 impl ShmConfig {
-    /// Creates a configuration with the default timeouts: 60 s in a collective, 30 s at start-up.
+    /// Creates a configuration with the default timeouts: 60 s in a collective, 30 s at start-up. One slash in front of the
+    /// name, as `shm_open` wants it, is taken off.
     pub fn new(name: impl Into<String>, rank: usize, size: usize) -> Self {
+        let mut name = name.into();
+        if name.starts_with('/') {
+            name.remove(0);
+        }
         Self {
-            name: name.into(),
+            name,
             rank,
             size,
             timeout: Some(config::TIMEOUT),
             connect_timeout: config::CONNECT_TIMEOUT,
+            one_copy: OneCopy::Auto,
             job_id: None,
         }
     }
@@ -67,11 +93,12 @@ impl ShmConfig {
     ///
     /// | variable | default | field |
     /// |---|---|---|
-    /// | `COBRE_SHM_NAME` | required | [`name`](Self::name) |
+    /// | `COBRE_SHM_NAME` | required | [`name`](Self::name), without one slash in front |
     /// | `COBRE_SHM_RANK` | required | [`rank`](Self::rank) |
     /// | `COBRE_SHM_SIZE` | required | [`size`](Self::size) |
     /// | `COBRE_SHM_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout), fractions allowed, 0 = for ever |
     /// | `COBRE_SHM_CONNECT_TIMEOUT_MS` | 30000 | [`connect_timeout`](Self::connect_timeout) |
+    /// | `COBRE_SHM_ONE_COPY` | auto | [`one_copy`](Self::one_copy): `auto`, `1` or `0` |
     /// | `COBRE_JOB_ID` | none | [`job_id`](Self::job_id) |
     ///
     /// A variable that is empty counts as not set.
@@ -80,7 +107,7 @@ impl ShmConfig {
     ///
     /// As [`from_map`](Self::from_map); also for a value that is not UTF-8.
     pub fn from_env() -> Result<Self, InitError> {
-        let map = environment(&[NAME, RANK, SIZE, TIMEOUT, CONNECT_TIMEOUT, JOB_ID])?;
+        let map = environment(&[NAME, RANK, SIZE, TIMEOUT, CONNECT_TIMEOUT, ONE_COPY, JOB_ID])?;
         Self::from_map(&map)
     }
 
@@ -106,11 +133,18 @@ impl ShmConfig {
         let (rank, size) = (reader.required_number(RANK), reader.required_number(SIZE));
         let timeout = reader.timeout(TIMEOUT);
         let connect_timeout = reader.millis(CONNECT_TIMEOUT);
+        let one_copy = reader.parse(ONE_COPY, "give auto, 1 or 0", |value| match value {
+            "auto" => Ok(OneCopy::Auto),
+            "1" => Ok(OneCopy::On),
+            "0" => Ok(OneCopy::Off),
+            _ => Err("no such setting"),
+        });
         let job_id = reader.text(JOB_ID);
         // Each is there, or its absence is one of the faults.
         let config = Self {
             timeout,
             connect_timeout: connect_timeout.unwrap_or(config::CONNECT_TIMEOUT),
+            one_copy: one_copy.unwrap_or_default(),
             job_id: job_id.map(str::to_owned),
             ..Self::new(
                 name.unwrap_or_default(),

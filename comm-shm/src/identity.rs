@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
 
 /// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 const JOB: usize = 9;
 
@@ -150,6 +150,34 @@ mod tests {
     use crate::layout::Layout;
     use crate::sync::AtomicU64;
 
+    /// Whoever shares a name and no pids would watch the wrong processes.
+    #[test]
+    fn a_creator_whose_pids_or_times_mean_something_else_is_a_stranger() {
+        let process = Process { pid: 7, start: 9 };
+        let origin = |pids, times| Origin {
+            process,
+            pids,
+            times,
+        };
+        let own = origin(1, 2);
+        assert_eq!(stranger(&origin(1, 2), &own), None);
+        let cases = [
+            (origin(3, 2), "in another pid namespace"),
+            (origin(0, 2), "without a /proc"),
+            (origin(1, 3), "in another time namespace"),
+        ];
+        for (creator, words) in cases {
+            let config = ShmConfig::new("cobre-unit", 1, 2);
+            let error = Identity::of(&config, creator).check(&config, &own);
+            let error = error.expect_err("it is let in");
+            assert!(error.message.contains(words), "{error}");
+        }
+        let creator = Identity::of(&ShmConfig::new("cobre-unit", 1, 2), own);
+        let without = creator.check(&ShmConfig::new("cobre-unit", 1, 2), &origin(0, 2));
+        let error = without.expect_err("it is let in");
+        assert!(error.message.contains("with a /proc"), "{error}");
+    }
+
     /// Whoever has to change a number here raises [`VERSION`], so that ranks of the build before
     /// are refused when they attach.
     #[test]
@@ -168,6 +196,6 @@ mod tests {
             [0x0000_0008_0000_0002, 0x9749_7408_8ef7_e28c],
             [0x0500_0007_0000_0000, 13_440],
         ];
-        assert_eq!((VERSION, protocol), (3, pinned));
+        assert_eq!((VERSION, protocol), (4, pinned));
     }
 }

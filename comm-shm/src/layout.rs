@@ -13,6 +13,8 @@
 //! A segment takes at most 64 KiB + 1 MiB per rank, whatever travels through it: the slots of a
 //! rank leave 8 KiB of its mebibyte to its lines and notes.
 
+use std::ops::Range;
+
 use comm_kit::words::LONGEST_REASON;
 
 use crate::config::MOST_RANKS;
@@ -47,6 +49,8 @@ pub(crate) struct Header {
     pub(crate) given_up: AtomicU64,
     /// Counts what ranks that wait for the start want to hear: all have come, the verdict stands.
     pub(crate) news: Futex,
+    /// 1 if all ranks can read the memory of all; written before the verdict.
+    pub(crate) one_copy: AtomicU32,
 }
 
 /// The words of the set of processors: as many as the system interface counts.
@@ -66,6 +70,10 @@ pub(crate) struct Member {
     pub(crate) seat: AtomicU64,
     /// How far the rank is on its way in.
     pub(crate) ready: AtomicU32,
+    /// 1 if this rank can read the memory of all others; written before it knows them all.
+    pub(crate) reads: AtomicU32,
+    /// Address and word of its [`Beacon`](comm_kit::Beacon), 0 if it has none; written before it came.
+    pub(crate) beacon: [AtomicU64; 2],
 }
 
 /// What all ranks of a sequence write, rarely.
@@ -203,7 +211,7 @@ pub(crate) struct Note {
 /// How many refusals in a row keep their reason, and who was first.
 pub(crate) const NOTES: usize = if cfg!(loom) { 2 } else { 16 };
 
-const NOTE_WORDS: usize = if cfg!(loom) { 1 } else { LONGEST_REASON / 8 };
+const NOTE_WORDS: usize = if cfg!(loom) { 2 } else { LONGEST_REASON / 8 };
 
 /// The bytes of the reason of a refusal that are kept.
 pub(crate) const NOTE_BYTES: usize = 8 * NOTE_WORDS;
@@ -224,6 +232,14 @@ pub(crate) const fn sequence(size: usize) -> usize {
 /// Returns the bytes of a whole segment.
 pub(crate) const fn segment(size: usize, slot_bytes: usize) -> usize {
     sequence(size) + Layout::new(size, slot_bytes).bytes()
+}
+
+/// Returns the bytes of a segment that `rank` reserves: its slots, and rank 0 all that lies before them.
+pub(crate) const fn own(size: usize, slot_bytes: usize, rank: usize) -> Range<usize> {
+    let own = Layout::new(size, slot_bytes).own(rank);
+    let base = sequence(size);
+    let start = if rank == 0 { 0 } else { base + own.start };
+    start..base + own.end
 }
 
 /// Places what the ranks of one sequence share, relative to where it begins.
@@ -276,6 +292,11 @@ impl Layout {
     pub(crate) const fn slot(self, rank: usize, step: u64) -> usize {
         let parity = (step % 2) as usize;
         self.payload() + (2 * rank + parity) * self.slot_bytes
+    }
+
+    /// Returns where the slots of `rank` lie, which it alone writes.
+    pub(crate) const fn own(self, rank: usize) -> Range<usize> {
+        self.slot(rank, 0)..self.slot(rank + 1, 0)
     }
 
     pub(crate) const fn bytes(self) -> usize {

@@ -28,14 +28,19 @@
 //! A segment takes 1 MiB per rank, whatever travels through it. Ranks may outnumber processors: a
 //! rank that waits yields its own.
 //!
-//! Architecture invariant: what is read from the segment is never a length or an address, and
+//! Where the system allows it, ranks read large payloads straight out of each other's memory: see [`OneCopy`].
+//!
+//! Architecture invariant: what is read from the segment is never a length, nor an address that this process
+//! follows (the kernel reads another rank's memory, and looks such an address up there); and
 //! nothing in it is borrowed but atomics and, between two fences, the elements of regions.
 
 #![cfg_attr(
     loom,
     allow(
         dead_code,
-        reason = "a model uses the protocol, not what is built on it"
+        clippy::unused_self,
+        clippy::unwrap_used,
+        reason = "a model uses the protocol, not what is built on it, and is a test as a whole"
     )
 )]
 
@@ -60,6 +65,12 @@ mod communicator;
 mod config;
 mod error;
 #[cfg(not(loom))]
+#[cfg_attr(
+    any(not(target_os = "linux"), comm_portable_wait),
+    path = "foreign/nowhere.rs"
+)]
+mod foreign;
+#[cfg(not(loom))]
 mod identity;
 #[cfg(not(loom))]
 mod liveness;
@@ -67,6 +78,8 @@ mod liveness;
 mod mapping;
 #[cfg(not(loom))]
 mod name;
+#[cfg(not(loom))]
+mod one_copy;
 #[cfg(not(loom))]
 mod process;
 #[cfg(not(loom))]
@@ -88,7 +101,7 @@ mod startup;
 
 #[cfg(not(loom))]
 pub use communicator::ShmBackend;
-pub use config::ShmConfig;
+pub use config::{OneCopy, ShmConfig};
 pub use error::{InitError, InitErrorKind};
 #[cfg(not(loom))]
 pub use region::ShmRegion;

@@ -3,12 +3,15 @@
 //!
 //! Not part of the documented interface: it may change with any version.
 
+use std::ops::Range;
+
 use comm_api::{CommData, CommError, SharedMemoryProvider};
+use comm_kit::{CommId, Origin};
 
 use crate::communicator::ShmBackend;
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::region::ShmRegion;
+use crate::region::{self, ShmRegion};
 
 /// Creates regions for the ranks of a node, and takes part in no collective.
 ///
@@ -49,34 +52,54 @@ impl NodeRegions {
     ) -> Result<ShmRegion<T>, CommError> {
         self.0.create_partitioned_region(local_count)
     }
+
+    /// Creates the memory of this node for a gathered region of `len` elements, of which this rank owns `own`. The job has
+    /// agreed on the parts and the origin.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedMemoryProvider::create_gathered_region`], for this node.
+    pub fn create_gathered_region<T: CommData>(
+        &self,
+        len: usize,
+        own: Range<usize>,
+        origin: Origin,
+    ) -> Result<ShmRegion<T>, CommError> {
+        region::of_a_job(self.0.sequence(), len, own, origin)
+    }
+}
+
+/// Checks that `communicator` can exchange a gathered region, on `rank` of the job; returns the number of the region.
+///
+/// # Errors
+///
+/// As [`SharedMemoryProvider::exchange`] if it cannot; nothing was sent.
+pub fn check_exchange<T: CommData>(
+    region: &ShmRegion<T>,
+    communicator: CommId,
+    rank: usize,
+) -> Result<u64, CommError> {
+    region.check_exchange(communicator, rank)
+}
+
+/// Ends the write phase of a gathered region on this node, once the job has agreed on it. Where there are other nodes, `bring`
+/// gets their parts: between two meetings of the node its rank 0 has the whole region.
+///
+/// # Errors
+///
+/// If a rank of the node is lost, or `bring` failed: the handle is broken.
+pub fn exchange<T: CommData>(
+    region: &mut ShmRegion<T>,
+    number: u64,
+    bring: Option<impl FnOnce(&mut [T]) -> Result<(), CommError>>,
+) -> Result<(), CommError> {
+    region.exchange_in_node(number, bring)
+}
+
+/// Breaks the handle to a gathered region for good, as the job failed before its nodes met.
+pub fn fail<T: CommData>(region: &mut ShmRegion<T>, cause: &CommError) {
+    region.fail(cause);
 }
 
 #[cfg(test)]
-mod tests {
-    use comm_api::SharedRegion;
-
-    use super::*;
-
-    #[test]
-    fn regions_work_without_slots() {
-        let name = format!("cobre-node-{}", std::process::id());
-        let ranks = [0, 1].map(|rank| {
-            let config = ShmConfig::new(&name, rank, 2);
-            std::thread::spawn(move || {
-                let node = NodeRegions::attach(config).unwrap();
-                let mut table = node.create_shared_region::<u64>(3).unwrap();
-                table.as_mut_slice().fill(7);
-                let mut parts = node.create_partitioned_region::<usize>(rank + 1).unwrap();
-                parts.as_mut_slice().fill(rank);
-                drop(node);
-                table.fence().unwrap();
-                parts.fence().unwrap();
-                assert_eq!(table.as_slice(), [7; 3]);
-                parts.as_slice().to_vec()
-            })
-        });
-        for rank in ranks {
-            assert_eq!(rank.join().unwrap(), [0, 1, 1]);
-        }
-    }
-}
+mod tests;

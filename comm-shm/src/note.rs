@@ -3,7 +3,7 @@
 use comm_kit::words;
 
 use crate::layout::{NOTE_BYTES, Note};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, text_fence};
 
 /// Of a word, what holds a rank: there are at most 1024. The rest holds a step.
 const RANK_BITS: u32 = 10;
@@ -33,7 +33,7 @@ pub(crate) fn blamed(word: &AtomicU64, step: u64, size: usize) -> Option<usize> 
 pub(crate) fn write(note: &Note, step: u64, text: &str) {
     note.step.store(0, Ordering::Relaxed);
     // A reader that sees any new word of the text sees the 0 above, or the new step below.
-    fence(Ordering::Release);
+    text_fence(Ordering::Release);
     let mut bytes = [0; NOTE_BYTES];
     let end = text.floor_char_boundary(NOTE_BYTES);
     bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
@@ -84,10 +84,10 @@ mod tests {
     fn a_note_is_read_for_its_step_only() {
         let note = Note::default();
         assert_eq!(read(&note, 7), None);
-        write(&note, 7, "expected a length of 3, got 4");
+        write(&note, 7, "recv has a length of 4, expected 3");
         assert_eq!(
             read(&note, 7).as_deref(),
-            Some("expected a length of 3, got 4")
+            Some("recv has a length of 4, expected 3")
         );
         assert_eq!(read(&note, 3), None);
     }

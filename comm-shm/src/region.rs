@@ -1,6 +1,7 @@
 //! Regions: one copy of a table for all ranks of the machine.
 
 mod create;
+mod exchange;
 mod memory;
 
 use comm_api::{CommData, CommError, SharedRegion};
@@ -9,15 +10,17 @@ use comm_kit::Call;
 use crate::ranges::Range;
 use crate::step::Sequence;
 
-pub(crate) use create::{partitioned, shared, split};
+pub(crate) use create::{gathered, of_a_job, partitioned, shared, split};
 use memory::Memory;
 
 /// One rank's handle to memory that all ranks of the machine share.
 ///
-/// Created by [`create_shared_region`](comm_api::SharedMemoryProvider::create_shared_region) and
-/// [`create_partitioned_region`](comm_api::SharedMemoryProvider::create_partitioned_region) of
-/// [`ShmBackend`](crate::ShmBackend). It has steps of its own, so it works after its communicator
-/// is gone, and a fence that fails leaves the communicator usable.
+/// Created by [`create_shared_region`](comm_api::SharedMemoryProvider::create_shared_region),
+/// [`create_partitioned_region`](comm_api::SharedMemoryProvider::create_partitioned_region) and
+/// [`create_gathered_region`](comm_api::SharedMemoryProvider::create_gathered_region) of
+/// [`ShmBackend`](crate::ShmBackend). It has steps of its own, so its fences work after its communicator
+/// is gone, and a fence that fails leaves the communicator usable. An exchange is one step of the communicator
+/// instead: it costs what a barrier costs, whatever the size of the region.
 ///
 /// In a forked child both accessors panic: the child would write the part of its parent. A slice that
 /// was borrowed before the fork still shows the parent's memory, and using it there is up to whoever
@@ -44,6 +47,7 @@ impl<T: CommData> SharedRegion<T> for ShmRegion<T> {
     fn fence(&mut self) -> Result<(), CommError> {
         // Before the phase ends: a forked child leaves the handle as it was.
         self.sequence.gate().owner().check()?;
+        self.memory.check_fence(self.sequence.rank())?;
         let ended = self.memory.close();
         let mut turn = self.sequence.begin(Call::fence())?;
         turn.publish();

@@ -3,6 +3,9 @@
 //! A page of shared memory that cannot be provided kills the process that touches it. So every
 //! range is reserved first, and before that compared with what the file system, the control groups,
 //! the machine and the limit on files have left: a reservation beyond a limit may be answered by killing somebody.
+//!
+//! Rank 0 looks for room for the whole and makes the file as long. Each rank then reserves what it will write: the system
+//! takes the pages from the memory next to the processor that asks for them.
 
 use std::fs::File;
 use std::io;
@@ -53,8 +56,8 @@ impl NoRoom {
         }
     }
 
-    /// Returns what is wrong, and what to do.
-    pub(crate) fn message(self) -> String {
+    /// Returns what is wrong on `rank`, and what to do.
+    pub(crate) fn message(self, rank: usize) -> String {
         match self {
             Self::Short { needed, available } => format!(
                 "{needed} bytes of shared memory are needed on this machine and {available} are \
@@ -67,22 +70,51 @@ impl NoRoom {
             ),
             Self::Refused { error } => {
                 let error = remedy::told(&io::Error::from_raw_os_error(error));
-                format!("the system does not reserve shared memory for rank 0: {error}")
+                format!("the system does not reserve shared memory for rank {rank}: {error}")
             }
         }
     }
 
+    /// Returns the error of all ranks, as rank 0 found no room for the whole.
     pub(crate) fn error(self, requested_bytes: usize) -> CommError {
         CommError::AllocationFailed {
             requested_bytes,
-            message: self.message(),
+            message: self.message(0),
         }
     }
 }
 
-/// Reserves `len` bytes of `file` from `offset` on: all of them, or none. They read as zeros, unless they
-/// were reserved and written before.
+/// Makes `file` long enough for `len` bytes from `offset` on, if there is room for them. None of them is reserved; the file
+/// is never made shorter.
+pub(crate) fn lengthen(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> {
+    let available = available(file);
+    if len > available {
+        return Err(NoRoom::Short {
+            needed: len,
+            available,
+        });
+    }
+    let end = offset.saturating_add(len);
+    if file.metadata().map_or(0, |file| file.len()) >= end {
+        return Ok(());
+    }
+    let limit = longest_file();
+    if end > limit {
+        return Err(NoRoom::FileTooLong { length: end, limit });
+    }
+    rustix::io::retry_on_intr(|| rustix::fs::ftruncate(file, end)).map_err(|error| {
+        NoRoom::Refused {
+            error: error.raw_os_error(),
+        }
+    })
+}
+
+/// Reserves `len` bytes of `file` from `offset` on, which lie before its end: all of them, or none. They read as zeros, unless
+/// they were reserved and written before.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> {
+    if len == 0 {
+        return Ok(());
+    }
     let short = |available| NoRoom::Short {
         needed: len,
         available,
@@ -90,12 +122,6 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> 
     let available = available(file);
     if len > available {
         return Err(short(available));
-    }
-    // Below the end of the file the kernel does not look at the limit.
-    let end = offset.saturating_add(len);
-    let limit = longest_file();
-    if end > limit && file.metadata().map_or(0, |file| file.len()) < end {
-        return Err(NoRoom::FileTooLong { length: end, limit });
     }
     in_pieces(len, |at, len| extend(file, offset + at, len)).map_err(|(done, error)| {
         let _ = release(file, offset, done);
@@ -157,11 +183,10 @@ fn extend(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, len)
 }
 
-/// Elsewhere the file is made longer and its pages come when they are touched. It is never made
-/// shorter: what cannot be released is not handed out again.
+/// Elsewhere the file is long enough and its pages come when they are touched.
 #[cfg(not(target_os = "linux"))]
-fn extend(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
-    rustix::fs::ftruncate(file, offset + len)
+fn extend(_file: &File, _offset: u64, _len: u64) -> rustix::io::Result<()> {
+    Ok(())
 }
 
 /// Returns the length beyond which a file of this process must not grow: a signal would end it.
@@ -200,16 +225,16 @@ mod tests {
     fn what_is_not_room_is_said_as_it_is() {
         let file = File::open("/dev/shm").expect("a directory of this machine");
         let refused = reserve(&file, 0, 4096).expect_err("no folder is reserved");
-        let message = refused.message();
+        let message = refused.message(5);
         assert!(matches!(refused, NoRoom::Refused { .. }), "{refused:?}");
         assert!(!message.contains("available"), "{message}");
         for (error, words) in [
             (Errno::OPNOTSUPP, "mount a tmpfs"),
             (Errno::DQUOT, "quota"),
-            (Errno::IO, "rank 0"),
+            (Errno::IO, "rank 5"),
         ] {
             let error = error.raw_os_error();
-            let message = NoRoom::Refused { error }.message();
+            let message = NoRoom::Refused { error }.message(5);
             let system = io::Error::from_raw_os_error(error).to_string();
             assert!(
                 message.contains(words) && message.contains(&system),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
+use crate::foreign::Foreign;
 use crate::layout::{self, Control, Header, PAGE, RANGE_ALIGN, RELEASED};
 use crate::liveness::{Alive, Peers};
 use crate::mapping::Mapping;
@@ -27,6 +28,8 @@ pub(crate) struct Segment {
     /// Only the leader hands out ranges.
     pool: Mutex<Pool>,
     peers: Peers,
+    /// Where the memory of each rank is read; `None` if it is not.
+    foreign: Option<Vec<Foreign>>,
     _alive: Alive,
 }
 
@@ -43,23 +46,27 @@ impl Segment {
     /// a slot, is the same on all ranks.
     pub(crate) fn open(config: &ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
         config.check()?;
-        let bytes = layout::segment(config.size, slot_bytes);
+        let ShmConfig { rank, size, .. } = *config;
+        let bytes = layout::segment(size, slot_bytes);
+        let own = layout::own(size, slot_bytes, rank);
         let Started {
             file,
             map,
             alive,
             peers,
-        } = startup::start(config, bytes)?;
+            foreign,
+        } = startup::start(config, bytes, own)?;
         Ok(Self {
             file,
             map: Arc::new(map),
-            size: config.size,
+            size,
             end: bytes as u64,
             pool: Mutex::new(Pool {
                 ranges: Ranges::new(bytes as u64),
                 collected: 0,
             }),
             peers,
+            foreign,
             _alive: alive,
         })
     }
@@ -86,14 +93,35 @@ impl Segment {
         &self.peers
     }
 
-    /// Reserves a range of `bytes`, zeroed.
-    pub(crate) fn extend(&self, bytes: u64) -> Result<Range, NoRoom> {
+    /// Returns where the memory of each rank is read; `None` if it is not, on any rank.
+    #[inline]
+    pub(crate) fn foreign(&self) -> Option<&[Foreign]> {
+        self.foreign.as_deref()
+    }
+
+    /// Finds a range of `bytes`, zeroed, if there is room for it, and reserves its first `head` bytes; the first page at least.
+    pub(crate) fn extend(&self, bytes: u64, head: u64) -> Result<Range, NoRoom> {
         let mut pool = self.pool();
         self.collect(&mut pool);
         let range = pool.ranges.find(bytes);
-        room::reserve(&self.file, range.offset, bytes)?;
+        room::lengthen(&self.file, range.offset, bytes)?;
+        // Before it is handed out: whoever looks for its mark reads the first page.
+        room::reserve(&self.file, range.offset, head.max(PAGE as u64))?;
         pool.ranges.take(range);
         Ok(range)
+    }
+
+    /// Reserves the bytes `part` of a range, zeroed.
+    pub(crate) fn reserve(
+        &self,
+        range: Range,
+        part: &std::ops::Range<usize>,
+    ) -> Result<(), NoRoom> {
+        room::reserve(
+            &self.file,
+            range.offset + part.start as u64,
+            part.len() as u64,
+        )
     }
 
     /// Takes back what all ranks have given up. Looking at a range costs a mapping, so as few as possible are looked at.
@@ -189,7 +217,7 @@ mod tests {
     fn least(segment: &Segment) -> Duration {
         let extend = |_| {
             let began = Instant::now();
-            segment.extend(PAGE as u64).expect("there is room");
+            segment.extend(PAGE as u64, 0).expect("there is room");
             began.elapsed()
         };
         (0..50).map(extend).min().unwrap_or_default()
@@ -200,7 +228,7 @@ mod tests {
         let segment = alone("many");
         let few = least(&segment);
         for _ in 0..2000 {
-            segment.extend(PAGE as u64).expect("there is room");
+            segment.extend(PAGE as u64, 0).expect("there is room");
         }
         let many = least(&segment);
         assert!(
@@ -213,7 +241,7 @@ mod tests {
     fn whatever_was_given_up_is_used_again() {
         let segment = alone("again");
         let ranges: Vec<Range> = (0..100)
-            .map(|_| segment.extend(PAGE as u64).expect("there is room"))
+            .map(|_| segment.extend(PAGE as u64, 0).expect("there is room"))
             .collect();
         let length = || segment.file().metadata().expect("it is open").len();
         let before = length();
@@ -226,7 +254,7 @@ mod tests {
             }
             let mut given = some.to_vec();
             while !given.is_empty() {
-                let range = segment.extend(PAGE as u64).expect("there is room");
+                let range = segment.extend(PAGE as u64, 0).expect("there is room");
                 given.retain(|&given| ranges[given] != range);
                 assert_eq!(length(), before);
             }

@@ -10,6 +10,7 @@ mod gather;
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,15 +22,17 @@ use comm_kit::words::Lost;
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
+use crate::foreign::Foreign;
 use crate::identity::Identity;
 use crate::layout::{Header, MEMBERS};
 use crate::liveness::{Alive, Peers, creator_ended, creator_lives};
 use crate::mapping::Mapping;
 use crate::name::{self, Found, Nameless};
+use crate::one_copy;
 use crate::process::{Origin, Process};
 use crate::processors;
 use crate::remedy;
-use crate::room;
+use crate::room::{self, NoRoom};
 use crate::sync::Ordering;
 use crate::wait::LOOK;
 
@@ -49,14 +52,21 @@ pub(crate) struct Started {
     pub(crate) map: Mapping,
     pub(crate) alive: Alive,
     pub(crate) peers: Peers,
+    /// Where the memory of each rank is read; `None` if it is not, on any rank.
+    pub(crate) foreign: Option<Vec<Foreign>>,
 }
 
-/// Starts the job together with its other ranks; its segment has `bytes` bytes.
-pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitError> {
+/// Starts the job together with its other ranks; its segment has `bytes` bytes, of which this rank reserves `own`.
+pub(crate) fn start(
+    config: &ShmConfig,
+    bytes: usize,
+    own: Range<usize>,
+) -> Result<Started, InitError> {
     let clock = Clock::start();
     let mut start = Start {
         config,
         bytes,
+        part: own,
         path: name::path(&config.name),
         deadline: clock.last().checked_add(config.connect_timeout),
         clock,
@@ -75,6 +85,7 @@ pub(crate) fn start(config: &ShmConfig, bytes: usize) -> Result<Started, InitErr
     let failure = match gathered {
         Ok(Ok(peers)) => {
             return Ok(Started {
+                foreign: gather::foreign(&map, config.size),
                 file,
                 map,
                 alive,
@@ -114,6 +125,8 @@ struct Start<'a> {
     config: &'a ShmConfig,
     /// The bytes of the segment.
     bytes: usize,
+    /// Those of them that this rank reserves.
+    part: Range<usize>,
     path: PathBuf,
     clock: Clock,
     /// `None` is for ever.
@@ -131,11 +144,9 @@ impl Start<'_> {
         let bytes = self.bytes;
         let create = Nameless::create(&self.path);
         let file = create.map_err(|error| self.cannot("create", &error))?;
-        room::reserve(file.as_file(), 0, bytes as u64).map_err(|reason| {
-            let name = &self.config.name;
-            let message = format!("cannot reserve segment {name:?}: {}", reason.message());
-            InitError::failed(&[], message)
-        })?;
+        room::lengthen(file.as_file(), 0, bytes as u64)
+            .and_then(|()| self.reserve(file.as_file()))
+            .map_err(|reason| InitError::failed(&[], self.no_room(reason)))?;
         let map =
             Mapping::of(file.as_file(), 0, bytes).map_err(|error| self.cannot("map", &error))?;
         // First the lock: what is a segment, has a name, even one of its own, and no lock is removed as stale.
@@ -156,6 +167,24 @@ impl Start<'_> {
                 self.hide(&file);
                 Err(error)
             }
+        }
+    }
+
+    /// Reserves what this rank will write, before it comes: nobody touches a page that is not reserved.
+    fn reserve(&self, file: &File) -> Result<(), NoRoom> {
+        room::reserve(file, self.part.start as u64, self.part.len() as u64)
+    }
+
+    /// Returns what to say of a segment, or a part of it, for which there is no room.
+    fn no_room(&self, reason: NoRoom) -> String {
+        let ShmConfig {
+            name, rank, size, ..
+        } = self.config;
+        let reason = reason.message(*rank);
+        if *rank == 0 {
+            format!("cannot reserve segment {name:?}: {reason}")
+        } else {
+            format!("rank {rank} of {size} cannot reserve its part of segment {name:?}: {reason}")
         }
     }
 
@@ -253,11 +282,15 @@ impl Start<'_> {
                 self.path.display()
             ))
         } else {
-            Mapping::of(&file, 0, bytes).map_err(|error| {
+            let map = Mapping::of(&file, 0, bytes).map_err(|error| {
                 format!(
                     "cannot map the {bytes} bytes of segment {name:?}: {error}; look at the limits of this rank \
                      (ulimit -v, vm.max_map_count)"
                 )
+            });
+            map.and_then(|map| match self.reserve(&file) {
+                Ok(()) => Ok(map),
+                Err(reason) => Err(self.no_room(reason)),
             })
         };
         let map = map.map_err(|message| {
@@ -300,6 +333,7 @@ impl Start<'_> {
         match seat.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 processors::add(&map.at::<Header>(0).processors);
+                one_copy::offer(member(map, *rank), self.config.one_copy, self.config.size);
                 reach(map, *rank, self.config.size, CAME);
                 Ok(alive)
             }

@@ -18,6 +18,7 @@
 //! line of `s` can be overwritten only after all have published `s + 1`.
 
 mod arrival;
+mod copy;
 mod exit;
 #[cfg(all(test, loom))]
 mod models;
@@ -53,10 +54,20 @@ pub(crate) struct Progress {
     step: u64,
     /// Every rank was seen at this step or later.
     seen: u64,
+    /// Whether ranks read each other's memory; the same on all of them.
+    one_copy: bool,
     spin_time: SpinTime,
 }
 
 impl Sequence {
+    /// Creates the sequence of a region: what goes wrong with it leaves the communicator usable.
+    pub(crate) fn of_region(board: Board, rank: usize, policy: WaitPolicy) -> Self {
+        let Self { gate } = Self::new(board, rank, policy);
+        Self {
+            gate: gate.of_region(),
+        }
+    }
+
     pub(crate) fn new(board: Board, rank: usize, policy: WaitPolicy) -> Self {
         let transport = ShmTransport {
             board,
@@ -66,6 +77,7 @@ impl Sequence {
         let progress = Progress {
             step: 0,
             seen: 0,
+            one_copy: transport.board.copies_once(),
             spin_time: SpinTime::new(policy),
         };
         Self {
@@ -131,6 +143,8 @@ pub(crate) enum Stage {
     Published,
     /// All lines and slots of the step may be read.
     Met,
+    /// A rank refused the step: no rank ever sees it complete.
+    Refused,
 }
 
 /// One rank's part in one call, from its first step to its last.

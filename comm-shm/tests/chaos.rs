@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
 use comm_conformance::mutant::{Mutant, Mutation, ordered_subject, rank_role, run_chaos};
 use comm_conformance::{Failure, Model, Seat, Subject};
-use comm_shm::{ShmBackend, ShmConfig};
+use comm_shm::{OneCopy, ShmBackend, ShmConfig};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Says which fault must show a mutant, and in which words.
@@ -116,6 +116,10 @@ impl Subject for Wrong {
         let mut config = ShmConfig::new(seat.name(), seat.rank(), seat.size());
         config.timeout = seat.timeout();
         config.connect_timeout = seat.connect_timeout();
+        // Ranks inherit it: the same tests with and without.
+        if std::env::var("COBRE_SHM_ONE_COPY").is_ok_and(|value| value == "0") {
+            config.one_copy = OneCopy::Off;
+        }
         if mutation.name == "loses-who-is-stopped" {
             config.timeout = Some(Duration::from_millis(40));
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use comm_conformance::{Failure, Model, Seat, Subject};
-use comm_shm::{ShmBackend, ShmConfig};
+use comm_shm::{OneCopy, ShmBackend, ShmConfig};
 
 struct Shm;
 
@@ -16,6 +16,10 @@ impl Subject for Shm {
         let mut config = ShmConfig::new(seat.name(), seat.rank(), seat.size());
         config.timeout = seat.timeout();
         config.connect_timeout = seat.connect_timeout();
+        // Ranks inherit it: the same tests with and without.
+        if std::env::var("COBRE_SHM_ONE_COPY").is_ok_and(|value| value == "0") {
+            config.one_copy = OneCopy::Off;
+        }
         Ok(ShmBackend::attach(config)?)
     }
 }

@@ -15,6 +15,7 @@ use comm_api::{
     SharedRegion,
 };
 use comm_shm::{ShmBackend, ShmConfig};
+use common::namespace::{is_forbidden, unshare};
 use common::{Outcome, finish, fresh_name, job, launch, role, say, start};
 
 fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
@@ -29,6 +30,8 @@ fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
 fn a_forked_child() {
     job("a_forked_child", &[2], |comm| {
         let mut region = comm.create_shared_region::<u64>(8).unwrap();
+        let mut gathered = comm.create_gathered_region::<u64>(1).unwrap();
+        gathered.as_mut_slice().fill(6);
         comm.barrier().unwrap();
         // SAFETY: the child uses what only this thread had in hand, and leaves by `_exit`.
         let child = unsafe { libc::fork() };
@@ -41,9 +44,12 @@ fn a_forked_child() {
                         .map_err(|_| CommError::InvalidCommunicator),
                 )
                 && invalid(region.fence())
+                && invalid(comm.exchange(&mut gathered))
+                && invalid(comm.exchange(&mut region))
+                && invalid(comm.create_gathered_region::<u8>(1).map(drop))
                 && invalid(comm.split_local().map(|_| ()));
             drop(comm);
-            drop(region);
+            drop((region, gathered));
             let single = ShmBackend::attach(ShmConfig::new(fresh_name(), 0, 1));
             good &= single.is_ok_and(|comm| comm.barrier().is_ok());
             // SAFETY: ends the child without running what belongs to its parent.
@@ -53,8 +59,10 @@ fn a_forked_child() {
         // SAFETY: our own child, and a place for its status.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0, "the child was right");
-        // The drops of the child have harmed nobody.
+        // The calls and drops of the child have harmed nobody.
         comm.barrier().unwrap();
+        comm.exchange(&mut gathered).unwrap();
+        assert_eq!(gathered.as_slice(), [6; 2]);
         if comm.is_leader() {
             region.as_mut_slice().fill(5);
         }
@@ -186,6 +194,8 @@ fn cpu_ticks() -> u64 {
 /// Where a job finds little memory: a shell script that gets there and runs the rest of its
 /// arguments, or ends with 77 if this user may not.
 struct Narrow {
+    /// The kinds of namespaces in which the script begins.
+    namespaces: Option<&'static str>,
     script: String,
     /// How the line begins that every rank prints.
     said: &'static str,
@@ -194,10 +204,14 @@ struct Narrow {
 /// A `/dev/shm` of its own, of so many mebibytes.
 fn tiny_shm(mebibytes: u32, said: &'static str) -> Narrow {
     let script = format!(
-        "unshare --mount sh -c 'mount -t tmpfs -o size={mebibytes}m tmpfs /dev/shm || exit 77; \
+        "sh -c 'mount -t tmpfs -o size={mebibytes}m tmpfs /dev/shm || exit 77; \
          exec \"$0\" \"$@\"' \"$0\" \"$@\""
     );
-    Narrow { script, said }
+    Narrow {
+        namespaces: Some("--mount"),
+        script,
+        said,
+    }
 }
 
 /// A control group of 48 MiB, of either version; the script waits, so that it can remove it.
@@ -213,6 +227,7 @@ fn tiny_group() -> Narrow {
          rmdir {group} || exit 1; exit $code"
     );
     Narrow {
+        namespaces: None,
         script,
         said: "region",
     }
@@ -244,11 +259,16 @@ fn no_room(#[case] narrow: Narrow) {
         say("done");
         return;
     }
+    let script = match narrow.namespaces.map(unshare) {
+        None => narrow.script,
+        Some(Some(unshare)) => format!("{unshare} {}", narrow.script),
+        Some(None) => return,
+    };
     let name = fresh_name();
     let two = "for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done\n\
                for pid in $pids; do wait $pid || exit 1; done; ls /dev/shm";
     let child = Command::new("sh")
-        .args(["-c", &narrow.script, "sh", "-c", two])
+        .args(["-c", &script, "sh", "-c", two])
         .arg(std::env::current_exe().unwrap())
         .args([&test, "--exact", "--nocapture", "--test-threads=1"])
         .env("COMM_SHM_TEST_ROLE", &test)
@@ -265,9 +285,8 @@ fn no_room(#[case] narrow: Narrow) {
         output,
         ..
     } = finish(0, child);
-    let forbidden = ["Operation not permitted", "unshare: not found"];
-    if status.code() == Some(77) || forbidden.iter().any(|text| output.contains(text)) {
-        return say(format!("not tested: this user may not do that: {output}"));
+    if is_forbidden(status, &output) {
+        return;
     }
     assert!(status.success(), "{status}: {output}");
     let lines = said.iter().filter(|line| line.starts_with(narrow.said));

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use comm_api::{Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_shm::{ShmBackend, ShmConfig};
+use comm_testing::not_run;
 use common::markers::{Folder, PATIENCE, wait_for};
+use common::namespace::{is_forbidden, unshare};
 use common::{Outcome, blame, exists, finish, fresh_name, kill_self, launch, role, say, start};
 
 /// Sets the soft limit of a resource, and returns the one before.
@@ -149,7 +151,7 @@ fn a_core_dump_is_a_death() {
     let dumped = fs::read_dir(&folder.0).unwrap().count() > 1;
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
     if !dumped && pattern.trim() != "core" {
-        return say(format!("not tested: cores go elsewhere here: {pattern}"));
+        return not_run(format_args!("cores go elsewhere here: {pattern}"));
     }
     assert_eq!(outcomes[0].said, ["dumping true"], "{}", outcomes[0].output);
 }
@@ -222,32 +224,17 @@ fn script(test: &str, size: usize, script: &str, variables: &[(&str, &str)]) -> 
     finish(0, child)
 }
 
-/// Whether this user may not make such a namespace; says so.
-fn forbidden(outcome: &Outcome) -> bool {
-    let words = [
-        "Operation not permitted",
-        "unshare: not found",
-        "Invalid argument",
-    ];
-    let forbidden =
-        !outcome.status.success() && words.iter().any(|text| outcome.output.contains(text));
-    if forbidden {
-        say(format!(
-            "not tested: this user may not do that: {}",
-            outcome.output
-        ));
-    }
-    forbidden
-}
-
 const BOTH: &str = "for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done; \
                     for pid in $pids; do wait $pid; done";
 
 /// In a pid namespace that sees the `/proc` of another, or none at all, a job runs and a death is seen.
 #[rstest::rstest]
-#[case::of_another("unshare --pid --fork sh -c")]
-#[case::at_all("unshare --mount sh -c 'mount -t tmpfs tmpfs /proc && exec \"$0\" \"$@\"' sh -c")]
-fn without_a_proc(#[case] way: &str) {
+#[case::of_another("--pid --fork", "sh -c")]
+#[case::at_all(
+    "--mount",
+    "sh -c 'mount -t tmpfs tmpfs /proc || exit 77; exec \"$0\" \"$@\"' sh -c"
+)]
+fn without_a_proc(#[case] kinds: &str, #[case] way: &str) {
     let test = thread::current().name().unwrap().to_owned();
     if let Some(mut config) = role(&test) {
         config.connect_timeout = Duration::from_secs(20);
@@ -268,22 +255,22 @@ fn without_a_proc(#[case] way: &str) {
         say("done");
         return;
     }
-    let outcome = script(
-        &test,
-        2,
-        &format!("{way} '{}' \"$0\" \"$@\"", BOTH.replace('\'', "")),
-        &[],
-    );
-    if !forbidden(&outcome) {
+    let Some(unshare) = unshare(kinds) else {
+        return;
+    };
+    let both = BOTH.replace('\'', "");
+    let both = format!("{unshare} {way} '{both}' \"$0\" \"$@\"");
+    let outcome = script(&test, 2, &both, &[]);
+    if !is_forbidden(outcome.status, &outcome.output) {
         assert_eq!(outcome.said, ["done"], "{}", outcome.output);
     }
 }
 
 /// Ranks of two namespaces, in which pids or times differ, are told so.
 #[rstest::rstest]
-#[case::of_times("unshare --time --boottime 100000 --fork", "time namespace")]
-#[case::of_pids("unshare --pid --fork", "pid namespace")]
-fn two_namespaces(#[case] way: &str, #[case] words: &str) {
+#[case::of_times("--time --boottime 100000 --fork", "time namespace")]
+#[case::of_pids("--pid --fork", "pid namespace")]
+fn two_namespaces(#[case] kinds: &str, #[case] words: &str) {
     let test = thread::current().name().unwrap().to_owned();
     if let Some(mut config) = role(&test) {
         config.connect_timeout = Duration::from_secs(4);
@@ -296,15 +283,16 @@ fn two_namespaces(#[case] way: &str, #[case] words: &str) {
         }
         return;
     }
+    let Some(unshare) = unshare(kinds) else {
+        return;
+    };
     let both = format!(
-        "COBRE_SHM_RANK=0 \"$0\" \"$@\" & COBRE_SHM_RANK=1 {way} \"$0\" \"$@\" || code=$?; wait; exit $code"
+        "COBRE_SHM_RANK=0 \"$0\" \"$@\" & COBRE_SHM_RANK=1 {unshare} \"$0\" \"$@\" || code=$?; wait; exit $code"
     );
     let outcome = script(&test, 2, &both, &[]);
-    if !forbidden(&outcome) {
-        let told = outcome.said.iter().find(|said| said.starts_with('1'));
-        let told = told.unwrap_or_else(|| panic!("{}", outcome.output));
-        assert!(told.contains(words), "{}", outcome.output);
-    }
+    let told = outcome.said.iter().find(|said| said.starts_with('1'));
+    let told = told.unwrap_or_else(|| panic!("{}", outcome.output));
+    assert!(told.contains(words), "{}", outcome.output);
 }
 
 /// A rank that cannot attach tells the others, which would wait for it in vain.

@@ -10,21 +10,18 @@ use std::time::{Duration, Instant};
 
 use comm_api::{CommunicatorExt, ReduceOp};
 use comm_shm::ShmBackend;
+use common::namespace::{is_forbidden, unshare};
 use common::{Outcome, finish, fresh_name, role, say};
 
 /// The rank ends long before its limit if it knows that there is nothing to wait for.
 const LIMIT_MS: &str = "20000";
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// Starts one rank of two under a shell script that prepares its surroundings.
-fn start(test: &str, name: &str, rank: usize, script: &str) -> Child {
-    Command::new("unshare")
-        .args([
-            "--mount",
-            "sh",
-            "-c",
-            &format!("{script}; exec \"$0\" \"$@\""),
-        ])
+/// Starts one rank of two under a shell script that prepares its surroundings, in a namespace that `unshare` makes.
+fn start(test: &str, name: &str, rank: usize, unshare: &str, script: &str) -> Child {
+    Command::new("sh")
+        .args(["-c", &format!("exec {unshare} sh -c \"$0\" \"$@\"")])
+        .arg(format!("{script}; exec \"$0\" \"$@\""))
         .arg(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env("COMM_SHM_TEST_ROLE", test)
@@ -46,8 +43,7 @@ fn said(rank: usize, child: Child) -> Option<String> {
         output,
         ..
     } = finish(rank, child);
-    if status.code() == Some(77) || output.contains("Operation not permitted") {
-        say(format!("not tested: this user may not do that: {output}"));
+    if is_forbidden(status, &output) {
         return None;
     }
     assert!(status.success(), "{status}: {output}");
@@ -56,8 +52,9 @@ fn said(rank: usize, child: Child) -> Option<String> {
 
 /// Runs one rank of two that cannot start, and says so at once.
 fn told(test: &str, rank: usize, script: &str) -> Option<String> {
+    let unshare = unshare("--mount")?;
     let since = Instant::now();
-    let said = said(rank, start(test, &fresh_name(), rank, script));
+    let said = said(rank, start(test, &fresh_name(), rank, &unshare, script));
     assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
     said
 }
@@ -155,9 +152,12 @@ fn without_proc_a_job_starts_and_leaves_nothing() {
         assert_eq!(comm.allreduce_scalar(1, ReduceOp::Sum).unwrap(), 2);
         return say("done");
     }
+    let Some(unshare) = unshare("--mount") else {
+        return;
+    };
     let name = fresh_name();
     let script = "mount -t tmpfs tmpfs /proc || exit 77";
-    let ranks = [0, 1].map(|rank| start(test, &name, rank, script));
+    let ranks = [0, 1].map(|rank| start(test, &name, rank, &unshare, script));
     let mut tested = true;
     for (rank, child) in ranks.into_iter().enumerate() {
         let said = said(rank, child);

@@ -7,13 +7,10 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use comm_api::{
-    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
-};
+use comm_api::{CommError, Communicator, ReduceOp, ScalarKind, check};
 use comm_kit::clock::Clock;
 use comm_kit::words::{self, Lost};
-use comm_kit::{Gate, Owner, Transport, exit_code};
-use comm_local::{HeapRegion, LocalBackend};
+use comm_kit::{CommId, Gate, Owner, Pass, Transport, exit_code};
 
 use crate::collective::{Blocks, Failure, Hosts};
 use crate::config::TcpConfig;
@@ -42,6 +39,7 @@ pub struct TcpBackend {
     rank: usize,
     size: usize,
     owner: Owner,
+    id: CommId,
     /// Absent in a job of one rank, which has nobody to talk to.
     job: Option<Job>,
 }
@@ -55,7 +53,7 @@ struct Job {
 
 /// What reaches the other ranks from outside a call.
 #[derive(Debug)]
-struct Peers {
+pub(crate) struct Peers {
     /// Second handles to the watch link and that to the deputy, for an abort from another thread.
     watch_links: Vec<Voice>,
     signals: Arc<Signals>,
@@ -79,6 +77,9 @@ impl TcpBackend {
     ///
     /// Rank 0 listens; the others look for it until the connect timeout, so it may start last. A
     /// job of one rank opens nothing.
+    ///
+    /// A process may create several communicators, for its threads say: one after the other, in the same order on all
+    /// ranks.
     ///
     /// # Errors
     ///
@@ -112,6 +113,7 @@ impl TcpBackend {
             rank,
             size,
             owner: Owner::mark(),
+            id: CommId::next(),
             job: None,
         };
         if size == 1 {
@@ -135,7 +137,7 @@ impl TcpBackend {
         };
         let time = &mut Countdown::new(config.connect_timeout);
         let joined = if rank == 0 {
-            let listener = listen::take(listener, config)?;
+            let (listener, _turn) = listen::take(listener, config)?;
             let address = listener.local_addr().map_err(|error| failed(&error))?;
             listen::findable(address.ip(), config)?;
             listen::permit(
@@ -163,8 +165,13 @@ impl TcpBackend {
         Ok(backend)
     }
 
+    /// Returns what tells this communicator from all others of this process.
+    pub(crate) fn id(&self) -> CommId {
+        self.id
+    }
+
     /// Returns the gate of a job of several ranks, or refuses a forked child of one rank.
-    fn gate(&self) -> Result<Option<&Gate<Peers>>, CommError> {
+    pub(crate) fn gate(&self) -> Result<Option<&Gate<Peers>>, CommError> {
         match &self.job {
             None => self.owner.check().map(|()| None),
             Some(job) => Ok(Some(&job.gate)),
@@ -172,7 +179,7 @@ impl TcpBackend {
     }
 
     /// Passes on what a check of arguments found, once the others know.
-    fn checked(&self, checked: Result<(), CommError>) -> Result<(), CommError> {
+    pub(crate) fn checked<R>(&self, checked: Result<R, CommError>) -> Result<R, CommError> {
         match self.gate()? {
             None => checked,
             Some(gate) => gate.checked(checked),
@@ -181,14 +188,22 @@ impl TcpBackend {
 }
 
 /// Runs one call.
-fn run(
+pub(crate) fn run(
     gate: &Gate<Peers>,
     operation: &'static str,
     call: impl FnOnce(&mut Engine) -> Result<(), Failure>,
 ) -> Result<(), CommError> {
-    let mut engine = gate.enter(operation)?;
+    run_inside(&mut gate.enter(operation)?, operation, call)
+}
+
+/// Takes one place in the sequence, inside a call that has several.
+pub(crate) fn run_inside(
+    engine: &mut Pass<'_, Peers>,
+    operation: &'static str,
+    call: impl FnOnce(&mut Engine) -> Result<(), Failure>,
+) -> Result<(), CommError> {
     let result = match engine.failed.take() {
-        None => call(&mut engine),
+        None => call(engine),
         Some(cause) => Err(Failure::Fatal(cause)),
     };
     engine.pass();
@@ -298,6 +313,21 @@ impl Communicator for TcpBackend {
         Ok(())
     }
 
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        self.checked(check::allreduce_in_place_bytes(buf, scalar, op))?;
+        match self.gate()? {
+            None => Ok(()),
+            Some(gate) => run(gate, "allreduce", |engine| {
+                engine.allreduce_in_place(buf, scalar, op)
+            }),
+        }
+    }
+
     fn broadcast_bytes(
         &self,
         buf: &mut [u8],
@@ -388,29 +418,6 @@ impl Drop for TcpBackend {
             }
             tracing::info!(rank = self.rank, "left");
         }
-    }
-}
-
-impl SharedMemoryProvider for TcpBackend {
-    type Region<T: CommData> = HeapRegion<T>;
-
-    fn create_shared_region<T: CommData>(&self, count: usize) -> Result<HeapRegion<T>, CommError> {
-        HeapRegion::new(count)
-    }
-
-    fn create_partitioned_region<T: CommData>(
-        &self,
-        local_count: usize,
-    ) -> Result<HeapRegion<T>, CommError> {
-        HeapRegion::new(local_count)
-    }
-
-    fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        Ok(Box::new(LocalBackend))
-    }
-
-    fn is_leader(&self) -> bool {
-        true
     }
 }
 

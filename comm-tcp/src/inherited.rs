@@ -1,4 +1,7 @@
-//! Takes over a listener that the launcher opened.
+//! Takes over a listener that the launcher opened, for all communicators of this process.
+//!
+//! The launcher binds the port before anything starts, and no other process can. A process that creates a second communicator
+//! listens there again, so the socket stays open: a worker that comes early waits in its queue.
 //!
 //! # Safety
 //!
@@ -7,32 +10,67 @@
 //! - I1: the descriptor is open and is a listening stream socket, checked before it is owned, and
 //!   not one of the three standard streams.
 //! - I2: nobody else in this process owns it. The launcher passed it on for this purpose and no
-//!   other; each number is taken at most once in the life of the process, whoever asks, so it is
-//!   never closed twice and never confused with a later descriptor of the same number.
+//!   other; each number is taken at most once in the life of the process and never closed, so it is never confused with
+//!   a later descriptor of the same number. Whoever asks gets a duplicate.
 
 #![expect(
     unsafe_code,
     reason = "owning a descriptor that came as a number; I1 and I2 above"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{SocketType, sockopt};
 
-static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+/// The listeners of this process, by number, and whether somebody listens.
+static TAKEN: Mutex<BTreeMap<RawFd, (TcpListener, bool)>> = Mutex::new(BTreeMap::new());
 
-/// Takes over the listening socket `fd`, once.
-pub(crate) fn listener(fd: RawFd) -> Result<TcpListener, String> {
+fn taken() -> MutexGuard<'static, BTreeMap<RawFd, (TcpListener, bool)>> {
+    // Nothing is left half done in it.
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets one start at a time listen: the links of two would be mixed up.
+#[derive(Debug)]
+pub(crate) struct Turn(RawFd);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some((_, busy)) = taken().get_mut(&self.0) {
+            *busy = false;
+        }
+    }
+}
+
+/// Returns the listening socket `fd`, which this process takes over at the first time; nobody else gets it before the turn is
+/// dropped.
+pub(crate) fn listener(fd: RawFd) -> Result<(TcpListener, Turn), String> {
     if fd <= 2 {
         return Err("a listener is passed on as 3 or above".to_owned());
     }
-    let mut taken = TAKEN.lock().map_err(|error| error.to_string())?;
-    if taken.contains(&fd) {
-        return Err("this process has taken it already; a listener serves one job".to_owned());
+    let mut taken = taken();
+    let (listener, busy) = match taken.entry(fd) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(new) => new.insert((own(fd)?, false)),
+    };
+    if *busy {
+        return Err(
+            "another thread of this process creates a communicator with it; create one after the other, in the same order on \
+             all ranks"
+                .to_owned(),
+        );
     }
+    let duplicate = listener.try_clone().map_err(|error| error.to_string())?;
+    *busy = true;
+    Ok((duplicate, Turn(fd)))
+}
+
+/// Takes over a descriptor that [`TAKEN`] does not hold, and will.
+fn own(fd: RawFd) -> Result<TcpListener, String> {
     // SAFETY: I2: borrowed only for the checks below, and nobody else closes it meanwhile. A number
     // that is not open makes them fail.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -43,8 +81,7 @@ pub(crate) fn listener(fd: RawFd) -> Result<TcpListener, String> {
         return Err("it is no TCP socket that listens".to_owned());
     }
     let _ = rustix::io::fcntl_setfd(borrowed, rustix::io::FdFlags::CLOEXEC);
-    taken.insert(fd);
-    // SAFETY: I1: the checks above; I2: `taken` did not hold it and does from now on.
+    // SAFETY: I1: the checks above; I2: `TAKEN` did not hold it, keeps it from now on, and is locked meanwhile.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     Ok(TcpListener::from(owned))
 }

@@ -47,6 +47,7 @@ mod link;
 mod listen;
 mod notice;
 mod patience;
+mod region;
 mod rendezvous;
 mod seal;
 mod secret;

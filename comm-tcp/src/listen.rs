@@ -6,25 +6,26 @@ use std::sync::Once;
 
 use crate::config::TcpConfig;
 use crate::error::InitError;
-use crate::inherited;
+use crate::inherited::{self, Turn};
 use crate::secret::Secret;
 use crate::variables;
 
 /// How many connections may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
 
-/// Takes the listener of rank 0 that was given, or opens one; ranks by the hundred may come to it at once.
+/// Takes the listener of rank 0 that was given, or opens one; ranks by the hundred may come to it at once. The turn, of an
+/// inherited one, is held until the start is over.
 pub(crate) fn take(
     given: Option<TcpListener>,
     config: &TcpConfig,
-) -> Result<TcpListener, InitError> {
-    let listener = match given {
-        Some(listener) => listener,
+) -> Result<(TcpListener, Option<Turn>), InitError> {
+    let (listener, turn) = match given {
+        Some(listener) => (listener, None),
         None => open(config)?,
     };
     make_room(&listener);
     enough_descriptors(config.size)?;
-    Ok(listener)
+    Ok((listener, turn))
 }
 
 /// Refuses a limit on descriptors that the links of rank 0 exceed. Said now, because at the end of the connect
@@ -46,12 +47,13 @@ fn enough_descriptors(size: usize) -> Result<(), InitError> {
 }
 
 /// Opens the listener of rank 0: the inherited one if there is one.
-fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
+fn open(config: &TcpConfig) -> Result<(TcpListener, Option<Turn>), InitError> {
     if let Some(fd) = config.listen_fd {
-        return inherited::listener(fd).map_err(|reason| {
+        let inherited = inherited::listener(fd).map_err(|reason| {
             let name = variables::LISTEN_FD;
             InitError::invalid(&[name], format!("{name} is {fd}: {reason}"))
         });
+        return inherited.map(|(listener, turn)| (listener, Some(turn)));
     }
     let choices = match config.bind_addr {
         Some(ip) => vec![ip],
@@ -60,7 +62,7 @@ fn open(config: &TcpConfig) -> Result<TcpListener, InitError> {
     let mut failure = None;
     for ip in choices {
         match TcpListener::bind((ip, config.port)) {
-            Ok(listener) => return Ok(listener),
+            Ok(listener) => return Ok((listener, None)),
             // Busy on one is busy: on another this rank would be where the workers of whoever holds
             // the port look, and its own would find them.
             Err(error) if error.kind() == ErrorKind::AddrInUse => {

@@ -124,3 +124,6 @@ pub(crate) fn hang_up(fd: &impl AsFd) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

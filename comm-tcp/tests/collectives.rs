@@ -4,7 +4,7 @@
 
 mod common;
 
-use comm_api::{Communicator, ReduceOp};
+use comm_api::{Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
 use common::world;
 use rstest::rstest;
 
@@ -74,6 +74,15 @@ fn collectives_match_their_twins(
             let mut all = vec![-1.0; end];
             let mine = values(rank, counts[rank]);
             comm.allgatherv(&mine, &mut all, &counts, &displs).unwrap();
+            // The same parts where they are: each comes by the way of an allgatherv, with its own block in place.
+            let mut region = comm.create_gathered_region::<f64>(counts[rank]).unwrap();
+            for _ in 0..2 {
+                region.as_mut_slice().copy_from_slice(&mine);
+                comm.exchange(&mut region).unwrap();
+                let whole = (0..size).flat_map(|r| values(r, counts[r]));
+                assert_eq!(bits(region.as_slice()), bits(&whole.collect::<Vec<_>>()));
+                region.fence().unwrap();
+            }
             comm.barrier().unwrap();
             (sum, shared, all, counts, displs)
         },

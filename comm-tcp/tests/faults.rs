@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::io::Read;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -278,7 +279,7 @@ fn waiting_sleeps() {
     }
 }
 
-/// A listener passed on by number serves one job; what is no listener is refused.
+/// A listener passed on by number serves all communicators of a process, one after the other; what is no listener is refused.
 #[test]
 fn a_listener_is_inherited_by_number() {
     use std::os::fd::{AsRawFd, IntoRawFd};
@@ -312,14 +313,26 @@ fn a_listener_is_inherited_by_number() {
     // The refused ones are still ours.
     assert!(file.as_fd().try_clone_to_owned().is_ok());
     let number = listener.into_raw_fd();
-    let one = std::thread::spawn(move || TcpBackend::connect(config(1)).unwrap().barrier());
     let mut zero = config(0);
     zero.listen_fd = Some(number);
-    let comm = TcpBackend::connect(zero.clone()).unwrap();
-    comm.barrier().unwrap();
-    one.join().unwrap().unwrap();
-    let again = TcpBackend::connect(zero).unwrap_err();
-    assert!(again.message.contains("already"), "{again}");
+    let both = |config: TcpConfig| {
+        let [first, second] = [(); 2].map(|()| TcpBackend::connect(config.clone()).unwrap());
+        second.barrier().unwrap();
+        first.barrier().unwrap();
+    };
+    let one = std::thread::spawn(move || both(config(1)));
+    both(zero.clone());
+    one.join().unwrap();
+    // Nobody comes, and a second thread does not wait for the first.
+    zero.connect_timeout = Duration::from_secs(3);
+    let alone = zero.clone();
+    let waiting = std::thread::spawn(move || TcpBackend::connect(alone).unwrap_err());
+    // Rank 0 speaks first, so it listens.
+    let mut stranger = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stranger.read_exact(&mut [0]).unwrap();
+    let refused = TcpBackend::connect(zero).unwrap_err();
+    assert!(refused.message.contains("another thread"), "{refused}");
+    waiting.join().unwrap();
 }
 
 /// A secret in a file works as one in a variable; a file without one is refused.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use comm_api::{CommError, Communicator, FailureKind};
 use comm_tcp::{TcpBackend, TcpConfig};
+use comm_testing::not_run;
 use common::{config, listener, names, refused};
 use rstest::rstest;
 
@@ -104,7 +105,7 @@ fn a_communicator_prints_as_one_short_line() {
 fn another_job_on_another_address_of_the_name_does_no_harm() {
     let (own, port) = listener();
     let Ok(other) = std::net::TcpListener::bind(("::1", port)) else {
-        println!("not run: there is no IPv6 loopback, or its port is taken");
+        not_run("there is no IPv6 loopback, or its port is taken");
         return;
     };
     let stranger = std::thread::spawn(move || {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::Communicator;
 use comm_tcp::{InitError, TcpBackend, TcpConfig};
+use comm_testing::not_run;
 use common::{config, listener, names, refused};
 use rstest::rstest;
 
@@ -233,7 +234,7 @@ fn beyond_loopback_a_secret_is_needed() {
 #[case::name("localhost")]
 fn other_ways_to_write_loopback_work(#[case] coordinator: &'static str) {
     if coordinator == "::1" && TcpListener::bind("[::1]:0").is_err() {
-        println!("not run: this machine has no IPv6 loopback");
+        not_run("this machine has no IPv6 loopback");
         return;
     }
     let (probe, port) = listener();

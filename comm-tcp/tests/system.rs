@@ -189,3 +189,52 @@ fn a_limit_on_descriptors_that_cannot_suffice() {
         assert!(error.to_string().contains(word), "{error}");
     }
 }
+
+/// Returns the timers of all connections of this process: 2 is that of keepalive.
+fn timers() -> Vec<String> {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let links = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+    let sockets: Vec<String> = links
+        .filter_map(|link| {
+            let link = link.to_str()?.strip_prefix("socket:[")?;
+            Some(link.strip_suffix(']')?.to_owned())
+        })
+        .collect();
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let rows = table.lines().skip(1).map(|row| row.split_whitespace());
+    rows.map(Iterator::collect::<Vec<&str>>)
+        .filter(|row| row[3] == "01" && sockets.iter().any(|socket| socket == row[9]))
+        .map(|row| row[5][..2].to_owned())
+        .collect()
+}
+
+/// Whatever a link is for, a host that vanishes at its other end is found.
+#[cfg(target_os = "linux")]
+#[test]
+fn every_link_of_a_job_is_probed_while_it_is_silent() {
+    let test = "every_link_of_a_job_is_probed_while_it_is_silent";
+    if !has_role(test) {
+        return in_a_process(test);
+    }
+    world(
+        4,
+        |_| (),
+        |comm| {
+            comm.barrier().unwrap();
+            if comm.rank() == 0 {
+                // Three data links, three watch links, four of the ring and those of the deputy, with both ends here.
+                let began = Instant::now();
+                loop {
+                    let timers = timers();
+                    assert!(timers.len() >= 20, "{timers:?}");
+                    if timers.iter().all(|timer| timer == "02") {
+                        break;
+                    }
+                    assert!(began.elapsed() < Duration::from_secs(10), "{timers:?}");
+                    std::thread::yield_now();
+                }
+            }
+            comm.barrier().unwrap();
+        },
+    );
+}

@@ -21,6 +21,23 @@ fn ranks_that_come_and_leave_are_told_once_each() {
     assert_heard(0, &["ERROR"]);
 }
 
+/// Without a ring everything still works, and is slow: nobody would notice.
+#[test]
+fn ranks_of_one_machine_have_a_ring() {
+    let _turn = listen();
+    common::world(
+        4,
+        |_| {},
+        |comm| {
+            let mut values = vec![comm.rank(); 500_000];
+            comm.broadcast(&mut values, 1).unwrap();
+            assert!(values.iter().all(|&value| value == 1));
+        },
+    );
+    assert_heard(4, &["INFO", "joined", "size=4"]);
+    assert_heard(0, &["there is no ring"]);
+}
+
 #[test]
 fn a_slow_wait_names_who_is_missing() {
     let _turn = listen();

@@ -5,6 +5,8 @@
 //! | a program on several ranks | [`threads`] |
 //! | answers and failures of your choice | [`Script`] |
 //! | one rank of a world of threads, with its regions | [`Reference`] |
+//! | a test that cannot run here | [`not_run()`] |
+//! | a test that might hang | [`watchdog()`] |
 //!
 //! ```
 //! use comm_api::{CommError, Communicator, ReduceOp};
@@ -23,13 +25,17 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod not_run;
 pub mod reference;
 mod script;
 mod threads;
+mod watchdog;
 
+pub use not_run::not_run;
 pub use reference::{Reference, ReferenceRegion};
 pub use script::Script;
 pub use threads::threads;
+pub use watchdog::watchdog;
 
 /// Keeps the examples of the README true.
 #[cfg(doctest)]

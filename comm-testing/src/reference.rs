@@ -6,6 +6,7 @@
 //! The conformance suite has it as its oracle and as its first subject with more than one rank. For tests,
 //! not a backend for programs.
 
+mod fold;
 mod meeting;
 mod region;
 
@@ -17,8 +18,10 @@ use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
 use comm_kit::words::Lost;
-use comm_kit::{Call, Gate, Pass, Transport, exit_code, fold_into};
+use comm_kit::{Call, Gate, Pass, Transport, exit_code};
 
+#[doc(hidden)]
+pub use fold::{Plain, fold};
 use meeting::{Meeting, Met};
 pub use region::ReferenceRegion;
 
@@ -168,10 +171,20 @@ impl Communicator for Reference {
         let check = check::allreduce_bytes(send, recv, scalar, op);
         self.gate.checked(check)?;
         let met = self.meet(Call::allreduce(send.len(), scalar, op), send)?;
-        recv.copy_from_slice(&met.data[0]);
-        for next in &met.data[1..] {
-            fold_into(recv, next, scalar, op)?;
-        }
+        fold::bytes(&met.data, recv, scalar, op);
+        Ok(())
+    }
+
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let check = check::allreduce_in_place_bytes(buf, scalar, op);
+        self.gate.checked(check)?;
+        let met = self.meet(Call::allreduce(buf.len(), scalar, op), buf)?;
+        fold::bytes(&met.data, buf, scalar, op);
         Ok(())
     }
 
@@ -210,6 +223,19 @@ impl SharedMemoryProvider for Reference {
         local_count: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
         self.create(Call::partitioned_region(size_of::<T>()), local_count)
+    }
+
+    fn create_gathered_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<ReferenceRegion<T>, CommError> {
+        self.create(Call::gathered_region(size_of::<T>()), local_count)
+    }
+
+    fn exchange<T: CommData>(&self, region: &mut ReferenceRegion<T>) -> Result<(), CommError> {
+        let checked = region.check_exchange(self.gate.id());
+        let call = Call::exchange(self.gate.checked(checked)?);
+        region.exchange(|mine| self.meet(call, mine))
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {

@@ -82,7 +82,7 @@ impl Script {
         self.then("allgatherv", size_of::<T>(), cast_slice(recv))
     }
 
-    /// Adds a line: an `allreduce` with this result.
+    /// Adds a line: an `allreduce`, in place or not, with this result.
     #[must_use]
     pub fn then_allreduce<T: Reduce>(self, recv: &[T]) -> Self {
         self.then("allreduce", size_of::<T>(), cast_slice(recv))
@@ -205,6 +205,16 @@ impl Communicator for Script {
     ) -> Result<(), CommError> {
         check::allreduce_bytes(send, recv, scalar, op)?;
         self.follow("allreduce", scalar.size(), recv)
+    }
+
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        check::allreduce_in_place_bytes(buf, scalar, op)?;
+        self.follow("allreduce", scalar.size(), buf)
     }
 
     fn broadcast_bytes(

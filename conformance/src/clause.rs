@@ -33,11 +33,13 @@ pub enum Clause {
     C13,
     /// Clean end: nothing stays behind, and the next job starts at once.
     C14,
+    /// Gathered regions: an exchange shows the parts of all ranks to all.
+    C15,
 }
 
 impl Clause {
     /// All clauses, in order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::C1,
         Self::C2,
         Self::C3,
@@ -52,6 +54,7 @@ impl Clause {
         Self::C12,
         Self::C13,
         Self::C14,
+        Self::C15,
     ];
 
     /// Returns the clause in two or three words, for tables.
@@ -72,6 +75,7 @@ impl Clause {
             Self::C12 => "failure",
             Self::C13 => "after a fatal error",
             Self::C14 => "clean end",
+            Self::C15 => "gathered regions",
         }
     }
 }

@@ -78,11 +78,18 @@ pub use subject::{Failure, Seat, Subject};
 /// | `--chaos` | runs random programs under faults instead of the suite, see the README |
 #[must_use]
 pub fn main<S: Subject>() -> ExitCode {
+    main_in::<S>(&driver::WORLDS)
+}
+
+/// Runs the suite in these worlds, unless others are asked for: for a second look at a backend, set up in another way.
+#[doc(hidden)]
+#[must_use]
+pub fn main_in<S: Subject>(worlds: &[usize]) -> ExitCode {
     match orders::Orders::from_env() {
         Some(Ok(orders)) => rank::main(&rank_cases::<S>(), &orders),
         Some(Err(reason)) => driver::usage(&reason),
         None if chaos::is_asked_for() => chaos::main::<S>(),
-        None => driver::main::<S>(suite::cases::<S>()),
+        None => driver::main::<S>(suite::cases::<S>(), worlds),
     }
 }
 

@@ -265,6 +265,7 @@ mod tests {
     #[test]
     fn known_models_match_the_contract() {
         use Clause::{C10, C11, C12, C14};
+        // C15 is promised by all.
         let table = [
             ("local", Worlds::One, false, &[C10, C11, C12, C14][..]),
             ("shm", Worlds::Any, true, &[]),

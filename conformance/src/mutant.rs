@@ -65,6 +65,17 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         comm.allreduce_bytes(send, recv, scalar, op)
     }
 
+    /// Stands for [`Communicator::allreduce_in_place_bytes`].
+    fn allreduce_in_place(
+        &self,
+        comm: &C,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        comm.allreduce_in_place_bytes(buf, scalar, op)
+    }
+
     /// Stands for [`Communicator::broadcast_bytes`].
     fn broadcast(
         &self,
@@ -84,6 +95,32 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     /// Changes what this rank has written, just before the fence that publishes it.
     fn before_fence(&self, written: &mut [u8]) {
         let _ = written;
+    }
+
+    /// Changes the error of a fence.
+    fn fence_error(&self, error: CommError) -> CommError {
+        error
+    }
+
+    /// Changes how many elements of a gathered region this rank asks for.
+    fn gathered_count(&self, comm: &C, count: usize) -> usize {
+        let _ = comm;
+        count
+    }
+
+    /// Changes what this rank has written, just before the exchange that publishes it.
+    fn before_exchange(&self, comm: &C, written: &mut [u8]) {
+        let _ = (comm, written);
+    }
+
+    /// Changes the outcome of an exchange.
+    fn exchanged(&self, result: Result<(), CommError>) -> Result<(), CommError> {
+        result
+    }
+
+    /// Returns whether a gathered region can be read before it was exchanged.
+    fn reads_early(&self) -> bool {
+        false
     }
 
     /// Changes the error of any call.
@@ -164,6 +201,16 @@ impl<C: Communicator + SharedMemoryProvider, M: Mutation<C> + ?Sized> Communicat
         self.changed(mutation.allreduce(comm, send, recv, scalar, op))
     }
 
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let (mutation, comm) = (&self.mutation, &self.comm);
+        self.changed(mutation.allreduce_in_place(comm, buf, scalar, op))
+    }
+
     fn broadcast_bytes(
         &self,
         buf: &mut [u8],
@@ -200,6 +247,26 @@ where
         self.region(self.comm.create_partitioned_region(local_count))
     }
 
+    fn create_gathered_region<T: CommData>(
+        &self,
+        local_count: usize,
+    ) -> Result<Self::Region<T>, CommError> {
+        let count = self.mutation.gathered_count(&self.comm, local_count);
+        self.region(self.comm.create_gathered_region(count))
+    }
+
+    fn exchange<T: CommData>(&self, region: &mut Self::Region<T>) -> Result<(), CommError> {
+        if region.writing {
+            let written = bytemuck::cast_slice_mut(region.region.as_mut_slice());
+            self.mutation.before_exchange(&self.comm, written);
+        }
+        let result = self.comm.exchange(&mut region.region);
+        if !matches!(&result, Err(error) if !error.is_fatal()) {
+            region.writing = false;
+        }
+        self.changed(self.mutation.exchanged(result))
+    }
+
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
         self.changed(self.comm.split_local())
     }
@@ -229,6 +296,9 @@ where
     T: CommData,
 {
     fn as_slice(&self) -> &[T] {
+        if self.writing && self.mutation.reads_early() {
+            return &[];
+        }
         self.region.as_slice()
     }
 
@@ -243,9 +313,12 @@ where
             let written = bytemuck::cast_slice_mut(self.region.as_mut_slice());
             self.mutation.before_fence(written);
         }
-        self.region.fence()?;
-        self.writing = !writing;
-        Ok(())
+        let result = self.region.fence();
+        self.writing = match &result {
+            Ok(()) => !writing,
+            Err(error) => writing && !error.is_fatal(),
+        };
+        result.map_err(|error| self.mutation.fence_error(error))
     }
 }
 

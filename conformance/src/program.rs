@@ -3,7 +3,10 @@
 //! Determinism compares what they return with the reference and with hashes that are written down; chaos mixes them
 //! with other steps and compares them with their inputs, which every rank can compute.
 
-use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, bytemuck};
+use comm_api::{
+    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, SharedRegion,
+    bytemuck,
+};
 
 use crate::noise::{Noise, input, mix, same};
 use crate::suite::allreduce::naive::Naive;
@@ -29,10 +32,21 @@ pub(crate) enum Collective {
         op: ReduceOp,
         len: usize,
     },
+    /// A reduction in place on the ranks whose number is even, and with two buffers on the others.
+    ReduceInPlace {
+        scalar: ScalarKind,
+        op: ReduceOp,
+        len: usize,
+    },
     Gather {
         element: Element,
         counts: Vec<usize>,
         gap: usize,
+    },
+    /// A gathered region comes, is written, exchanged and read, and goes.
+    Exchange {
+        element: Element,
+        counts: Vec<usize>,
     },
     /// One rank passes a root that does not exist.
     Refused {
@@ -46,7 +60,9 @@ pub(crate) enum Kind {
     Barrier,
     Broadcast,
     Reduce,
+    ReduceInPlace,
     Gather,
+    Exchange,
     Refused,
 }
 
@@ -87,6 +103,20 @@ const WRITTEN_DOWN: Mix = Mix {
         (5, Kind::Broadcast),
         (6, Kind::Reduce),
         (6, Kind::Gather),
+    ],
+    lengths: &[(1, 60_000), (5, 3_000), (34, 40)],
+};
+
+/// Mostly small, with exchanges among the rest.
+const EXCHANGING: Mix = Mix {
+    kinds: &[
+        (1, Kind::Barrier),
+        (1, Kind::Refused),
+        (1, Kind::Broadcast),
+        (1, Kind::Reduce),
+        (1, Kind::ReduceInPlace),
+        (2, Kind::Gather),
+        (4, Kind::Exchange),
     ],
     lengths: &[(1, 60_000), (5, 3_000), (34, 40)],
 };
@@ -133,9 +163,18 @@ macro_rules! with_scalar {
 impl Program {
     /// Draws a program for a world of `size` ranks.
     pub(crate) fn draw(seed: u64, size: usize) -> Self {
+        Self::of(&WRITTEN_DOWN, seed, size)
+    }
+
+    /// Draws a program that exchanges gathered regions, too.
+    pub(crate) fn draw_exchanging(seed: u64, size: usize) -> Self {
+        Self::of(&EXCHANGING, seed, size)
+    }
+
+    fn of(mix: &Mix, seed: u64, size: usize) -> Self {
         let mut noise = Noise::new(seed, &[size]);
         let count = 5 + noise.below(20);
-        let calls = (0..count).map(|_| Collective::draw(&mut noise, &WRITTEN_DOWN, size));
+        let calls = (0..count).map(|_| Collective::draw(&mut noise, mix, size));
         Self {
             calls: calls.collect(),
         }
@@ -147,7 +186,7 @@ impl Program {
     }
 
     /// Runs the program as one rank; returns a hash of the result of each step.
-    pub(crate) fn run<C: Communicator>(
+    pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
         &self,
         comm: &C,
         mut at: impl FnMut(&str),
@@ -158,6 +197,20 @@ impl Program {
             Ok(call.run(comm, index)?.hash())
         });
         hashes.collect()
+    }
+
+    /// Runs the program as one rank, and checks the result of each step against the inputs of all.
+    pub(crate) fn run_checked<C: Communicator + SharedMemoryProvider>(
+        &self,
+        comm: &C,
+        mut at: impl FnMut(&str),
+    ) -> Result<(), CommError> {
+        for (index, call) in self.calls.iter().enumerate() {
+            at(&self.step(index));
+            let outcome = call.run(comm, index)?;
+            call.check(&outcome, index, comm.rank(), comm.size());
+        }
+        Ok(())
     }
 }
 
@@ -209,6 +262,7 @@ impl Collective {
             },
             Kind::Reduce => {
                 let scalar = noise.pick(&ScalarKind::ALL);
+                // Results are written down of these: they stay as they are.
                 let ops = if scalar.is_float() { 3 } else { 5 };
                 Self::Reduce {
                     scalar,
@@ -216,6 +270,20 @@ impl Collective {
                     len: mix.length(noise).max(1),
                 }
             }
+            Kind::ReduceInPlace => {
+                let scalar = noise.pick(&ScalarKind::ALL);
+                let ops = ReduceOp::ALL.into_iter();
+                let ops: Vec<ReduceOp> = ops.filter(|op| op.supports(scalar)).collect();
+                Self::ReduceInPlace {
+                    scalar,
+                    op: noise.pick(&ops),
+                    len: mix.length(noise),
+                }
+            }
+            Kind::Exchange => Self::Exchange {
+                element: noise.pick(&ELEMENTS),
+                counts: (0..size).map(|_| mix.length(noise) / size).collect(),
+            },
             Kind::Gather => Self::Gather {
                 element: noise.pick(&ELEMENTS),
                 counts: (0..size).map(|_| mix.length(noise) / size).collect(),
@@ -225,7 +293,7 @@ impl Collective {
     }
 
     /// Calls it as one rank. `index` tells its inputs from those of other steps.
-    pub(crate) fn run<C: Communicator>(
+    pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
         &self,
         comm: &C,
         index: usize,
@@ -238,11 +306,17 @@ impl Collective {
             Self::Reduce { scalar, op, len } => {
                 with_scalar!(scalar, reduce(comm, index, *op, *len))
             }
+            Self::ReduceInPlace { scalar, op, len } => {
+                with_scalar!(scalar, reduce_in_place(comm, index, *op, *len))
+            }
             Self::Gather {
                 element,
                 counts,
                 gap,
             } => with_element!(element, gather(comm, index, counts, *gap)),
+            Self::Exchange { element, counts } => {
+                with_element!(element, exchange(comm, index, counts))
+            }
             Self::Refused { culprit } => refused(comm, *culprit),
         }
     }
@@ -259,7 +333,7 @@ impl Collective {
                 "a broadcast".to_owned(),
                 with_element!(element, broadcast_result(index, *len, *root)),
             ),
-            Self::Reduce { scalar, op, len } => (
+            Self::Reduce { scalar, op, len } | Self::ReduceInPlace { scalar, op, len } => (
                 "a reduction".to_owned(),
                 with_scalar!(scalar, reduce_result(index, *op, *len, size)),
             ),
@@ -270,6 +344,10 @@ impl Collective {
             } => (
                 "a gather".to_owned(),
                 with_element!(element, gather_result(index, counts, *gap, rank)),
+            ),
+            Self::Exchange { element, counts } => (
+                "an exchange".to_owned(),
+                with_element!(element, exchange_result(index, counts)),
             ),
             Self::Refused { culprit } => (
                 format!("rank {culprit} passed a wrong root"),
@@ -311,6 +389,20 @@ fn reduce<T: Naive>(
     let mut recv = vec![T::zeroed(); len];
     comm.allreduce(&input::<T>(index, comm.rank(), len), &mut recv, op)?;
     Ok(Outcome::bytes(&recv))
+}
+
+fn reduce_in_place<T: Naive>(
+    comm: &impl Communicator,
+    index: usize,
+    op: ReduceOp,
+    len: usize,
+) -> Result<Outcome, CommError> {
+    if comm.rank() % 2 == 1 {
+        return reduce::<T>(comm, index, op, len);
+    }
+    let mut buf = input::<T>(index, comm.rank(), len);
+    comm.allreduce_in_place(&mut buf, op)?;
+    Ok(Outcome::bytes(&buf))
 }
 
 fn reduce_result<T: Naive>(index: usize, op: ReduceOp, len: usize, size: usize) -> Outcome {
@@ -356,6 +448,27 @@ fn gather_buffer<T: CommData>(
         end = displs[block] + counts[block];
     }
     (displs, input(index, size + rank, end + gap))
+}
+
+fn exchange<T: CommData>(
+    comm: &(impl Communicator + SharedMemoryProvider),
+    index: usize,
+    counts: &[usize],
+) -> Result<Outcome, CommError> {
+    let mine = counts[comm.rank()];
+    let mut region = comm.create_gathered_region::<T>(mine)?;
+    let data = input::<T>(index, comm.rank(), mine);
+    region.as_mut_slice().copy_from_slice(&data);
+    comm.exchange(&mut region)?;
+    Ok(Outcome::bytes(region.as_slice()))
+}
+
+fn exchange_result<T: CommData>(index: usize, counts: &[usize]) -> Outcome {
+    let parts = counts.iter().enumerate();
+    let parts: Vec<Vec<T>> = parts
+        .map(|(rank, &count)| input(index, rank, count))
+        .collect();
+    Outcome::bytes(&parts.concat())
 }
 
 fn refused(comm: &impl Communicator, culprit: usize) -> Result<Outcome, CommError> {

@@ -71,8 +71,9 @@ impl Report {
     }
 
     /// Reports how long after the death of another rank this one was told.
-    pub(crate) fn told(&self, took: Duration) {
-        self.line(&format!("told {}", took.as_nanos()));
+    pub(crate) fn told(&self, told: Told) {
+        let [took, bound, slack] = [told.took, told.bound, told.slack].map(|it| it.as_nanos());
+        self.line(&format!("told {took} {bound} {slack}"));
     }
 
     /// Reports that this rank panicked as it had announced.
@@ -95,6 +96,33 @@ impl Report {
     }
 }
 
+/// Says how soon a rank was told of a death.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Told {
+    pub(crate) took: Duration,
+    /// How long it may take.
+    pub(crate) bound: Duration,
+    /// What the machine was measured to add.
+    pub(crate) slack: Duration,
+}
+
+impl Told {
+    fn parse(text: &str) -> Option<Self> {
+        let mut nanos = text.split(' ').map(|nanos| nanos.parse().ok());
+        let mut next = || Some(Duration::from_nanos(nanos.next()??));
+        Some(Self {
+            took: next()?,
+            bound: next()?,
+            slack: next()?,
+        })
+    }
+
+    /// Returns whether only the slack lets it pass.
+    pub(crate) fn is_excused(&self) -> bool {
+        self.took > self.bound
+    }
+}
+
 /// Holds what a rank has reported.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
@@ -102,7 +130,7 @@ pub(crate) struct Account {
     pub(crate) opened: Vec<(usize, usize)>,
     pub(crate) leaving: Option<Leaving>,
     pub(crate) failed: Vec<String>,
-    pub(crate) told: Vec<Duration>,
+    pub(crate) told: Vec<Told>,
     pub(crate) panicked: bool,
     pub(crate) finished: bool,
 }
@@ -119,9 +147,7 @@ impl Account {
                 Some(("opened", pair)) => account.opened.extend(parse_pair(pair)),
                 Some(("leaving", how)) => account.leaving = Leaving::parse(how),
                 Some(("failed", message)) => account.failed.push(message.to_owned()),
-                Some(("told", nanos)) => {
-                    account.told.extend(nanos.parse().map(Duration::from_nanos));
-                }
+                Some(("told", nanos)) => account.told.extend(Told::parse(nanos)),
                 _ if line == "panicked" => account.panicked = true,
                 _ if line == "finished" => account.finished = true,
                 _ => account.failed.push(format!("an unreadable report: {line}")),
@@ -143,11 +169,12 @@ mod tests {
     #[test]
     fn a_report_reads_back() {
         let text =
-            "rank 1 of 2 in x\nopened 1 2\ntold 7\nleaving signal 9\nfailed a\\nb\nfinished\n";
+            "rank 1 of 2 in x\nopened 1 2\ntold 7 8 9\nleaving signal 9\nfailed a\\nb\nfinished\n";
         let account = Account::parse(text);
         assert_eq!(account.greeting, "rank 1 of 2 in x");
         assert_eq!(account.opened, [(1, 2)]);
-        assert_eq!(account.told, [Duration::from_nanos(7)]);
+        let [took, bound, slack] = [7, 8, 9].map(Duration::from_nanos);
+        assert_eq!(account.told, [Told { took, bound, slack }]);
         assert_eq!(account.leaving, Some(Leaving::Signal(9)));
         assert_eq!(account.failed, ["a\\nb"]);
         assert!(account.finished && !account.panicked);

@@ -7,7 +7,9 @@ mod broadcast;
 pub(crate) mod determinism;
 pub(crate) mod elements;
 mod faults;
+mod gathered;
 mod identity;
+mod in_place;
 mod mismatch;
 mod refusals;
 mod regions;
@@ -16,7 +18,7 @@ mod words;
 
 use std::time::Duration;
 
-use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider};
+use comm_api::{CommError, Communicator, FailureKind, Scope, SharedMemoryProvider};
 
 use crate::case::{Case, Verdict};
 use crate::model::Opens;
@@ -30,10 +32,12 @@ pub(crate) fn cases<S: Subject>() -> Vec<Case> {
         barrier::cases::<S>(),
         broadcast::cases::<S>(),
         allreduce::cases::<S>(),
+        in_place::cases::<S>(),
         allgatherv::cases::<S>(),
         sequences::cases::<S>(),
         determinism::cases::<S>(),
         regions::cases::<S>(),
+        gathered::cases::<S>(),
         refusals::cases::<S>(),
         mismatch::cases::<S>(),
         faults::cases::<S>(),
@@ -104,6 +108,13 @@ fn fails(what: &str, result: Result<(), CommError>, kind: FailureKind, rank: usi
     let (actual, named, message) = kind_and_rank(what, result);
     assert_eq!((actual, named), (kind, Some(rank)), "{what}: {message}");
     message
+}
+
+/// Checks that an error is fatal to a region and to nothing else.
+#[track_caller]
+fn ends_the_region(what: &str, result: &Result<(), CommError>) {
+    let scope = result.as_ref().err().and_then(CommError::fatal_to);
+    assert_eq!(scope, Some(Scope::Region), "{what}: {result:?}");
 }
 
 /// Checks that collectives work and no data of an earlier call shows.

@@ -6,7 +6,9 @@
  * Arguments: SECONDS LIMIT CALL:BYTES.. with the time to call each row for, and the time after which a row is given up.
  * Nx instead of SECONDS makes exactly N calls of each row and no others but the first, to count instructions.
  * Output of rank 0, a line per row: timing,CALL,BYTES,CALLS,MEDIAN_US,P99_US,SPAN_US
+ * start-up as the first row is one barrier and nothing else: whoever started the launcher has the clock.
  */
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +36,11 @@ static void peer_allgatherv(unsigned char *send, size_t each, unsigned char *rec
 static void peer_abort(void);
 
 enum { MOST_CALLS = 20000, FEWEST_CALLS = 5, TOLD = 77 };
-enum call { BARRIER, ALLREDUCE, BROADCAST, ALLGATHERV };
-static const char *const call_names[] = {"barrier", "allreduce", "broadcast", "allgatherv"};
+enum call { BARRIER, ALLREDUCE, BROADCAST, ALLGATHERV, ALLGATHERV_READ, CALLS };
+static const char *const call_names[] = {"barrier", "allreduce", "broadcast", "allgatherv", "allgatherv-read"};
+
+/* What was read last, so that it has to be. */
+static volatile unsigned long long read_sum;
 
 struct row {
     enum call call;
@@ -49,11 +54,38 @@ struct timing {
     double median, p99, span;
 };
 
+/* Tells the processor that this is a loop that waits. */
+static inline void spin_hint(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
 /* Gives microseconds on the clock that all processes of the machine share. */
 static inline double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
+}
+
+/* Waits for the next tick of that clock and a jitter of this rank and call, so that all ranks start a call together whatever the library's
+ * barrier does; returns the number of the tick. The numbers are those of the example, in tick.rs: nanoseconds. */
+static double wait_for_tick(int call) {
+    enum { TICK = 25000, SPIN = 5000, JITTER = 1000 };
+    double period = TICK * 1e-3 * peer_size;
+    double tick = (double)(unsigned long long)((now() + SPIN * 1e-3) / period) + 1;
+    unsigned long long bits = ((unsigned long long)peer_rank << 32) + (unsigned long long)call + 1;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebULL;
+    double start = tick * period + (double)((bits ^ (bits >> 31)) % JITTER) * 1e-3;
+    for (;;) {
+        double left = start - now();
+        if (left <= 0) return tick;
+        if (left > SPIN * 1e-3) sched_yield();
+        else spin_hint();
+    }
 }
 
 static void fail(const char *what) {
@@ -77,18 +109,33 @@ static void *memory(size_t bytes) {
     return found;
 }
 
+/* Adds up all words of a buffer that is a multiple of them, or longer by some bytes that are left out. */
+static void read_all(const unsigned char *bytes, size_t length) {
+    unsigned long long sum = 0, word;
+    for (size_t i = 0; i + sizeof word <= length; i += sizeof word) {
+        memcpy(&word, bytes + i, sizeof word);
+        sum += word;
+    }
+    read_sum = sum;
+}
+
 static inline void make(struct row *row) {
     switch (row->call) {
     case BARRIER: peer_barrier(); break;
     case ALLREDUCE: peer_sum(row->send, row->recv, row->count); break;
     case BROADCAST: peer_broadcast(row->buffer, row->bytes); break;
     case ALLGATHERV: peer_allgatherv(row->block, row->each, row->buffer); break;
+    case ALLGATHERV_READ:
+        peer_allgatherv(row->block, row->each, row->buffer);
+        read_all(row->buffer, row->each * (size_t)peer_size);
+        break;
+    case CALLS: break;
     }
 }
 
 static void open_row(struct row *row) {
     row->count = row->call == ALLREDUCE ? row->bytes / sizeof(double) : 0;
-    row->each = row->call == ALLGATHERV ? row->bytes / (size_t)peer_size : 0;
+    row->each = row->call == ALLGATHERV || row->call == ALLGATHERV_READ ? row->bytes / (size_t)peer_size : 0;
     row->send = (double *)memory(row->count * sizeof(double));
     row->recv = (double *)memory(row->count * sizeof(double));
     row->block = (unsigned char *)memory(row->each);
@@ -124,7 +171,10 @@ static int calls_for(struct row *row, double seconds) {
     while (told == 0) {
         int turn = made < 2 || row->bytes > 1 << 20 ? 1 : 10;
         for (int i = 0; i < turn; i++) {
-            if (row->call == BROADCAST) peer_barrier();
+            if (row->call == BROADCAST) {
+                peer_barrier();
+                wait_for_tick(0);
+            }
             make(row);
         }
         made += turn;
@@ -143,6 +193,27 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Moves the times of the calls that all ranks started at the same tick to the front; returns how many, or all where those are too few. */
+static int keep_same_ticks(double *ticks, double *times, int calls) {
+    size_t bytes = (size_t)calls * sizeof(double);
+    double *last = (double *)memory(bytes), *first = (double *)memory(bytes);
+    peer_max(ticks, last, (size_t)calls);
+    for (int i = 0; i < calls; i++) ticks[i] = -ticks[i];
+    peer_max(ticks, first, (size_t)calls);
+    int kept = 0;
+    for (int i = 0; i < calls; i++) kept += last[i] == -first[i];
+    if (kept >= FEWEST_CALLS) {
+        kept = 0;
+        for (int i = 0; i < calls; i++)
+            if (last[i] == -first[i]) times[kept++] = times[i];
+    } else {
+        kept = calls;
+    }
+    free(last);
+    free(first);
+    return kept;
+}
+
 static struct timing measure(struct row *row, double seconds) {
     struct timing timing = {0, 0, 0, 0};
     make(row);
@@ -151,9 +222,12 @@ static struct timing measure(struct row *row, double seconds) {
     size_t bytes = (size_t)calls * sizeof(double);
     double *entries = (double *)memory(bytes), *returns = (double *)memory(bytes);
     double *own = (double *)memory(bytes), *all = (double *)memory(bytes);
+    double *ticks = (double *)memory(bytes);
     peer_barrier();
     for (int i = 0; i < calls; i++) {
         if (row->call == BROADCAST) peer_barrier();
+        /* Whoever counts instructions does not want those of waiting. */
+        if (row->call == BROADCAST && exact_calls == 0) ticks[i] = wait_for_tick(i);
         entries[i] = now();
         make(row);
         returns[i] = now();
@@ -163,10 +237,14 @@ static struct timing measure(struct row *row, double seconds) {
     qsort(all, (size_t)calls, sizeof(double), compare);
     timing.median = all[calls / 2];
     timing.p99 = all[(size_t)calls * 99 / 100];
-    peer_max(returns, all, (size_t)calls);
-    for (int i = 0; i < calls; i++) all[i] -= entries[i];
-    qsort(all, (size_t)calls, sizeof(double), compare);
-    timing.span = all[calls / 2];
+    if (row->call == BROADCAST) {
+        peer_max(returns, all, (size_t)calls);
+        for (int i = 0; i < calls; i++) all[i] -= entries[i];
+        int kept = keep_same_ticks(ticks, all, calls);
+        qsort(all, (size_t)kept, sizeof(double), compare);
+        timing.span = all[kept / 2];
+    }
+    free(ticks);
     free(entries);
     free(returns);
     free(own);
@@ -180,7 +258,7 @@ static void measure_row(const char *text, double seconds, unsigned limit) {
     struct row row;
     memset(&row, 0, sizeof row);
     int known = -1;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < CALLS; i++)
         if (strlen(call_names[i]) == length && strncmp(text, call_names[i], length) == 0) known = i;
     if (known < 0) fail("there is no such call");
     row.call = (enum call)known;
@@ -188,7 +266,7 @@ static void measure_row(const char *text, double seconds, unsigned limit) {
     alarm(limit);
     open_row(&row);
     struct timing best = {0, 0, 0, 0};
-    for (peer_variant = 0; peer_variant < peer_variants(call_names[row.call]); peer_variant++) {
+    for (peer_variant = 0; peer_variant < peer_variants(call_names[row.call == ALLGATHERV_READ ? ALLGATHERV : row.call]); peer_variant++) {
         struct timing timing = measure(&row, seconds);
         if (best.calls == 0 || timing.median < best.median) best = timing;
     }
@@ -208,6 +286,10 @@ static void measure_all(int argc, char **argv) {
     double seconds = strtod(argv[1], &end);
     if (*end == 'x') exact_calls = (int)seconds;
     unsigned limit = (unsigned)atoi(argv[2]);
+    if (argc > 3 && strncmp(argv[3], "start-up", 8) == 0) {
+        peer_barrier();
+        return;
+    }
     /* Whoever comes first would pay for a machine that has just started all this. */
     struct row first;
     memset(&first, 0, sizeof first);

@@ -1,9 +1,10 @@
 //! Measures our backends beside other libraries, or beside another build of ours: all in one run, in turns, on the same
 //! rows.
 //!
-//! Pure: `row`, `figure`, `book`, `target`, `compare`, `table`. With processes: `build`, `contender`, `watch`, `contest`,
-//! `solver`.
+//! Pure: `row`, `figure`, `book`, `target`, `compare`, `table`, `plot`. With processes: `build`, `fetch`, `contender`, `watch`, `contest`,
+//! `start_up`, `solver`.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
@@ -16,10 +17,13 @@ mod build;
 mod compare;
 mod contender;
 mod contest;
+mod fetch;
 mod plan;
+mod plot;
 mod progress;
 mod record;
 mod solver;
+mod start_up;
 mod table;
 mod target;
 mod watch;
@@ -38,7 +42,7 @@ use plan::Contest;
 use record::Record;
 use row::Row;
 use table::Table;
-use target::{ROUNDS, SMALL, Verdict};
+use target::{GROWTH, NOISE, ROUNDS, SMALL, Target, Verdict};
 
 const NOTES: &str = "\
 Every rank times every call; the slowest rank's time is the call's; a figure is the median over the calls. In each
@@ -50,6 +54,7 @@ Examples:
   cargo xtask bench --backend tcp --ranks 2 --rows small    a few minutes
   cargo xtask bench --row allreduce:32,barrier              these rows only
   cargo xtask bench --rounds 1 --no-peers                   ours alone, for a first look
+  cargo xtask bench --ranks 2 --fetch-peers --plot b.svg    with the newest MPICH and Open MPI, and a picture
   cargo xtask bench --backend mpi-mpich                     what ours adds to MPICH
   cargo xtask bench --against ../main --ranks 2,4           this build and that of another checkout
   cargo xtask bench --sweep --backend tcp                   ours around the sizes where tcp changes its ways
@@ -69,7 +74,7 @@ pub(crate) struct Bench {
     /// Measure these backends instead of shm and tcp
     #[arg(long, value_enum, value_delimiter = ',')]
     backend: Vec<Backend>,
-    /// Measure with N ranks instead of 2, 4 and 8
+    /// Measure with N ranks instead of 2, 4, 8, 16, 32 and 64
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     ranks: Vec<u16>,
     /// Let every contender run this often, in turns; below 9 there are no verdicts
@@ -96,17 +101,23 @@ pub(crate) struct Bench {
     /// Compare with nobody
     #[arg(long, conflicts_with = "peer")]
     no_peers: bool,
+    /// Fetch the newest MPICH and Open MPI of the Python package index first, into environments below target
+    #[arg(long, conflicts_with = "no_peers")]
+    fetch_peers: bool,
     /// Compare with the build of another checkout of this workspace instead
-    #[arg(long, value_name = "DIR", value_parser = checkout, conflicts_with_all = ["peer", "no_peers"])]
+    #[arg(long, value_name = "DIR", value_parser = checkout, conflicts_with_all = ["peer", "no_peers", "fetch_peers"])]
     against: Option<PathBuf>,
     /// Write every figure to FILE as well
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Draw the ratios of all rows to FILE.svg
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
     /// Measure ours from 32 KiB to 4 MiB instead, to see steps where it changes its ways
-    #[arg(long, conflicts_with_all = ["peer", "against", "rows", "row", "max_bytes"])]
+    #[arg(long, conflicts_with_all = ["peer", "fetch_peers", "plot", "against", "rows", "row", "max_bytes"])]
     sweep: bool,
     /// Measure the example solver instead: what more ranks bring, and what a shared case costs
-    #[arg(long, conflicts_with_all = ["backend", "peer", "against", "rows", "row", "max_bytes", "sweep"])]
+    #[arg(long, conflicts_with_all = ["backend", "peer", "fetch_peers", "plot", "against", "rows", "row", "max_bytes", "sweep"])]
     solver: bool,
     /// Exit with 1 if a target was missed
     #[arg(long)]
@@ -219,7 +230,8 @@ pub(crate) fn run(bench: &Bench) -> bool {
             let tables = solver::tables(bench, &mut record)?;
             Ok((true, print(&tables)))
         } else {
-            measure(bench, &mut record)
+            let plot = bench.plot.as_deref().map(plot::create).transpose()?;
+            measure(bench, &mut record, plot)
         }
     });
     match measured {
@@ -232,12 +244,17 @@ pub(crate) fn run(bench: &Bench) -> bool {
 }
 
 /// Returns whether everything ran, and how many targets were missed.
-fn measure(bench: &Bench, record: &mut Record) -> Result<(bool, usize), String> {
+fn measure(
+    bench: &Bench,
+    record: &mut Record,
+    plot: Option<File>,
+) -> Result<(bool, usize), String> {
     let programs = Programs::build(bench)?;
     let peers = plan::peers(bench, &programs)?;
     let cores = available_parallelism().map_err(|why| format!("no processors: {why}"))?;
     let cores = cores.get();
-    println!("{}", plan::shown(bench, cores, &peers));
+    let heading = plan::shown(bench, cores, &peers, &programs);
+    println!("{heading}");
     let contests = plan::contests(bench, cores, &peers);
     let figures = contests.iter().map(Contest::figures).sum::<usize>();
     let progress = progress::bar(figures * bench.rounds as usize);
@@ -247,7 +264,11 @@ fn measure(bench: &Bench, record: &mut Record) -> Result<(bool, usize), String> 
         .collect();
     let results = results?;
     drop(progress);
-    let missed = print(&tables(bench, cores, &results));
+    let tables = tables(bench, cores, &results);
+    let missed = print(&tables);
+    if let Some(file) = plot {
+        plot::write(file, &heading, &tables)?;
+    }
     let silent = plan::silent(bench, &results);
     for peer in &silent {
         eprintln!("bench: {} was asked for and measured nothing", peer.name());
@@ -270,6 +291,16 @@ fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
             unit: "us",
             lines,
         };
+        let growth = || {
+            let ([few, many], most) = GROWTH;
+            let with = |ranks| {
+                let mut results = results.iter().map(|one| (one, one.contest.setting));
+                let found = results.find(|(_, at)| at.backend == backend && at.ranks == ranks);
+                found.map(|(one, _)| one)
+            };
+            let pair = with(few).zip(with(many));
+            pair.map_or_else(Vec::new, |(few, many)| many.growth(few, most))
+        };
         let with_peers = || lines(&|one| one.with_peers(cores));
         match bench {
             Bench { sweep: true, .. } => {
@@ -284,8 +315,9 @@ fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
                 vec![table("ours and the library below", "library", with_peers())]
             }
             _ => vec![
-                table("ours and the peers", "best peer", with_peers()),
+                table("ours and the peers", table::PEERS, with_peers()),
                 table("ours alone", "to", lines(&|one| one.with_itself(cores))),
+                table("more ranks", "linear", growth()),
             ],
         }
     };
@@ -313,7 +345,26 @@ fn print(tables: &[Table]) -> usize {
             println!("\n{what}:\n{}", names.join("\n"));
         }
     }
+    if let Some(line) = above_all(tables) {
+        println!("\n{line}");
+    }
     missed.len()
+}
+
+/// Says in one line whether a peer is faster than the noise explains, in whichever row that counts; none if no row has enough rounds.
+fn above_all(tables: &[Table]) -> Option<String> {
+    let lines = tables.iter().filter(|table| table.other == table::PEERS);
+    let lines = lines.flat_map(|table| &table.lines);
+    let judge = |line: &Line| match line.verdict()? {
+        Verdict::Holds | Verdict::Misses => Some(Target::AtMost(1.0).judge(&line.ratios)),
+        _ => None,
+    };
+    let verdicts: Vec<Verdict> = lines.filter_map(judge).collect();
+    let above = verdicts
+        .iter()
+        .filter(|&&verdict| verdict == Verdict::Misses);
+    let (above, all) = (above.count(), verdicts.len());
+    (all > 0).then(|| format!("above {NOISE} of the best peer: {above} of {all} rows that count"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Runs the published solver cobre, unmodified, on the backends of this repository, and compares every file with what the original writes on
-//! MPI. Then runs the tests of the published `cobre-comm` on ours.
+//! MPI. Then runs the published tests of `cobre-comm` and of the solver on ours.
 //!
 //! Everything is below `target/cobre`: `original` and `ours` hold the published packages, built once with the published `cobre-comm` and once
 //! with ours in its place; `cases` and `out` what goes in and comes out. Not a step of `cargo xtask test`: it compiles a solver in C++.
@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use clap::ValueEnum;
 
 use crate::mpi::Mpi;
 use crate::process::{cargo, run, workspace_root};
@@ -20,15 +22,26 @@ mod runs;
 /// What to run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cobre {
-    /// Run the solver that was built the last time
-    #[arg(long)]
-    no_build: bool,
+    /// Take these steps only, with what the others left the last time
+    #[arg(value_name = "STEP")]
+    steps: Vec<Step>,
+}
+
+/// What there is to do, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Compile everything that the other steps run
+    Build,
+    /// Run the solver and compare what it writes
+    Runs,
+    /// Run the published tests
+    Tests,
 }
 
 /// The version of all packages of the solver.
 const VERSION: &str = "0.18.0";
 
-/// The library that the original runs on. Built with the other, programs of both would need the same launcher.
+/// The library whose runs of the original all others are compared with.
 const MPI: Mpi = Mpi::Mpich;
 
 /// Which `cobre-comm` a program has.
@@ -50,17 +63,18 @@ impl Crate {
         folder().join(self.name())
     }
 
-    /// Returns the solver, once it was built.
-    fn program(self) -> PathBuf {
-        self.folder().join("cobre")
+    /// Returns the solver, once it was built with this library.
+    fn program(self, mpi: Mpi) -> PathBuf {
+        self.folder().join(format!("cobre-{}", mpi.name()))
     }
 
-    /// Prepares a cargo that builds `package` with this crate.
-    fn cargo(self, command: &str, package: &str) -> Command {
+    /// Prepares a cargo that builds `package` with this crate. All share a folder: the solver in C++ is compiled once, and what stands on MPI
+    /// whenever the library changes.
+    fn cargo(self, command: &str, package: &str, mpi: Mpi) -> Command {
         let mut cargo = cargo(&[command]);
         cargo.current_dir(self.folder().join(package));
         cargo.env("CARGO_TARGET_DIR", folder().join("build"));
-        cargo.env("MPICC", format!("mpicc.{}", MPI.name()));
+        cargo.env("MPICC", format!("mpicc.{}", mpi.name()));
         if self == Self::Ours {
             let ours = workspace_root().join("cobre-comm");
             let patch = format!("patch.crates-io.cobre-comm.path='{}'", ours.display());
@@ -74,18 +88,26 @@ fn folder() -> PathBuf {
     workspace_root().join("target").join("cobre")
 }
 
-/// Builds, runs and compares; returns whether everything is identical but times.
+/// Builds, runs and compares; returns whether everything is identical but times, and every test passes.
 pub(crate) fn run_all(arguments: &Cobre) -> bool {
+    let wanted = |step| arguments.steps.is_empty() || arguments.steps.contains(&step);
     let done = || -> Result<bool, String> {
         CMAKE.obtain()?;
-        MPI.tool().obtain()?;
+        let libraries = libraries()?;
         fetch::packages()?;
-        if !arguments.no_build {
-            build(Crate::Original)?;
-            build(Crate::Ours)?;
+        if wanted(Step::Build) {
+            for &mpi in &libraries {
+                build(Crate::Original, mpi)?;
+                build(Crate::Ours, mpi)?;
+            }
+            files()?;
+            launcher()?;
+            published::build()?;
         }
-        let same = runs::compare()?;
-        published::tests()?;
+        let same = !wanted(Step::Runs) || runs::compare(&libraries)?;
+        if wanted(Step::Tests) {
+            published::tests()?;
+        }
         Ok(same)
     };
     done().unwrap_or_else(|reason| {
@@ -94,13 +116,26 @@ pub(crate) fn run_all(arguments: &Cobre) -> bool {
     })
 }
 
+/// Returns the MPI libraries that are there. The first one must be.
+fn libraries() -> Result<Vec<Mpi>, String> {
+    MPI.tool().obtain()?;
+    let there = |mpi: &Mpi| {
+        let obtained = mpi.tool().obtain();
+        obtained
+            .inspect_err(|reason| println!("NOT RUN: {reason}"))
+            .is_ok()
+    };
+    Ok(Mpi::ALL.into_iter().filter(there).collect())
+}
+
 /// Builds the solver, and keeps it from the next one, which has the same name.
-fn build(which: Crate) -> Result<(), String> {
-    let mut cargo = which.cargo("build", "cobre-cli");
+fn build(which: Crate, mpi: Mpi) -> Result<(), String> {
+    let mut cargo = which.cargo("build", "cobre-cli", mpi);
     cargo.args(["--release", "--features", "mpi"]);
     succeed(&mut cargo)?;
     let built = folder().join("build/release/cobre");
-    fs::copy(&built, which.program()).map_err(io(&built))?;
+    let program = which.program(mpi);
+    fs::copy(&built, &program).map_err(io(&built))?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
+mod book;
 mod chaos;
 mod ci;
 mod cobre;
@@ -16,9 +17,12 @@ mod demo;
 mod docs;
 mod features;
 mod mpi;
+mod mutants;
 mod new_backend;
 mod process;
+mod profiles;
 mod python;
+mod release;
 mod report;
 mod test;
 mod tidy;
@@ -50,12 +54,20 @@ enum Command {
     Bench(bench::Bench),
     /// Run random programs in real processes, inject faults, and check that the contract holds
     Chaos(chaos::Chaos),
+    /// Change the code in small ways for half an hour, and list the changes that no test notices
+    Mutants(mutants::Mutants),
     /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
     Demo(demo::Demo),
     /// Run the published solver cobre on the backends, and compare every file with the original on MPI
     Cobre(cobre::Cobre),
     /// Build the documentation of all crates with its warnings as errors, and check the links of the documents
     Docs(docs::Docs),
+    /// Build the book of the documents in target/book, and check every link of its pages
+    Book(book::Book),
+    /// Build a program with the features of each build profile; print sizes, libraries and start-up times
+    Profiles(profiles::Profiles),
+    /// Do everything of a release but the upload: check the manifests, make and compile the packages, compare the interfaces
+    Release(release::Release),
     /// Build the Python package, install it into an empty environment and test it, or measure it beside mpi4py
     Python(python::Python),
     /// Create the crate of a new backend, which passes the suite for a world of one rank
@@ -83,9 +95,13 @@ fn main() -> ExitCode {
         Some(Command::Conformance(arguments)) => return conformance::run(&arguments),
         Some(Command::Bench(arguments)) => bench::run(&arguments),
         Some(Command::Chaos(arguments)) => return chaos::run(&arguments),
+        Some(Command::Mutants(arguments)) => mutants::run_all(&arguments),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Cobre(arguments)) => cobre::run_all(&arguments),
         Some(Command::Docs(arguments)) => docs::run(&arguments),
+        Some(Command::Book(arguments)) => book::run(&arguments),
+        Some(Command::Profiles(arguments)) => profiles::run(&arguments),
+        Some(Command::Release(arguments)) => release::run(&arguments),
         Some(Command::Python(arguments)) => python::run(&arguments),
         Some(Command::NewBackend(arguments)) => {
             new_backend::run(&process::workspace_root(), &arguments)

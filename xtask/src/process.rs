@@ -1,11 +1,15 @@
 //! Starts other programs, always from the root of the workspace.
 
+use std::cell::{Cell, OnceCell};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, setpriority_process};
+use rustix::param::clock_ticks_per_second;
+use rustix::process::{Pid, WaitId, WaitIdOptions, setpriority_process, waitid};
+use tempfile::NamedTempFile;
 
 use crate::report::Outcome;
 
@@ -31,15 +35,6 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&program, arguments)
 }
 
-/// Prepares cargo for the models: with `--cfg loom` other packages are needed, and everything is built anew, in a directory of its own.
-pub(crate) fn with_loom(arguments: &[&str]) -> Command {
-    let mut command = cargo(arguments);
-    command
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", workspace_root().join("target-loom"));
-    command
-}
-
 /// Prepares cargo so that ranks wait as on systems other than Linux. Only the packages of the workspace are built anew, beside their
 /// other builds.
 pub(crate) fn with_portable_wait(arguments: &[&str]) -> Command {
@@ -61,13 +56,43 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 pub(crate) struct Terminal {
     log: Option<File>,
     low_priority: bool,
+    /// What the programs used of all processors.
+    processors: Cell<Duration>,
+    /// Where tests write down that they did not run.
+    not_run: OnceCell<NamedTempFile>,
 }
+
+/// The variable that names that file to them, see `comm_testing::not_run`.
+const NOT_RUN: &str = "COMM_NOT_RUN";
 
 impl Terminal {
     /// Keeps the output until [`Terminal::output`] returns it. With a low priority, programs get the processors that others leave.
     pub(crate) fn beside(low_priority: bool) -> io::Result<Self> {
         let log = Some(tempfile::tempfile()?);
-        Ok(Self { log, low_priority })
+        Ok(Self {
+            log,
+            low_priority,
+            ..Self::default()
+        })
+    }
+
+    /// Collects the tests that do not run, for [`Terminal::not_run`].
+    pub(crate) fn collect(&self) -> io::Result<()> {
+        let file = NamedTempFile::new()?;
+        // Set already: what was collected stays.
+        let _ = self.not_run.set(file);
+        Ok(())
+    }
+
+    /// Returns a line for each test that did not run, with its reason.
+    pub(crate) fn not_run(&self) -> Vec<String> {
+        let Some(file) = self.not_run.get() else {
+            return Vec::new();
+        };
+        match fs::read_to_string(file.path()) {
+            Ok(text) => text.lines().map(str::to_owned).collect(),
+            Err(error) => vec![format!("what did not run is not known: {error}")],
+        }
     }
 
     /// Runs to the end; every way not to succeed is a failure.
@@ -95,16 +120,26 @@ impl Terminal {
     }
 
     fn wait_for(&self, command: &mut Command) -> io::Result<std::process::ExitStatus> {
-        let Some(log) = &self.log else {
-            return command.status();
-        };
-        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+        if let Some(log) = &self.log {
+            command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+        }
+        if let Some(file) = self.not_run.get() {
+            command.env(NOT_RUN, file.path());
+        }
         let mut child = command.spawn()?;
         if self.low_priority {
             // Without it the programs still run, only less considerately.
             let _ = setpriority_process(Some(Pid::from_child(&child)), LOWEST);
         }
+        let used = ended(&child).and_then(|()| processors(&child));
+        self.processors
+            .set(self.processors() + used.unwrap_or_default());
         child.wait()
+    }
+
+    /// Returns how long processors worked for the programs and what those started and waited for, where the system counts that.
+    pub(crate) fn processors(&self) -> Duration {
+        self.processors.get()
     }
 
     /// Returns what the programs have written; empty if it went to the terminal.
@@ -120,6 +155,30 @@ impl Terminal {
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// Waits for the end of a program whose times can still be read.
+fn ended(child: &Child) -> Option<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    loop {
+        match waitid(WaitId::Pid(Pid::from_child(child)), options) {
+            Ok(_) => return Some(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Reads how long processors worked for a program and for those that it waited for.
+fn processors(child: &Child) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+    // The name of the program is in parentheses and may hold anything.
+    let (_, numbers) = stat.rsplit_once(") ")?;
+    let times = numbers.split_ascii_whitespace().skip(11).take(4);
+    let ticks: u64 = times.map_while(|ticks| ticks.parse::<u64>().ok()).sum();
+    let ticks = u32::try_from(ticks).ok()?;
+    let second = u32::try_from(clock_ticks_per_second()).ok()?;
+    Some(Duration::from_secs(ticks.into()) / second)
 }
 
 /// The lowest priority there is.
@@ -205,6 +264,28 @@ mod tests {
         let outcome = beside.run_all(vec![script(lowered), script("echo two >&2")]);
         assert_eq!(outcome, Outcome::Failed(format!("sh -c {lowered}")));
         assert_eq!(beside.output(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn what_a_program_used_of_the_processors_is_counted_with_what_it_started() {
+        let beside = Terminal::beside(false).unwrap();
+        let work = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done";
+        let outcome = beside.run(&mut command("sh", &["-c", &format!("sh -c '{work}'; :")]));
+        assert_eq!(outcome, Outcome::Passed);
+        let used = beside.processors();
+        let plausible = Duration::from_millis(20)..Duration::from_secs(100);
+        assert!(plausible.contains(&used), "{used:?}");
+    }
+
+    #[test]
+    fn what_tests_say_did_not_run_is_collected() {
+        let terminal = Terminal::default();
+        terminal.collect().unwrap();
+        assert_eq!(terminal.not_run(), Vec::<String>::new());
+        let script = |text| command("sh", &["-c", text]);
+        let says = |word| format!("echo {word}: because >>\"$COMM_NOT_RUN\"");
+        terminal.run_all(vec![script(&says("one")), script(&says("two"))]);
+        assert_eq!(terminal.not_run(), ["one: because", "two: because"]);
     }
 
     #[test]

@@ -1,22 +1,24 @@
 //! Builds the Python package, installs it into an empty environment, and tests it.
 //!
-//! Everything lies below `target`: the environment with the tools in `target/python/tools`, the empty one in `target/python/empty`, the
-//! package in `target/wheels`. Only the launcher lies among the sources for a while, where the packer finds it; git ignores it.
+//! Everything lies below `target`: the environment with the tools in `target/python/tools`, the package in `target/wheels`. Only the launcher lies among the sources for a while, where the packer finds it; git ignores it.
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::process::{Terminal, cargo, workspace_root};
 use crate::report::{Outcome, Report};
 use crate::tools::PYTHON;
 
-mod environment;
+pub(crate) mod environment;
 
 use environment::Environment;
 
 /// Holds how to build the package and how long to test it.
 #[derive(Debug, Clone, Copy, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each flag of the command"
+)]
 pub(crate) struct Python {
     /// Build without optimisation, which is faster
     #[arg(long, conflicts_with = "bench")]
@@ -30,65 +32,84 @@ pub(crate) struct Python {
     /// Measure beside mpi4py on MPICH and Open MPI, and beside Rust, instead of testing
     #[arg(long)]
     bench: bool,
+    /// Install jax and the kernel of notebooks first, so that their tests run, too
+    #[arg(long, conflicts_with_all = ["bench", "wheel"])]
+    others: bool,
     /// Let every contender of the benchmark run this often, in turns
     #[arg(long, value_name = "N", default_value_t = 9, requires = "bench")]
     rounds: u32,
 }
 
-/// What the step of `cargo xtask test` does.
+/// What the steps of `cargo xtask test` do.
 pub(crate) const WHAT: &str = "cargo xtask python --unoptimised";
+pub(crate) const LINT: &str = "clippy, rustdoc, mypy and ruff on comm-python";
 
 /// Runs the stages, prints a summary, and returns whether nothing failed.
 pub(crate) fn run(arguments: &Python) -> bool {
     let mut report = Report::default();
     if let Err(advice) = PYTHON.obtain() {
-        report.step("python", WHAT, || Outcome::Failed(advice));
+        report.step("python", WHAT, |_| Outcome::Failed(advice));
         return false;
     }
-    let terminal = Terminal::default();
-    for stage in stages(*arguments) {
-        let passed = report.step(stage.name, stage.what, || (stage.work)(&terminal));
-        if !passed && stage.needed {
-            break;
-        }
-    }
+    each(stages(*arguments), |stage| {
+        report.step(stage.name, stage.what, |terminal| (stage.work)(terminal))
+    });
     println!("{report}");
     report.succeeded(true)
 }
 
-/// Runs the stages as one step, and names those that failed.
+/// Runs the tests as one step of all.
 pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
-    let arguments = Python {
-        unoptimised: true,
-        kills: 20,
-        wheel: false,
-        bench: false,
-        rounds: 0,
-    };
+    as_one(terminal, [build(false), vec![install()], vec![tests(20)]])
+}
+
+/// Runs the checks that start no rank as one step of all, on another lane: what both need is built by the one that comes first.
+pub(crate) fn lint(terminal: &Terminal) -> Outcome {
+    let clippy = stage("clippy", "check the native half", false, |terminal| {
+        // It is no default member of the workspace.
+        let clippy = ["clippy", "--package", "comm-python", "--", "-D", "warnings"];
+        terminal.run(&mut cargo(&clippy))
+    });
+    let doc = stage("doc", "document the native half", false, |terminal| {
+        let mut doc = cargo(&["doc", "--no-deps", "--package", "comm-python"]);
+        terminal.run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    });
+    let last = [clippy, doc].into_iter().chain(checks()).collect();
+    as_one(terminal, [build(false), vec![hello()], last])
+}
+
+/// Runs stages as one step, and names those that failed.
+fn as_one<const N: usize>(terminal: &Terminal, stages: [Vec<Stage>; N]) -> Outcome {
     let mut failed = Vec::new();
-    for stage in stages(arguments) {
-        match (stage.work)(terminal) {
-            Outcome::Passed => {}
+    each(
+        stages.into_iter().flatten().collect(),
+        |stage| match (stage.work)(terminal) {
+            Outcome::Passed => true,
             Outcome::Failed(reason) | Outcome::NotRun(reason) => {
                 failed.push(format!("{}: {reason}", stage.name));
-                if stage.needed {
-                    break;
-                }
+                false
             }
-        }
-    }
+        },
+    );
     match failed[..] {
         [] => Outcome::Passed,
         _ => Outcome::Failed(failed.join("; ")),
     }
 }
 
-/// Prepares the checks of the native half, which is no default member of the workspace.
-pub(crate) fn lint() -> Vec<Command> {
-    let clippy = ["clippy", "--package", "comm-python", "--", "-D", "warnings"];
-    let mut doc = cargo(&["doc", "--no-deps", "--package", "comm-python"]);
-    doc.env("RUSTDOCFLAGS", "-D warnings");
-    vec![cargo(&clippy), doc]
+/// Runs stages in their order, up to one that the others need and that fails. Those come first, one process at a time: two steps share
+/// what they build.
+fn each(stages: Vec<Stage>, mut run: impl FnMut(&Stage) -> bool) {
+    let mut alone = environment::alone();
+    for stage in stages {
+        if !stage.needed {
+            alone = None;
+        }
+        if !run(&stage) && stage.needed {
+            break;
+        }
+    }
+    drop(alone);
 }
 
 /// One thing to do; without a `needed` one those that follow make no sense.
@@ -115,8 +136,35 @@ fn stage(
 }
 
 fn stages(arguments: Python) -> Vec<Stage> {
-    let release = !arguments.unoptimised;
-    let mut stages = vec![
+    let mut stages = build(!arguments.unoptimised);
+    if arguments.wheel {
+        return stages;
+    }
+    stages.push(install());
+    if arguments.bench {
+        let rounds = arguments.rounds.to_string();
+        stages.push(stage("bench", "measure in turns", false, move |terminal| {
+            bench(terminal, &rounds)
+        }));
+        return stages;
+    }
+    if arguments.others {
+        let others = "requirements-others.txt";
+        stages.push(stage(
+            "others",
+            "install other libraries",
+            true,
+            |terminal| Environment::tools().prepare(terminal, others),
+        ));
+    }
+    stages.push(tests(arguments.kills));
+    stages.extend(checks());
+    stages
+}
+
+/// Lists what makes the package.
+fn build(release: bool) -> Vec<Stage> {
+    vec![
         stage("tools", "install the tools", true, |terminal| {
             Environment::tools().prepare(terminal, "requirements.txt")
         }),
@@ -126,29 +174,35 @@ fn stages(arguments: Python) -> Vec<Stage> {
         stage("wheel", "pack with maturin", true, move |terminal| {
             pack(terminal, release)
         }),
-    ];
-    if arguments.wheel {
-        return stages;
-    }
-    stages.push(stage("install", "install the package", true, |terminal| {
+    ]
+}
+
+fn install() -> Stage {
+    stage("install", "install the package", true, |terminal| {
         Environment::tools().install_wheel(terminal, &["--no-deps"])
-    }));
-    if arguments.bench {
-        let rounds = arguments.rounds.to_string();
-        stages.push(stage("bench", "measure in turns", true, move |terminal| {
-            bench(terminal, &rounds)
-        }));
-        return stages;
-    }
-    let kills = format!("--kills={}", arguments.kills);
-    stages.extend([
-        stage("empty", "run in an empty environment", false, empty),
-        stage("pytest", "run the tests", false, move |terminal| {
-            build_example(terminal, "hello", false, &|terminal| {
-                let mut tests = Environment::tools().python(&["-m", "pytest", &kills]);
-                terminal.run(tests.env("COBRE_COMM_TARGET", target()))
-            })
-        }),
+    })
+}
+
+/// Builds what the tests compare with.
+fn hello() -> Stage {
+    stage("hello", "build the twin in Rust", true, |terminal| {
+        build_example(terminal, "hello", false, &|_| Outcome::Passed)
+    })
+}
+
+fn tests(kills: u32) -> Stage {
+    let kills = format!("--kills={kills}");
+    stage("pytest", "run the tests", false, move |terminal| {
+        build_example(terminal, "hello", false, &|terminal| {
+            let mut tests = Environment::tools().python(&["-m", "pytest", &kills]);
+            terminal.run(tests.env("COBRE_COMM_TARGET", target()))
+        })
+    })
+}
+
+/// Lists the checks of what is written in Python.
+fn checks() -> Vec<Stage> {
+    vec![
         stage("mypy", "check the types", false, |terminal| {
             terminal.run(&mut Environment::tools().python(&["-m", "mypy"]))
         }),
@@ -156,8 +210,7 @@ fn stages(arguments: Python) -> Vec<Stage> {
             let ruff = |arguments: &[&str]| Environment::tools().program("ruff", arguments);
             terminal.run_all(vec![ruff(&["check"]), ruff(&["format", "--check"])])
         }),
-    ]);
-    stages
+    ]
 }
 
 fn profile(release: bool) -> &'static str {
@@ -203,40 +256,13 @@ fn pack(terminal: &Terminal, release: bool) -> Outcome {
     maturin.args(if release {
         &["--release", "--strip"][..]
     } else {
-        &["--profile", "dev"]
+        // Nobody keeps it.
+        &["--profile", "dev", "--compression-level", "1"]
     });
     match terminal.run(&mut maturin) {
         Outcome::Passed => wheel().map_or_else(Outcome::Failed, |_| Outcome::Passed),
         failed => failed,
     }
-}
-
-/// Installs the package alone into a new environment and runs the examples there, without Rust in the path.
-fn empty(terminal: &Terminal) -> Outcome {
-    let empty = Environment::empty();
-    match empty.create(terminal) {
-        Outcome::Passed => {}
-        failed => return failed,
-    }
-    match empty.install_wheel(terminal, &[]) {
-        Outcome::Passed => {}
-        failed => return failed,
-    }
-    let path = format!("{}:/usr/bin:/bin", empty.folder().join("bin").display());
-    let alone = |mut command: Command| {
-        command.env("PATH", &path);
-        command
-    };
-    let started = ["-m", "cobre_comm.run", "-n", "4", "examples/hello.py"];
-    terminal.run_all(vec![
-        alone(empty.python(&started)),
-        alone(empty.program(
-            "comm-run",
-            &["-n", "2", "--backend", "tcp", "examples/hello.py"],
-        )),
-        alone(empty.python(&["examples/kmeans.py"])),
-        alone(empty.python(&["examples/two_jobs.py"])),
-    ])
 }
 
 /// Measures in turns with mpi4py and Rust.

@@ -4,6 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
+use crate::process::Terminal;
+
 /// Holds how a step ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -15,24 +17,33 @@ pub(crate) enum Outcome {
     NotRun(String),
 }
 
-/// Holds the outcome of a step and the seconds that it took.
+/// Holds how a step ended, a line for each of its tests that did not run, the seconds that it took, and those of all processors that its
+/// programs used.
 #[derive(Debug)]
 pub(crate) struct Row {
     name: &'static str,
     outcome: Outcome,
+    not_run: Vec<String>,
     time: Duration,
+    processors: Duration,
 }
 
 impl Row {
-    /// Runs a step and takes its time.
-    pub(crate) fn of(name: &'static str, step: impl FnOnce() -> Outcome) -> Self {
+    /// Runs a step and takes its times.
+    pub(crate) fn of(
+        name: &'static str,
+        terminal: &Terminal,
+        step: impl FnOnce(&Terminal) -> Outcome,
+    ) -> Self {
         let start = Instant::now();
-        let outcome = step();
+        let outcome = step(terminal);
         let time = start.elapsed();
         Self {
             name,
             outcome,
+            not_run: terminal.not_run(),
             time,
+            processors: terminal.processors(),
         }
     }
 }
@@ -49,10 +60,10 @@ impl Report {
         &mut self,
         name: &'static str,
         what: &str,
-        step: impl FnOnce() -> Outcome,
+        step: impl FnOnce(&Terminal) -> Outcome,
     ) -> bool {
         println!("{}", bold(&format!("==> {name}: {what}")));
-        self.add(Row::of(name, step))
+        self.add(Row::of(name, &Terminal::default(), step))
     }
 
     /// Adds a step that has run, and its output, between a headline and a result; returns whether it passed.
@@ -77,6 +88,7 @@ impl Report {
     fn counts(&self) -> [usize; 3] {
         let mut counts = [0; 3];
         for row in &self.rows {
+            counts[2] += row.not_run.len();
             counts[match row.outcome {
                 Outcome::Passed => 0,
                 Outcome::Failed(_) => 1,
@@ -95,20 +107,34 @@ impl Display for Row {
             Outcome::NotRun(reason) => ("NOT RUN", reason.as_str()),
         };
         let line = format!(
-            "{:<12}{result:<8}{:>8.1}  {reason}",
+            "{:<12}{result:<8}{:>8.1}{:>12.1}  {reason}",
             self.name,
-            self.time.as_secs_f64()
+            self.time.as_secs_f64(),
+            self.processors.as_secs_f64()
         );
         f.write_str(line.trim_end())
     }
 }
 
-/// Writes the table of steps; the last line holds the three counts and nothing else.
+/// Writes the table of steps and the tests that did not run; the last line holds the three counts and nothing else. A step that
+/// did not run and a test that did not are both counted as skipped.
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<12}{:<8}{:>8}", "step", "result", "seconds")?;
+        writeln!(
+            f,
+            "{:<12}{:<8}{:>8}{:>12}",
+            "step", "result", "seconds", "processors"
+        )?;
         for row in &self.rows {
             writeln!(f, "{row}")?;
+        }
+        if self.rows.iter().any(|row| !row.not_run.is_empty()) {
+            writeln!(f, "\ntests that did not run, by step:")?;
+        }
+        for Row { name, not_run, .. } in &self.rows {
+            for line in not_run {
+                writeln!(f, "{name:<12}{line}")?;
+            }
         }
         let [passed, failed, skipped] = self.counts();
         write!(f, "\n{passed} passed, {failed} failed, {skipped} skipped")
@@ -127,12 +153,15 @@ pub(crate) fn bold(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::command;
 
     fn report(outcomes: [Outcome; 3]) -> Report {
         let rows = outcomes.map(|outcome| Row {
             name: "step",
             outcome,
+            not_run: Vec::new(),
             time: Duration::from_millis(1250),
+            processors: Duration::from_millis(2500),
         });
         Report { rows: rows.into() }
     }
@@ -143,9 +172,12 @@ mod tests {
         let shown =
             report([Outcome::Passed, Outcome::Failed("exit 1".to_owned()), skip]).to_string();
         let lines: Vec<_> = shown.lines().collect();
-        assert_eq!(lines[1], "step        ok           1.2");
-        assert_eq!(lines[2], "step        FAILED       1.2  exit 1");
-        assert_eq!(lines[3], "step        NOT RUN      1.2  install it");
+        assert_eq!(lines[1], "step        ok           1.2         2.5");
+        assert_eq!(lines[2], "step        FAILED       1.2         2.5  exit 1");
+        assert_eq!(
+            lines[3],
+            "step        NOT RUN      1.2         2.5  install it"
+        );
         assert_eq!(lines.last(), Some(&"1 passed, 1 failed, 1 skipped"));
     }
 
@@ -171,10 +203,27 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_did_not_run_is_named_counts_as_skipped_and_fails_when_strict() {
+        let mut report = Report::default();
+        let says = "echo 'comm-x a::test: not root' >>\"$COMM_NOT_RUN\"";
+        assert!(report.step("tests", "some", |terminal| {
+            terminal.collect().unwrap();
+            terminal.run(&mut command("sh", &["-c", says]))
+        }));
+        assert_eq!(report.counts(), [1, 0, 1]);
+        let shown = report.to_string();
+        assert!(
+            shown.contains("tests       comm-x a::test: not root\n"),
+            "{shown}"
+        );
+        assert!(report.succeeded(false) && !report.succeeded(true));
+    }
+
+    #[test]
     fn a_step_is_recorded_with_its_outcome() {
         let mut report = Report::default();
-        assert!(report.step("good", "passes", || Outcome::Passed));
-        assert!(!report.step("bad", "fails", || Outcome::Failed("no".to_owned())));
+        assert!(report.step("good", "passes", |_| Outcome::Passed));
+        assert!(!report.step("bad", "fails", |_| Outcome::Failed("no".to_owned())));
         assert_eq!(report.counts(), [1, 1, 0]);
     }
 }

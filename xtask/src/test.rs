@@ -18,7 +18,7 @@ pub(crate) struct Test {
     /// Run only these steps of the summary
     #[arg(value_name = "STEP", value_parser = step_name)]
     steps: Vec<String>,
-    /// Exit with 1 if a step did not run because a tool is missing
+    /// Exit with 1 if a step did not run because a tool is missing, or a test because the system or the user does not allow it
     #[arg(long)]
     strict: bool,
 }
@@ -80,7 +80,7 @@ pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
     } else {
         for step in others {
             let reason = "the workspace does not compile".to_owned();
-            report.step(step.name, &step.what(), || Outcome::NotRun(reason));
+            report.step(step.name, &step.what(), |_| Outcome::NotRun(reason));
         }
     }
     println!("{}\n{report}", bold("==> summary"));
@@ -94,7 +94,7 @@ fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
         let missing = step.tool.and_then(|tool| tool.obtain().err());
         let found = missing.is_none();
         if let Some(advice) = missing {
-            report.step(step.name, &step.what(), || Outcome::NotRun(advice));
+            report.step(step.name, &step.what(), |_| Outcome::NotRun(advice));
         }
         found
     });
@@ -136,9 +136,9 @@ impl Step {
 
     fn run_in_front(self, report: &mut Report) -> bool {
         let what = self.what();
-        report.step(self.name, &what, || {
+        report.step(self.name, &what, |terminal| {
             let missing = self.tool.and_then(|tool| tool.obtain().err());
-            missing.map_or_else(|| self.work.run(&Terminal::default()), Outcome::NotRun)
+            missing.map_or_else(|| self.work.run(terminal), Outcome::NotRun)
         })
     }
 
@@ -146,12 +146,14 @@ impl Step {
         let (name, what) = (self.name, self.what());
         let (row, output) = match Terminal::beside(self.lane == Lane::Beside) {
             Ok(terminal) => {
-                let row = Row::of(name, || self.work.run(&terminal));
+                let row = Row::of(name, &terminal, |terminal| self.work.run(terminal));
                 (row, terminal.output())
             }
             Err(error) => {
                 let reason = format!("there is no file for its output: {error}");
-                (Row::of(name, || Outcome::Failed(reason)), String::new())
+                let failed = |_: &Terminal| Outcome::Failed(reason);
+                let row = Row::of(name, &Terminal::default(), failed);
+                (row, String::new())
             }
         };
         let finished = Finished { what, output, row };
@@ -162,6 +164,10 @@ impl Step {
 
 impl Work {
     fn run(self, terminal: &Terminal) -> Outcome {
+        if let Err(error) = terminal.collect() {
+            let reason = format!("there is no file for the tests that do not run: {error}");
+            return Outcome::Failed(reason);
+        }
         match self {
             Self::Run(commands) => terminal.run_all(commands),
             Self::Call(_, call) => call(terminal),
@@ -196,6 +202,18 @@ mod tests {
         let shown = report.to_string();
         assert!(shown.ends_with("3 passed, 1 failed, 0 skipped"), "{shown}");
         assert!(shown.contains("three       FAILED"), "{shown}");
+    }
+
+    #[test]
+    fn a_test_that_did_not_run_shows_whichever_lane_it_is_in() {
+        for lane in [Lane::Front, Lane::Second] {
+            let mut report = Report::default();
+            let script = "echo 'x y: no root' >>\"$COMM_NOT_RUN\"";
+            run_lanes(&mut report, vec![step("one", lane, script)]);
+            let shown = report.to_string();
+            assert!(shown.contains("one         x y: no root"), "{shown}");
+            assert!(shown.ends_with("1 passed, 0 failed, 1 skipped"), "{shown}");
+        }
     }
 
     #[test]

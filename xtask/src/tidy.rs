@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::report::Outcome;
 
+mod book;
 mod files;
 mod links;
 mod markdown;
@@ -14,13 +15,16 @@ mod numbers;
 mod tests;
 mod tree;
 
+pub(crate) use book::CONTENTS;
+pub(crate) use links::resolve;
 use tree::Tree;
 
 /// Takes a path, a line counted from 1, and a message.
 type Report<'a> = dyn FnMut(&str, usize, String) + 'a;
 type Check = fn(&Tree, &mut Report<'_>);
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 6] = [
+    book::check,
     files::layout,
     files::private_paths,
     files::size,
@@ -55,6 +59,12 @@ pub(crate) fn outcome(root: &Path) -> Outcome {
     } else {
         Outcome::Failed(found)
     }
+}
+
+/// Lists the files of the book below `root`: the chapters, and what they link to.
+pub(crate) fn book_files(root: &Path) -> Result<Vec<String>, String> {
+    let tree = Tree::load(root).map_err(|error| error.to_string())?;
+    Ok(book::files(&tree))
 }
 
 /// Lists what the checks find, in the order of paths and lines.

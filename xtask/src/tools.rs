@@ -40,6 +40,27 @@ pub(crate) const CARGO_DENY: Tool = Tool {
     purpose: "checks the dependencies against deny.toml",
 };
 
+pub(crate) const CARGO_MUTANTS: Tool = Tool {
+    name: "cargo-mutants",
+    probe: &["cargo", "mutants", "--version"],
+    source: Source::Cargo("cargo-mutants"),
+    purpose: "changes the code to see whether the tests notice",
+};
+
+pub(crate) const CARGO_SEMVER_CHECKS: Tool = Tool {
+    name: "cargo-semver-checks",
+    probe: &["cargo", "semver-checks", "--version"],
+    source: Source::Cargo("cargo-semver-checks"),
+    purpose: "compares an interface with that of the last release",
+};
+
+pub(crate) const MDBOOK: Tool = Tool {
+    name: "mdbook",
+    probe: &["mdbook", "--version"],
+    source: Source::Cargo("mdbook"),
+    purpose: "makes a book of the documents",
+};
+
 pub(crate) const MPICH: Tool = Tool {
     name: "MPICH",
     probe: &["sh", "-c", "mpicc.mpich -show && mpiexec.mpich --version"],

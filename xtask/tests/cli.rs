@@ -55,7 +55,7 @@ fn no_arguments_print_help() {
 
 #[test]
 fn wrong_arguments_print_usage_and_exit_with_2() {
-    let wrong: [&[&str]; 15] = [
+    let wrong: [&[&str]; 17] = [
         &["test", "no-such-step"],
         &["conformance"],
         &["conformance", "--backend", "no-such-backend"],
@@ -66,6 +66,8 @@ fn wrong_arguments_print_usage_and_exit_with_2() {
         &["bench", "--seconds", "0"],
         &["bench", "--peer", "no-such-peer"],
         &["bench", "--no-peers", "--peer", "mpich"],
+        &["bench", "--no-peers", "--fetch-peers"],
+        &["bench", "--sweep", "--plot", "plot.svg"],
         &["no-such-command"],
         &["--no-such-flag"],
         &["tidy", "--no-such-flag"],

@@ -1,7 +1,7 @@
 //! The README's program is the example that is compiled and run: what readers copy works.
 
 const README: &str = include_str!("../../README.md");
-const EXAMPLE: &str = include_str!("../../comm-local/examples/quickstart.rs");
+const EXAMPLE: &str = include_str!("../../comm-factory/examples/quickstart.rs");
 
 /// Returns the Rust blocks of a Markdown document.
 fn programs(document: &str) -> Vec<&str> {

@@ -23,6 +23,11 @@ pub(crate) enum Event {
         scalar: ScalarKind,
         op: ReduceOp,
     },
+    InPlace {
+        bytes: usize,
+        scalar: ScalarKind,
+        op: ReduceOp,
+    },
     Broadcast {
         bytes: usize,
         elem_size: usize,
@@ -99,6 +104,17 @@ impl Communicator for Recorder {
             scalar,
             op,
         });
+        Ok(())
+    }
+
+    fn allreduce_in_place_bytes(
+        &self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let bytes = buf.len();
+        self.note(Event::InPlace { bytes, scalar, op });
         Ok(())
     }
 

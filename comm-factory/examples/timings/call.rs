@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use comm_exact::ExactSum;
-use comm_factory::api::{CommError, Communicator, ReduceOp};
+use comm_factory::api::{CommError, Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
 
 use super::row::{Op, Row};
 
@@ -11,7 +11,7 @@ use super::row::{Op, Row};
 const TOLD: u8 = 77;
 
 /// Holds the buffers of a row; those its call does not need are empty.
-pub(crate) struct Call<'a, C> {
+pub(crate) struct Call<'a, C: SharedMemoryProvider> {
     comm: &'a C,
     op: Op,
     send: Vec<f64>,
@@ -22,10 +22,13 @@ pub(crate) struct Call<'a, C> {
     displs: Vec<usize>,
     sum: ExactSum,
     total: ExactSum,
+    /// What is exchanged, and whether it was.
+    region: Option<C::Region<u8>>,
+    exchanged: bool,
 }
 
-impl<'a, C: Communicator> Call<'a, C> {
-    pub(crate) fn new(comm: &'a C, row: Row) -> Self {
+impl<'a, C: Communicator + SharedMemoryProvider> Call<'a, C> {
+    pub(crate) fn new(comm: &'a C, row: Row) -> Result<Self, CommError> {
         let (rank, size) = (comm.rank(), comm.size());
         let floats = match row.op {
             Op::Allreduce => row.bytes / size_of::<f64>(),
@@ -33,12 +36,25 @@ impl<'a, C: Communicator> Call<'a, C> {
         };
         let each = row.bytes / size;
         let (block, bytes) = match row.op {
-            Op::Barrier | Op::Allreduce | Op::ExactSum => (0, 0),
+            Op::Barrier
+            | Op::Allreduce
+            | Op::ExactSum
+            | Op::Exchange
+            | Op::ExchangeRead
+            | Op::StartUp => (0, 0),
             Op::Broadcast | Op::Broadcasts => (0, row.bytes),
-            Op::Allgatherv => (each, each * size),
+            Op::Allgatherv | Op::AllgathervRead => (each, each * size),
             Op::Copy => (row.bytes, row.bytes),
         };
-        Self {
+        let region = match row.op {
+            Op::Exchange | Op::ExchangeRead => {
+                let mut region = comm.create_gathered_region(each)?;
+                region.as_mut_slice().fill(mark(rank));
+                Some(region)
+            }
+            _ => None,
+        };
+        Ok(Self {
             comm,
             op: row.op,
             send: (0..floats).map(|at| number(rank + 1, at)).collect(),
@@ -49,13 +65,28 @@ impl<'a, C: Communicator> Call<'a, C> {
             displs: (0..size).map(|rank| rank * each).collect(),
             sum: [number(rank + 1, 0)].into_iter().collect(),
             total: ExactSum::new(),
+            region,
+            exchanged: false,
+        })
+    }
+
+    /// Does what goes before each call and is not timed: a barrier where the call itself does not synchronise everywhere, and the fence
+    /// without which a region is not exchanged again.
+    pub(crate) fn prepare(&mut self) -> Result<(), CommError> {
+        match (self.op, &mut self.region) {
+            (Op::Broadcast | Op::Copy, _) => self.comm.barrier(),
+            (_, Some(region)) if self.exchanged => {
+                self.exchanged = false;
+                region.fence()
+            }
+            _ => Ok(()),
         }
     }
 
     #[inline]
     pub(crate) fn make(&mut self) -> Result<(), CommError> {
         match self.op {
-            Op::Barrier => self.comm.barrier(),
+            Op::Barrier | Op::StartUp => self.comm.barrier(),
             Op::Allreduce => self
                 .comm
                 .allreduce(&self.send, &mut self.recv, ReduceOp::Sum),
@@ -63,6 +94,23 @@ impl<'a, C: Communicator> Call<'a, C> {
             Op::Allgatherv => {
                 self.comm
                     .allgatherv(&self.block, &mut self.bytes, &self.counts, &self.displs)
+            }
+            Op::AllgathervRead => {
+                self.comm
+                    .allgatherv(&self.block, &mut self.bytes, &self.counts, &self.displs)?;
+                black_box(read_all(&self.bytes));
+                Ok(())
+            }
+            Op::Exchange | Op::ExchangeRead => {
+                let Some(region) = &mut self.region else {
+                    return Ok(());
+                };
+                self.comm.exchange(region)?;
+                self.exchanged = true;
+                if self.op == Op::ExchangeRead {
+                    black_box(read_all(region.as_slice()));
+                }
+                Ok(())
             }
             Op::ExactSum => {
                 self.total = self.sum.allreduce(self.comm)?;
@@ -81,22 +129,36 @@ impl<'a, C: Communicator> Call<'a, C> {
         // Small whole numbers: their sum is exact in any order.
         let sum = |at| (1..=size).map(|rank| number(rank, at)).sum::<f64>();
         match self.op {
-            Op::Barrier => true,
+            Op::Barrier | Op::StartUp => true,
             Op::Allreduce => {
                 let sums: Vec<u64> = (0..8).map(|at| sum(at).to_bits()).collect();
                 let mut got = self.recv.iter().enumerate();
                 got.all(|(at, got)| got.to_bits() == sums[at % 8])
             }
             Op::Broadcast | Op::Broadcasts => self.bytes.iter().all(|&byte| byte == TOLD),
-            Op::Allgatherv => {
-                let blocks = self.bytes.chunks(self.block.len().max(1));
-                let mut blocks = blocks.enumerate();
-                blocks.all(|(rank, block)| block.iter().all(|&byte| byte == mark(rank)))
+            Op::Allgatherv | Op::AllgathervRead => self.is_gathered(&self.bytes),
+            Op::Exchange | Op::ExchangeRead => {
+                let region = self.region.as_ref();
+                region.is_some_and(|region| self.is_gathered(region.as_slice()))
             }
             Op::ExactSum => self.total.value().to_bits() == sum(0).to_bits(),
             Op::Copy => self.bytes == self.block,
         }
     }
+
+    /// Returns whether the block of each rank is in its place.
+    fn is_gathered(&self, all: &[u8]) -> bool {
+        let blocks = all.chunks(self.counts[0].max(1));
+        let mut blocks = blocks.enumerate();
+        blocks.all(|(rank, block)| block.iter().all(|&byte| byte == mark(rank)))
+    }
+}
+
+/// Adds up all words, as the peers do; what is left over is no word.
+fn read_all(bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+    words.fold(0, u64::wrapping_add)
 }
 
 /// Returns element `at` of what a rank sends; ranks count from 1 here.

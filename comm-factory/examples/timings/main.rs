@@ -7,12 +7,13 @@
 //!
 //! A line per row: call, bytes, how many calls, the median and the 99th percentile over them in microseconds, and for
 //! `broadcast` the span. Every rank times every call; the slowest rank's time is the call's. A broadcast follows an
-//! untimed barrier, without which elsewhere its root would run ahead; its span is the time from the root's entry to the
-//! last return, which counts a rank that came late and found everything there. The span needs a clock that all ranks
+//! untimed barrier, without which elsewhere its root would run ahead, and starts at a tick of the clock, with a jitter; its span is the
+//! time from the root's entry to the last return, of the calls that all ranks started at the same tick. That needs a clock that all ranks
 //! share. `broadcasts` follow each other without that barrier: ours synchronise. The bytes are the vector's for
-//! `allreduce` and `broadcast`, and all that is gathered for `allgatherv`. `exact-sum` reduces one
+//! `allreduce` and `broadcast`, and all that is gathered for `allgatherv` and `exchange`, which is that of a gathered region after an
+//! untimed fence. After `allgatherv-read` and `exchange-read` every rank has also added up all that is there. `exact-sum` reduces one
 //! sum of `comm-exact`. `copy` is no collective: each rank copies that many bytes in its own memory, all at once, which is as
-//! fast as memory is here.
+//! fast as memory is here. `start-up`, if it is the first row, is one barrier and nothing else, not even a line: whoever started the launcher has the clock.
 //!
 //! `cargo xtask bench` runs this beside other libraries, which are measured the same way.
 
@@ -21,12 +22,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use comm_factory::CommBackend;
-use comm_factory::api::Communicator;
+use comm_factory::api::{Communicator, SharedMemoryProvider};
 
 mod call;
 mod clock;
 mod figure;
 mod row;
+mod tick;
 mod timing;
 
 use row::{Op, Row};
@@ -42,7 +44,7 @@ struct Options {
     /// Make exactly this many calls of each row and no others but the first: to count instructions
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     calls: Option<NonZeroUsize>,
-    /// CALL or CALL:BYTES, with barrier, allreduce, broadcast, broadcasts, allgatherv, exact-sum or copy for CALL; without any, a usual set
+    /// CALL or CALL:BYTES, with barrier, allreduce, broadcast, broadcasts, allgatherv, allgatherv-read, exchange, exchange-read, exact-sum, copy or start-up for CALL; without any, a usual set
     #[arg(value_name = "ROW")]
     rows: Vec<Row>,
 }
@@ -81,7 +83,10 @@ fn start(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn all<C: Communicator>(comm: &C, options: &Options) -> Result<(), Failure> {
+fn all<C: Communicator + SharedMemoryProvider>(comm: &C, options: &Options) -> Result<(), Failure> {
+    if options.rows.first().map(|row| row.op) == Some(Op::StartUp) {
+        return Ok(comm.barrier()?);
+    }
     if options.calls.is_none() {
         // Whoever comes first would pay for a machine that has just started all this.
         timing::of(comm, Row::new(Op::Barrier, 0), options)?;

@@ -15,10 +15,18 @@ pub(crate) enum Op {
     /// Back to back.
     Broadcasts,
     Allgatherv,
+    /// The same, and then every rank reads all.
+    AllgathervRead,
+    /// Of a gathered region, after an untimed fence.
+    Exchange,
+    /// The same, and then every rank reads all.
+    ExchangeRead,
     /// The reduction of one exact sum.
     ExactSum,
     /// No collective: each rank copies in its own memory, all at once.
     Copy,
+    /// No call: from the start of the launcher to the end of all ranks after one barrier, by the clock of whoever started it.
+    StartUp,
 }
 
 impl Display for Op {
@@ -36,7 +44,7 @@ impl FromStr for Op {
     }
 }
 
-/// Names a row. The bytes are the vector's for `allreduce` and `broadcast`, and all that is gathered for `allgatherv`.
+/// Names a row. The bytes are the vector's for `allreduce` and `broadcast`, and all that is gathered for `allgatherv` and `exchange`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Row {
     pub(crate) op: Op,
@@ -58,6 +66,7 @@ impl Row {
                 Op::Allgatherv,
                 &[1 << 10, 64 << 10, 3_200_000, 64_000_000, 206_000_000],
             ),
+            (Op::AllgathervRead, &[206_000_000]),
         ];
         let each = |(op, sizes): (Op, &'static [usize])| {
             sizes.iter().map(move |&bytes| Self::new(op, bytes))
@@ -85,7 +94,7 @@ impl FromStr for Row {
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.op {
-            Op::Barrier | Op::ExactSum => write!(f, "{}", self.op),
+            Op::Barrier | Op::ExactSum | Op::StartUp => write!(f, "{}", self.op),
             op => write!(f, "{op} {}", Size(self.bytes)),
         }
     }

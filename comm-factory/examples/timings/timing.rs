@@ -1,12 +1,13 @@
 //! Calls a row as often as the time allows, and sums it up.
 
-use comm_factory::api::{Communicator, CommunicatorExt, ReduceOp};
+use comm_factory::api::{Communicator, CommunicatorExt, ReduceOp, SharedMemoryProvider};
 
 use super::Options;
 use super::call::Call;
 use super::clock::now;
 use super::figure::Figure;
 use super::row::{Op, Row};
+use super::tick;
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
@@ -18,12 +19,12 @@ const FEWEST_CALLS: usize = 5;
 const LOOK: f64 = 0.2;
 
 /// Times a row on all ranks. The span is right on rank 0 only, which is the root and the one that prints.
-pub(crate) fn of<C: Communicator>(
+pub(crate) fn of<C: Communicator + SharedMemoryProvider>(
     comm: &C,
     row: Row,
     options: &Options,
 ) -> Result<Figure, Failure> {
-    let mut call = Call::new(comm, row);
+    let mut call = Call::new(comm, row)?;
     call.make()?;
     if !call.is_right() {
         return Err(format!("rank {}: {row} is wrong", comm.rank()).into());
@@ -32,16 +33,20 @@ pub(crate) fn of<C: Communicator>(
         Some(calls) => calls.get(),
         None => calls_for(comm, row, options.seconds, &mut call)?,
     };
+    // Whoever counts instructions does not want those of waiting.
+    let together = row.op == Op::Broadcast && options.calls.is_none();
     let mut entries = vec![0; calls];
     let mut returns = vec![0; calls];
+    let mut ticks = vec![0; calls];
     comm.barrier()?;
-    for (entry, back) in entries.iter_mut().zip(&mut returns) {
-        if apart(row.op) {
-            comm.barrier()?;
+    for number in 0..calls {
+        call.prepare()?;
+        if together {
+            ticks[number] = tick::wait(comm.rank(), comm.size(), number);
         }
-        *entry = now();
+        entries[number] = now();
         call.make()?;
-        *back = now();
+        returns[number] = now();
     }
     let since = |ends: &[u64]| -> Vec<u64> {
         let pairs = ends.iter().zip(&entries);
@@ -55,9 +60,9 @@ pub(crate) fn of<C: Communicator>(
     let span = if row.op == Op::Broadcast {
         let mut last = vec![0; calls];
         comm.allreduce(&returns, &mut last, ReduceOp::Max)?;
-        let mut span = since(&last);
-        span.sort_unstable();
-        Some(at(&span, (1, 2)))
+        let mut spans = of_same_ticks(comm, &ticks, since(&last))?;
+        spans.sort_unstable();
+        Some(at(&spans, (1, 2)))
     } else {
         None
     };
@@ -70,30 +75,52 @@ pub(crate) fn of<C: Communicator>(
     })
 }
 
-/// Returns whether an untimed barrier goes before each call, because the call itself does not synchronise everywhere.
-const fn apart(op: Op) -> bool {
-    matches!(op, Op::Broadcast | Op::Copy)
+/// Keeps the times of the calls that all ranks started at the same tick; all times where those are too few.
+fn of_same_ticks<C: Communicator>(
+    comm: &C,
+    ticks: &[u64],
+    times: Vec<u64>,
+) -> Result<Vec<u64>, Failure> {
+    let mut bounds = [vec![0; ticks.len()], vec![0; ticks.len()]];
+    for (bound, op) in bounds.iter_mut().zip([ReduceOp::Min, ReduceOp::Max]) {
+        comm.allreduce(ticks, bound, op)?;
+    }
+    let [first, last] = bounds;
+    let together = first.iter().zip(&last).map(|(first, last)| first == last);
+    let kept: Vec<u64> = times
+        .iter()
+        .zip(together)
+        .filter_map(|(&time, together)| together.then_some(time))
+        .collect();
+    Ok(if kept.len() < FEWEST_CALLS {
+        times
+    } else {
+        kept
+    })
 }
 
 /// Agrees on how many calls fill the time, by the clock of rank 0. What it looks at warms up as well.
-fn calls_for<C: Communicator>(
+fn calls_for<C: Communicator + SharedMemoryProvider>(
     comm: &C,
     row: Row,
     seconds: f64,
     call: &mut Call<'_, C>,
 ) -> Result<usize, Failure> {
+    // Some ranks are still looking whether the first call was right.
+    comm.barrier()?;
     let start = now();
     let mut made = 0_u32;
     loop {
         // Asking after every call would be most of what is timed, unless calls are long.
-        let turn = if made < 2 || row.bytes > 1 << 20 {
+        let turn = if made < 2 || (row.bytes > 1 << 20 && row.op != Op::Exchange) {
             1
         } else {
             10
         };
         for _ in 0..turn {
-            if apart(row.op) {
-                comm.barrier()?;
+            call.prepare()?;
+            if row.op == Op::Broadcast {
+                tick::wait(comm.rank(), comm.size(), 0);
             }
             call.make()?;
         }

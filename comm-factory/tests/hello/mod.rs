@@ -21,15 +21,19 @@ pub fn example(name: &str, features: &str) -> String {
     cargo_build(&[&example[..], &["--features", features]].concat())
 }
 
-/// Builds the one program that the arguments name, in the target directory of this test, and returns its path.
+/// Builds the one program that the arguments name, with what was compiled for this test, and returns its path.
 ///
+/// It lies in a folder for these arguments: a test that runs at the same time may build it with other features.
 /// Call it before a watchdog starts: nobody knows how much there is to compile.
 pub fn cargo_build(arguments: &[&str]) -> String {
+    let compiled = compiled();
+    let folder = arguments.join("-").replace([',', '/'], "-");
     let built = Command::new(env!("CARGO"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(["build", "--quiet", "--message-format", "json"])
+        .env("CARGO_BUILD_BUILD_DIR", &compiled)
         .arg("--target-dir")
-        .arg(target())
+        .arg(compiled.join("programs").join(folder))
         .args(arguments)
         .stdin(Stdio::null())
         .output()
@@ -43,7 +47,7 @@ pub fn cargo_build(arguments: &[&str]) -> String {
 }
 
 /// Returns the directory above `debug/deps`, in which this test lies.
-fn target() -> PathBuf {
+fn compiled() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(3).unwrap().to_path_buf()
 }

@@ -39,7 +39,7 @@ fn one_call_at_a_time() {
 fn a_refusal_is_announced_once_and_not_from_inside_a_call_or_after_the_end() {
     let gate = gate();
     let wrong = CommError::InvalidRoot { root: 9, size: 4 };
-    assert_eq!(gate.checked(Err(wrong.clone())), Err(wrong.clone()));
+    assert_eq!(gate.checked::<()>(Err(wrong.clone())), Err(wrong.clone()));
     assert_eq!(gate.checked(Ok(())), Ok(()));
     let mut call = gate.enter("barrier").unwrap();
     gate.refuse(&wrong);

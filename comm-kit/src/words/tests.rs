@@ -48,7 +48,21 @@ fn the_sentences_are_pinned() {
 }
 
 #[test]
-fn a_mismatch_shows_each_call_once_and_blames_the_lowest_that_differs() {
+fn what_ranks_called_is_said_in_groups() {
+    let calls = [
+        (0, Call::barrier()),
+        (2, Call::fence()),
+        (3, Call::barrier()),
+    ];
+    assert_eq!(
+        called(calls),
+        "ranks 0, 3 called barrier, rank 2 called fence"
+    );
+    assert_eq!(called([]), "");
+}
+
+#[test]
+fn a_mismatch_shows_each_call_with_its_ranks_and_blames_the_lowest_that_differs() {
     let sum = Call::allreduce(24, ScalarKind::F64, ReduceOp::Sum);
     let calls = [
         (0, sum),
@@ -61,13 +75,31 @@ fn a_mismatch_shows_each_call_once_and_blames_the_lowest_that_differs() {
     assert_eq!(rank, 2);
     assert_eq!(
         message,
-        "rank 0 called allreduce(Sum of 3 f64), rank 2 called barrier, rank 4 called fence; all ranks must call the same \
+        "ranks 0, 1, 3 called allreduce(Sum of 3 f64), rank 2 called barrier, rank 4 called fence; all ranks must call the same \
          collectives in the same order with arguments that agree"
     );
     assert_eq!(differing([(0, sum), (1, sum)]), None);
     let many = (0..40).map(|rank| (rank, Call::shared_region(rank, 8)));
     let (_, message) = differing(many).expect("they differ");
     assert_eq!(message.matches(" called ").count(), LISTED);
+    assert!(message.contains("(15 elements of 8 bytes), ..; all ranks"));
+}
+
+/// What differs has travelled as a hash: the groups say who is alone.
+#[test]
+fn other_counts_are_told_by_the_ranks_that_have_them() {
+    let counts = |last: usize| Call::allgatherv(&[1, 2, last], 8);
+    let calls = [3, 3, 4, 3, 3, 5].map(counts).into_iter().enumerate();
+    let (rank, message) = differing(calls).expect("they differ");
+    assert_eq!(rank, 2);
+    let shown = "ranks 0, 1, 3, 4 called allgatherv(elements of 8 bytes), rank 2 called allgatherv(elements of 8 bytes) \
+                 with other counts, rank 5 called allgatherv(elements of 8 bytes) with other counts; all";
+    assert!(message.starts_with(shown), "{message}");
+    let huge = |count: usize| Call::shared_region(count, 5 << 30);
+    let (_, message) = differing([(0, huge(1)), (1, huge(2))]).expect("they differ");
+    let shown =
+        "rank 1 called create_shared_region(elements of 4 GiB or more) of another size or number;";
+    assert!(message.contains(shown), "{message}");
 }
 
 #[test]
@@ -81,8 +113,14 @@ fn ranks_are_listed_as_far_as_a_line_goes() {
     assert_eq!(ranks(&many), "ranks 0-19, 22, 40");
     let gaps: Vec<usize> = (0..40).step_by(2).collect();
     assert!(ranks(&gaps).ends_with(" 28, 30, .."), "{}", ranks(&gaps));
-    let listed = ranks_at(&many, |_| None);
-    assert!(listed.ends_with(" 14, 15, .."), "{listed}");
+    assert_eq!(ranks(&[3, 4, 5, 6, 7, 8, 9, 12]), "ranks 3-9, 12");
+    assert_eq!(ranks(&[3, 4, 7]), "ranks 3, 4, 7");
+    // A place belongs to one rank.
+    let listed = ranks_at(&many, |rank| (rank % 8 == 0).then_some("a"));
+    assert_eq!(
+        listed,
+        "ranks 0 (a), 1-7, 8 (a), 9-15, 16 (a), 17-19, 22, 40 (a)"
+    );
 }
 
 #[test]

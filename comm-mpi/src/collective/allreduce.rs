@@ -9,9 +9,10 @@ use crate::element::{Word, with_words, words};
 use crate::ranks::{Ranks, Trouble};
 
 impl Ranks {
-    /// Combines the buffers of all ranks.
+    /// Combines the buffers of all ranks; without `send` that of this rank is in `recv`. Ranks with one buffer and ranks
+    /// with two make the same calls of MPI.
     ///
-    /// Sums of signed integers travel as unsigned ones of the same width: the same bits, and no
+    /// Sums and products of signed integers travel as unsigned ones of the same width: the same bits, and no
     /// overflow, which C leaves undefined. What MPI has no type for is folded here, and what the
     /// libraries do not agree on: MPICH 4.0 compares unsigned integers as if they were signed,
     /// Open MPI 4.1 adds bytes with saturation.
@@ -19,28 +20,34 @@ impl Ranks {
     pub(crate) fn allreduce(
         &self,
         scratch: &mut Vec<u64>,
-        send: &[u8],
+        send: Option<&[u8]>,
         recv: &mut [u8],
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), Trouble> {
-        use ReduceOp::{BitwiseAnd, BitwiseOr, Max, Min, Sum};
+        use ReduceOp::{BitwiseAnd, BitwiseOr, Max, Min, Prod, Sum};
         use ScalarKind::{F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-        if self.size == 1 || send.is_empty() {
+        if self.size == 1 || recv.is_empty() {
             // Alone, or nothing to combine: an empty buffer is not handed down.
-            recv.copy_from_slice(send);
+            if let Some(send) = send {
+                recv.copy_from_slice(send);
+            }
             return Ok(());
         }
         let native = self.reduce() == MpiReduce::Native;
         let done = match (scalar, op) {
-            (I64 | U64, Sum | BitwiseOr | BitwiseAnd) => self.reduce_as::<u64>(send, recv, op),
-            (I32 | U32, Sum | BitwiseOr | BitwiseAnd) => self.reduce_as::<u32>(send, recv, op),
+            (I64 | U64, Sum | Prod | BitwiseOr | BitwiseAnd) => {
+                self.reduce_as::<u64>(send, recv, op)
+            }
+            (I32 | U32, Sum | Prod | BitwiseOr | BitwiseAnd) => {
+                self.reduce_as::<u32>(send, recv, op)
+            }
             (I8 | U8 | I16 | U16, BitwiseOr | BitwiseAnd) => self.reduce_as::<u8>(send, recv, op),
             (I64, Min | Max) => self.reduce_as::<i64>(send, recv, op),
             (I32, Min | Max) => self.reduce_as::<i32>(send, recv, op),
             (F64, Sum) if native => self.reduce_as::<f64>(send, recv, op),
             (F32, Sum) if native => self.reduce_as::<f32>(send, recv, op),
-            (F32 | F64 | I8 | U8 | I16 | U16, Sum | Min | Max) | (U32 | U64, Min | Max) => {
+            (F32 | F64 | I8 | U8 | I16 | U16, Sum | Prod | Min | Max) | (U32 | U64, Min | Max) => {
                 return self.fold_in_order(scratch, send, recv, scalar, op);
             }
             (F32 | F64, BitwiseOr | BitwiseAnd) => {
@@ -51,17 +58,27 @@ impl Ranks {
     }
 
     #[inline]
-    fn reduce_as<W: Word>(&self, send: &[u8], recv: &mut [u8], op: ReduceOp) -> Result<(), Error> {
-        let send = words::<W>(send);
+    fn reduce_as<W: Word>(
+        &self,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        op: ReduceOp,
+    ) -> Result<(), Error> {
         let op = match op {
             ReduceOp::Sum => MpiOp::Sum,
             ReduceOp::Min => MpiOp::Min,
             ReduceOp::Max => MpiOp::Max,
             ReduceOp::BitwiseOr => MpiOp::BitwiseOr,
             ReduceOp::BitwiseAnd => MpiOp::BitwiseAnd,
+            ReduceOp::Prod => MpiOp::Prod,
         };
+        let send = send.map(words::<W>);
         with_words(recv, |recv: &mut [W]| {
-            let mut pieces = send.chunks(MOST).zip(recv.chunks_mut(MOST));
+            let mut pieces = recv.chunks_mut(MOST);
+            let Some(send) = &send else {
+                return pieces.try_for_each(|buf| self.comm().allreduce_inplace(buf, op));
+            };
+            let mut pieces = send.chunks(MOST).zip(pieces);
             pieces.try_for_each(|(send, recv)| self.comm().allreduce(send, recv, op))
         })
     }

@@ -10,8 +10,8 @@
 //! many times as long to gather blocks of different lengths; the few elements that remain go the
 //! way of the small ones.
 //!
-//! `fold_into` of two operands is commutative, bit for bit: IEEE addition, minimum and maximum
-//! are, and a NaN comes out canonical. So the first two operands of a fold may change places;
+//! `fold_into` of two operands is commutative, bit for bit: IEEE addition, multiplication,
+//! minimum and maximum are, and a NaN comes out canonical. So the first two operands of a fold may change places;
 //! later ones may not.
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
@@ -33,11 +33,11 @@ const SEGMENT: usize = 16 << 20;
 const PAIR: i32 = 1;
 
 impl Ranks {
-    /// Folds the buffers of two or more ranks, in rank order.
+    /// Folds the buffers of two or more ranks, in rank order; without `send` that of this rank is in `recv`.
     pub(super) fn fold_in_order(
         &self,
         scratch: &mut Vec<u64>,
-        send: &[u8],
+        send: Option<&[u8]>,
         recv: &mut [u8],
         scalar: ScalarKind,
         op: ReduceOp,
@@ -50,7 +50,7 @@ impl Ranks {
     fn fold_words<W: Word>(
         &self,
         scratch: &mut Vec<u64>,
-        send: &[u8],
+        send: Option<&[u8]>,
         recv: &mut [u8],
         fold: Fold,
     ) -> Result<(), Trouble> {
@@ -58,32 +58,48 @@ impl Ranks {
         let unit = fold.scalar.size() / size_of::<W>();
         let sliced = match self.size {
             2 => 0,
-            size if send.len().saturating_mul(size) < SLICES_FROM => 0,
-            size => send.len() / size_of::<W>() / (size * unit) * (size * unit),
+            size if recv.len().saturating_mul(size) < SLICES_FROM => 0,
+            size => recv.len() / size_of::<W>() / (size * unit) * (size * unit),
         };
-        let send = words::<W>(send);
+        let send = send.map(words::<W>);
         with_words(recv, |recv: &mut [W]| {
-            let (send, rest) = send.split_at(sliced);
+            let (send, rest) = match &send {
+                None => (None, None),
+                Some(send) => {
+                    let (send, rest) = send.split_at(sliced);
+                    (Some(send), Some(rest))
+                }
+            };
             let (recv, remains) = recv.split_at_mut(sliced);
             self.fold_slices(scratch, send, recv, fold, unit)?;
             if self.size == 2 {
-                self.fold_pair(rest, remains, fold, unit)
+                self.fold_pair(scratch, rest, remains, fold, unit)
             } else {
                 self.fold_everything(scratch, rest, remains, fold)
             }
         })
     }
 
-    /// Receives the other's buffer in `recv` and folds the own one into it.
+    /// Receives the other's buffer in `recv`, or in room if the own one is there, and folds the two.
     fn fold_pair<W: Word>(
         &self,
-        send: &[W],
+        scratch: &mut Vec<u64>,
+        send: Option<&[W]>,
         recv: &mut [W],
         fold: Fold,
         unit: usize,
     ) -> Result<(), Trouble> {
         let other = self.mpi_rank(1 - self.rank);
         let most = MOST / unit * unit;
+        let Some(send) = send else {
+            for buf in recv.chunks_mut(most) {
+                let theirs = room::<W>(scratch, buf.len());
+                self.comm()
+                    .sendrecv(buf, other, PAIR, theirs, other, PAIR)?;
+                fold.into(buf, theirs)?;
+            }
+            return Ok(());
+        };
         for (send, recv) in send.chunks(most).zip(recv.chunks_mut(most)) {
             self.comm().sendrecv(send, other, PAIR, recv, other, PAIR)?;
             fold.into(recv, send)?;
@@ -95,26 +111,26 @@ impl Ranks {
     fn fold_everything<W: Word>(
         &self,
         scratch: &mut Vec<u64>,
-        send: &[W],
+        send: Option<&[W]>,
         recv: &mut [W],
         fold: Fold,
     ) -> Result<(), Trouble> {
-        if send.is_empty() {
+        if recv.is_empty() {
             return Ok(());
         }
-        let all = room::<W>(scratch, send.len() * self.size);
-        self.comm().allgather(send, all)?;
-        let (first, rest) = all.split_at(send.len());
+        let all = room::<W>(scratch, recv.len() * self.size);
+        self.comm().allgather(send.unwrap_or(recv), all)?;
+        let (first, rest) = all.split_at(recv.len());
         recv.copy_from_slice(first);
-        rest.chunks_exact(send.len())
+        rest.chunks_exact(recv.len())
             .try_for_each(|next| fold.into(recv, next))
     }
 
-    /// Folds this rank's slice of everybody's buffer and gathers the slices; `send` divides evenly.
+    /// Folds this rank's slice of everybody's buffer and gathers the slices; `recv` divides evenly.
     fn fold_slices<W: Word>(
         &self,
         scratch: &mut Vec<u64>,
-        send: &[W],
+        send: Option<&[W]>,
         recv: &mut [W],
         fold: Fold,
         unit: usize,
@@ -122,11 +138,14 @@ impl Ranks {
         let size = self.size;
         let most = (SEGMENT / size_of::<W>()).min(MOST) / (size * unit) * unit;
         let mut lists = Lists::default();
-        for (send, recv) in send.chunks(most * size).zip(recv.chunks_mut(most * size)) {
-            let each = send.len() / size;
+        let mut inputs = send.map(|send| send.chunks(most * size));
+        for recv in recv.chunks_mut(most * size) {
+            let send = inputs.as_mut().and_then(Iterator::next);
+            let each = recv.len() / size;
             lists.even(size, each);
             let (counts, displs) = (&lists.counts, &lists.displs);
-            let all = room::<W>(scratch, send.len());
+            let all = room::<W>(scratch, recv.len());
+            let send = send.unwrap_or(recv);
             self.comm()
                 .alltoallv(send, counts, displs, all, counts, displs)?;
             let (folded, rest) = all.split_at_mut(each);

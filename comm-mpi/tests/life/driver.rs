@@ -4,12 +4,13 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::mpiexec;
+use crate::{checked, mpiexec};
 
 /// Tells a process which case it is a rank of.
 pub(crate) const CASE: &str = "COMM_MPI_CASE";
@@ -37,7 +38,7 @@ pub(crate) fn main() -> ExitCode {
     // A rank that waits burns a core.
     arguments.test_threads.get_or_insert(1);
     let good = [
-        "a_second_init_is_refused",
+        "several_communicators_live_side_by_side",
         "different_configurations_are_refused",
         "another_thread_may_use_and_drop_it",
         "another_thread_may_initialise",
@@ -83,6 +84,10 @@ pub(crate) fn main() -> ExitCode {
     for (case, words) in coded {
         trials.push(Trial::test(case, move || ends_with_the_code(case, words)));
     }
+    for case in checked::WELL {
+        trials.push(Trial::test(case, move || ends_well(case)));
+    }
+    trials.push(Trial::test(checked::ABSENT, absent));
     for (name, case) in [
         (
             "a_refusal_on_one_of_two_nodes_is_heard_on_both",
@@ -155,6 +160,19 @@ fn ends_with_the_code(case: &str, words: &str) -> Result<(), Failed> {
     badly(&end, words)
 }
 
+/// One of three ranks does not come: the others say so, and what they called, and end the job.
+fn absent() -> Result<(), Failed> {
+    let job = Job::start(checked::ABSENT, mpiexec::launcher(3)?.command())?;
+    let end = job.end();
+    end.expect(end.code == Some(9), "the job did not end with 9")?;
+    badly(&end, "ranks 0, 1 called barrier")?;
+    badly(&end, "rank 2 did not come within 500ms")
+}
+
+/// Starts a rank with a folder for temporary files of its own. Under another MPI's launcher each rank is a job of one to Open MPI,
+/// and jobs that share a folder get into each other's way, see [`Job::start`].
+const APART: &str = r#"TMPDIR="$TMPDIR/$$" exec "$0""#;
+
 /// Starts the ranks with the launcher of the other MPI, where that is installed.
 fn strangers() -> Result<(), Failed> {
     let own = ferrompi::Mpi::library_version()?;
@@ -167,7 +185,7 @@ fn strangers() -> Result<(), Failed> {
         )
     };
     let mut command = Command::new(stranger);
-    command.args(flags);
+    command.args(flags).args(["sh", "-c", APART]);
     let end = match Job::start("a_stranger_starts_it", command) {
         Ok(job) => job.end(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -182,7 +200,7 @@ fn strangers() -> Result<(), Failed> {
 struct Job {
     child: std::process::Child,
     mark: String,
-    pids: PathBuf,
+    folder: PathBuf,
 }
 
 /// How a job ended.
@@ -202,20 +220,38 @@ impl Job {
         Ok(Self::start(case, mpiexec::launcher(2)?.command())?.end())
     }
 
+    /// Starts a job, with a folder for temporary files that no other has.
+    ///
+    /// Open MPI keeps the files of all jobs of a user below one folder. A job creates it, then its own in it, and fails if
+    /// another that ends at that moment finds the outer one empty and removes it.
     fn start(case: &str, mut command: Command) -> std::io::Result<Self> {
-        let mark = format!("comm-mpi-life-{}-{case}", std::process::id());
-        let pids = std::env::temp_dir().join(&mark);
+        static JOBS: AtomicU32 = AtomicU32::new(0);
+        let own = std::process::id();
+        let mark = format!("comm-mpi-life-{own}-{case}");
+        let number = JOBS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("comm-mpi-life-{own}-{number}"));
+        fs::create_dir(&folder)?;
+        let pids = folder.join("pids");
         fs::write(&pids, "")?;
         let child = command
             .arg(std::env::current_exe()?)
             .env(CASE, case)
             .env("COMM_MPI_MARK", &mark)
             .env(PIDS, &pids)
+            .env("TMPDIR", &folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()?;
-        Ok(Self { child, mark, pids })
+            .spawn();
+        if child.is_err() {
+            let _ = fs::remove_dir_all(&folder);
+        }
+        let child = child?;
+        Ok(Self {
+            child,
+            mark,
+            folder,
+        })
     }
 
     fn end(mut self) -> End {
@@ -244,9 +280,8 @@ impl Job {
         let ended = SystemTime::now();
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let pids = fs::read_to_string(&self.pids).unwrap_or_default();
+        let pids = fs::read_to_string(self.folder.join("pids")).unwrap_or_default();
         let pids: Vec<String> = pids.lines().map(str::to_owned).collect();
-        let _ = fs::remove_file(&self.pids);
         // A launcher may be gone a moment before what it started.
         let mut left = processes(&self.mark);
         while !left.is_empty() && start.elapsed() < LIMIT {
@@ -254,6 +289,7 @@ impl Job {
             left = processes(&self.mark);
         }
         left.extend(segments(&pids));
+        let _ = fs::remove_dir_all(&self.folder);
         let join = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
         let output = join(out) + &join(err);
         let lag = output.split_once(LEFT_AT).and_then(|(_, after)| {

@@ -23,7 +23,7 @@ use crate::driver::{LEFT_AT, NAMED, PIDS, REASON, segments};
 pub(crate) fn run(case: &str) -> ExitCode {
     report_process().unwrap();
     match case {
-        "a_second_init_is_refused" => a_second_init_is_refused(),
+        "several_communicators_live_side_by_side" => several_communicators(),
         "different_configurations_are_refused" => different_configurations_are_refused(),
         "another_thread_may_use_and_drop_it" => another_thread_may_use_and_drop_it(),
         "another_thread_may_initialise" => another_thread_may_initialise(),
@@ -36,6 +36,7 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_forked_child_leaves_the_comparison_alone" => a_forked_child_of_compared_ranks(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
         "a_stranger_starts_it" => a_stranger_starts_it(),
+        case if crate::checked::ALL.contains(&case) => crate::checked::run(case),
         "all_are_killed_at_the_first_region" => all_are_killed(),
         "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
         "a_killed_rank_ends_the_job" => leave(|_| {
@@ -86,7 +87,8 @@ pub(crate) fn run(case: &str) -> ExitCode {
     }
     match case {
         "a_return_from_main_ends_the_job" => ExitCode::from(3),
-        "an_error_from_main_ends_the_job_with_its_code"
+        "a_rank_that_does_not_come_is_named"
+        | "an_error_from_main_ends_the_job_with_its_code"
         | "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code" => ExitCode::from(9),
         _ => ExitCode::SUCCESS,
     }
@@ -104,18 +106,28 @@ fn works<C: Communicator>(comm: &C) {
     assert_eq!(sum, comm.size() * (comm.size() + 1) / 2);
 }
 
-fn a_second_init_is_refused() {
-    let comm = open();
-    let refuse = || {
-        let error = FerrompiBackend::init(MpiConfig::new()).unwrap_err();
-        assert_eq!(error.kind, InitErrorKind::Failed);
-        assert!(error.message.contains("one FerrompiBackend"), "{error}");
-    };
-    refuse();
-    works(&comm);
-    thread::spawn(refuse).join().unwrap();
-    drop(comm);
-    refuse();
+/// Each thread has a communicator of its own; they neither meet nor end each other.
+fn several_communicators() {
+    let [first, second] = [open(), open()];
+    thread::scope(|scope| {
+        scope.spawn(|| (0..300).for_each(|_| works(&first)));
+        scope.spawn(|| {
+            let mut region = second.create_shared_region::<u64>(10).unwrap();
+            (0..200).for_each(|_| second.barrier().unwrap());
+            region.fence().unwrap();
+        });
+    });
+    drop(first);
+    works(&second);
+    thread::spawn(|| works(&open())).join().unwrap();
+    let mut checked = MpiConfig::new();
+    checked.check = true;
+    let error = FerrompiBackend::init(checked).unwrap_err();
+    assert_eq!(error.variables, ["COBRE_COMM_CHECK"]);
+    assert!(error.message.contains("the first communicator"), "{error}");
+    works(&second);
+    drop(second);
+    works(&open());
 }
 
 fn different_configurations_are_refused() {

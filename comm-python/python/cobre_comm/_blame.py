@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pickle
 import signal
@@ -15,6 +14,9 @@ from cobre_comm._errors import CommError
 RETURNED = "returned"
 RAISED = "raised"
 
+OWN = os.environ.get("RANK")
+"""The rank that this process is; read before the function can change the environment."""
+
 
 class WorkerError(RuntimeError):
     """Is raised by `run` when a rank fails. Its ``__cause__`` is the exception of the rank, if it can be pickled."""
@@ -25,8 +27,8 @@ class WorkerError(RuntimeError):
     """Its traceback, as text."""
     output: str
     """The last lines it wrote, 20 of each stream."""
-    signal: signal.Signals | None
-    """The signal that killed it."""
+    signal: signal.Signals | int | None
+    """The signal that killed it; a number where the signal has no name, as the real-time signals."""
     exit_code: int | None
     """The code with which it exited."""
 
@@ -51,17 +53,17 @@ class NotSent(Exception):
     """Is what a rank reports whose result cannot be pickled."""
 
 
-@dataclasses.dataclass
 class Record:
     """What a rank leaves behind."""
 
-    kind: str
-    when: float
-    summary: str = ""
-    traceback: str = ""
-    heard: bool = False
-    """Whether the exception tells of another rank's failure."""
-    exception: bytes | None = None
+    def __init__(self, kind: str, when: float) -> None:
+        self.kind = kind
+        self.when = when
+        self.summary = ""
+        self.traceback = ""
+        self.heard = False
+        """Whether the exception tells of another rank's failure."""
+        self.exception: bytes | None = None
 
     @staticmethod
     def of(error: BaseException, when: float) -> Record:
@@ -76,7 +78,10 @@ class Record:
             summary = f"cannot answer: {error}; return numbers, arrays or other data that can be pickled"
         else:
             summary = "raised " + "".join(traceback.format_exception_only(error)).strip()
-        return Record(RAISED, when, summary, "".join(described.format()), _heard(error), _pickled(error))
+        record = Record(RAISED, when)
+        record.summary, record.traceback = summary, "".join(described.format())
+        record.heard, record.exception = _heard(error), _pickled(error)
+        return record
 
 
 class Story:
@@ -119,7 +124,7 @@ class Story:
         """Returns what the function returned."""
         try:
             return pickle.load(self._file)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failure = WorkerError(f"what rank {self.rank} returned cannot be unpickled here: {error!r}")
             failure.rank = self.rank
             raise failure from error
@@ -146,7 +151,7 @@ def error(story: Story) -> tuple[WorkerError, BaseException | None]:
     failure.rank = story.rank
     failure.output = end.output
     failure.exit_code = end.code
-    failure.signal = None if end.signal is None else signal.Signals(end.signal)
+    failure.signal = end.signal and _signal(end.signal)
     return failure, cause
 
 
@@ -163,22 +168,24 @@ def timeout(stories: list[Story], seconds: float | None) -> WorkerTimeout:
 def _ending(end: _native.RankEnd) -> str:
     if end.signal is not None:
         hint = "; the system does that when memory runs out" if end.signal == signal.SIGKILL else ""
-        return f"was killed by {_name(end.signal)} (signal {end.signal}){hint}"
+        named = _signal(end.signal)
+        name = named.name if isinstance(named, signal.Signals) else "a signal without a name"
+        return f"was killed by {name} (signal {end.signal}){hint}"
     if end.code is not None:
-        return f"exited with code {end.code} without a result: something in it called os._exit"
+        return f"exited with code {end.code} without a result: something in it called comm.abort or os._exit"
     return "did not end, not even when it was killed: it is stuck in the system"
 
 
-def _name(number: int) -> str:
+def _signal(number: int) -> signal.Signals | int:
     try:
-        return signal.Signals(number).name
+        return signal.Signals(number)
     except ValueError:
-        return "a signal"
+        return number
 
 
 def _heard(error: BaseException) -> bool:
     """Returns whether an exception, or one that led to it, tells of another rank."""
-    own = int(os.environ["RANK"])
+    own = None if OWN is None else int(OWN)
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -194,13 +201,13 @@ def _pickled(error: BaseException) -> bytes | None:
     try:
         data = pickle.dumps(error)
         return data if type(pickle.loads(data)) is type(error) else None
-    except Exception:
+    except (Exception, SystemExit):
         return None
 
 
 def _unpickled(data: bytes | None) -> BaseException | None:
     try:
         cause = None if data is None else pickle.loads(data)
-    except Exception:
+    except (Exception, SystemExit):
         return None
     return cause if isinstance(cause, BaseException) else None

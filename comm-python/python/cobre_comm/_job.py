@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing.util
 import operator
 import sys
 import time
@@ -57,8 +56,7 @@ def run(
     count = _count(ranks, backend)
     seconds = _seconds(timeout)
     call = _parcel.pack(function, args, kwargs)
-    flags: list[str] = multiprocessing.util._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    command = [sys.executable, *flags, "-m", "cobre_comm._worker"]
+    command = [sys.executable, *_flags(), "-m", "cobre_comm._worker"]
     started = time.monotonic()
     job = _native.Job(command, count, backend, seconds, call)
     _follow(job)
@@ -73,6 +71,15 @@ def run(
             error, cause = _blame.error(failure)
             raise error from cause
         return [story.result() for story in stories]
+
+
+def _flags() -> list[str]:
+    """Returns the options with which this interpreter was started."""
+    # Here, not above: a rank needs none of it to start.
+    from multiprocessing import util
+
+    flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags
 
 
 def _count(ranks: int, backend: str) -> int:

@@ -63,4 +63,6 @@ def _write(to_error: bool, texts: list[str]) -> None:
     stream = sys.stderr if to_error else sys.stdout
     if stream is not None:
         stream.write("".join(texts))
-        stream.flush()
+        # All that `print` needs is `write`.
+        if hasattr(stream, "flush"):
+            stream.flush()

@@ -29,14 +29,7 @@ def importing_main() -> bool:
 
 def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bytes:
     """Packs a call, by name if the ranks can import what it names, else by value."""
-    try:
-        args = tuple(args)
-    except TypeError:
-        raise TypeError(f"args: expected a sequence of arguments, not {type(args).__name__}") from None
-    try:
-        kwargs = {} if kwargs is None else dict(kwargs)
-    except (TypeError, ValueError):
-        raise TypeError(f"kwargs: expected a mapping of arguments, not {type(kwargs).__name__}") from None
+    args, kwargs = _arguments(args, kwargs)
     named = {"function": function, "args": args, "kwargs": kwargs}
     main = _main()
     cloudpickle = _cloudpickle()
@@ -44,7 +37,7 @@ def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     for name, part in named.items():
         try:
             data = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
-            if main is None and b"__main__" in data:
+            if main is None and _names_main(data):
                 raise pickle.PicklingError("it is of a notebook or a prompt")
         except Exception as error:
             if cloudpickle is None:
@@ -52,10 +45,27 @@ def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
             break
         parts.append(data)
     else:
-        if not any(b"__main__" in data for data in parts):
+        if not any(map(_names_main, parts)):
             main = None
         return _enclose(main, parts)
     return _enclose(None, [_by_value(cloudpickle, name, part) for name, part in named.items()])
+
+
+def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(args, (str, bytes, Mapping)):
+        raise TypeError(f"args: expected a sequence of arguments, not {type(args).__name__}; pass (argument,) for a single one")
+    try:
+        args = tuple(args)
+    except TypeError:
+        raise TypeError(f"args: expected a sequence of arguments, not {type(args).__name__}; pass a tuple or a list") from None
+    try:
+        kwargs = {} if kwargs is None else dict(kwargs)
+    except (TypeError, ValueError):
+        raise TypeError(f"kwargs: expected a mapping of arguments, not {type(kwargs).__name__}") from None
+    for name in kwargs:
+        if not isinstance(name, str):
+            raise TypeError(f"kwargs: expected the names of arguments as keys, not {name!r}")
+    return args, kwargs
 
 
 def unpack(data: bytes | memoryview) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
@@ -81,6 +91,11 @@ def dump(result: Any, file: Any) -> None:
         file.seek(start)
         file.truncate()
         cloudpickle.dump(result, file)
+
+
+def _names_main(data: bytes) -> bool:
+    """Returns whether a pickle names the script. In a rank, and in a child of `multiprocessing`, it has the second name."""
+    return b"__main__" in data or MAIN.encode() in data
 
 
 def _enclose(main: tuple[str, str] | None, parts: list[bytes]) -> bytes:

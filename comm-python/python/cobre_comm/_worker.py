@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import io
 import mmap
@@ -13,6 +14,9 @@ import time
 from typing import Any
 
 from cobre_comm import _blame, _parcel, connect
+
+RANK = os.getpid()
+"""The process that is the rank. A child that the function forks is none: it ends as any process does, and leaves no record."""
 
 
 def main() -> None:
@@ -41,6 +45,8 @@ def _call(call: int, file: io.BufferedWriter) -> None:
     with connect() as comm:
         try:
             result: Any = function(comm, *args, **kwargs)
+            if os.getpid() != RANK:
+                return
             pickle.dump(_blame.Record(_blame.RETURNED, time.monotonic()), file)
             try:
                 _parcel.dump(result, file)
@@ -55,12 +61,15 @@ def _call(call: int, file: io.BufferedWriter) -> None:
 def _leave(error: BaseException, file: io.BufferedWriter) -> None:
     """Leaves a record of the failure and ends this process at once: no thread of the function may keep it."""
     when = time.monotonic()
+    if os.getpid() != RANK:
+        raise error
     file.seek(0)
     file.truncate()
     pickle.dump(_blame.Record.of(error, when), file)
     file.flush()
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
+        # The function may have closed it, or put something else there.
+        with contextlib.suppress(Exception):
             stream.flush()
     os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 

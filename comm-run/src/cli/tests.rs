@@ -11,9 +11,7 @@ fn parse(line: &str) -> Option<Options> {
     let arguments = Arguments::try_parse_from(line.split(' ')).ok()?;
     match request(arguments).ok()? {
         Request::Run(options) => Some(options),
-        Request::Mpi(_) | Request::Explain | Request::Doctor { .. } | Request::Completions(_) => {
-            None
-        }
+        _ => None,
     }
 }
 
@@ -31,6 +29,8 @@ fn mpi_is_handed_over_without_what_mpiexec_does_not_know() {
     for more in [
         "--timeout 3",
         "--log-dir logs",
+        "--grace 3",
+        "--max-restarts 1",
         "--bind core",
         "--nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k",
     ] {
@@ -39,6 +39,25 @@ fn mpi_is_handed_over_without_what_mpiexec_does_not_know() {
             None,
             "{more}"
         );
+    }
+}
+
+#[test]
+fn checks_are_asked_for_by_a_variable() {
+    let variables = |more: &str| match ask(&format!("comm-run -n 3 --backend mpi {more} -- x")) {
+        Some(Request::Mpi(handover)) => handover.variables,
+        other => panic!("not handed over: {other:?}"),
+    };
+    let check = |value: &str| ("COBRE_COMM_CHECK".into(), value.into());
+    assert_eq!(variables(""), []);
+    assert_eq!(variables("--check"), [check("1")]);
+    // The last one counts.
+    let both = variables("--check --env COBRE_COMM_CHECK=0");
+    assert_eq!(both, [check("0"), check("1")]);
+    // They always check.
+    for backend in ["shm", "tcp"] {
+        let line = format!("comm-run -n 3 --backend {backend} --check -- x");
+        assert_eq!(parse(&line).expect("accepted").variables, []);
     }
 }
 
@@ -196,4 +215,27 @@ fn a_script_is_started_with_the_interpreter_and_other_programs_without() {
     assert_eq!(words, ["./a", "b.py"]);
     let words: Vec<String> = started("comm-run -n 2 -- a.py");
     assert_eq!(words, ["a.py"]);
+}
+
+#[test]
+fn grace_and_restarts() {
+    let options = parse("comm-run -n 2 -- x").unwrap();
+    assert_eq!((options.grace, options.max_restarts), (None, 0));
+    let options = parse("comm-run -n 2 --grace 0.5 --max-restarts 3 -- x").unwrap();
+    let half = Duration::from_millis(500);
+    assert_eq!((options.grace, options.max_restarts), (Some(half), 3));
+    for wrong in ["--grace", "--grace -1", "--grace soon", "--max-restarts -1"] {
+        assert_eq!(
+            parse(&format!("comm-run -n 2 {wrong} -- x")),
+            None,
+            "{wrong}"
+        );
+    }
+    // The other machines would not know.
+    let node = "--nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k";
+    assert_eq!(
+        parse(&format!("comm-run -n 2 --max-restarts 1 {node} -- x")),
+        None
+    );
+    assert!(parse(&format!("comm-run -n 2 --grace 9 {node} -- x")).is_some());
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use comm_kit::segments::{folder, remove_stale};
+use comm_run::Job;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Level, bytes};
@@ -15,8 +16,8 @@ const USUAL_IN_CONTAINERS: u64 = 64 << 20;
 /// Fewer make jobs of an ordinary size fail.
 const FEW_FILES: u64 = 1024;
 const FEW_PROCESSES: u64 = 256;
-/// The descriptors that the launcher needs for itself while it starts a rank.
-const OWN_FILES: u64 = 18;
+/// The descriptors that are open when the launcher begins.
+const OPEN_FILES: u64 = 4;
 
 /// Returns whether segments can be created at all.
 pub(super) fn usable() -> bool {
@@ -83,31 +84,26 @@ fn names_in(folder: &Path) -> Option<Vec<String>> {
 }
 
 pub(super) fn open_files() -> Finding {
-    let limit = getrlimit(Resource::Nofile);
-    judge_files(limit.current, limit.maximum)
+    // The soft limit is raised where a job needs it.
+    judge_files(getrlimit(Resource::Nofile).maximum)
 }
 
-fn judge_files(soft: Option<u64>, hard: Option<u64>) -> Finding {
+fn judge_files(hard: Option<u64>) -> Finding {
     const WHAT: &str = "open files";
-    let Some(soft) = soft else {
+    let Some(hard) = hard else {
         return Finding::fine(WHAT, "no limit");
     };
     // Two pipes per rank, and two files with --log-dir.
-    let ranks = soft.saturating_sub(OWN_FILES) / 2;
+    let own = OPEN_FILES + Job::descriptors(0) as u64;
+    let ranks = hard.saturating_sub(own) / 2;
     let text = format!(
-        "limit {soft}, enough for about {ranks} ranks, {} with --log-dir",
+        "hard limit {hard}, enough for {ranks} ranks, {} with --log-dir",
         ranks / 2
     );
-    if soft >= FEW_FILES {
+    if hard >= FEW_FILES {
         return Finding::fine(WHAT, text);
     }
-    let advice = match hard {
-        Some(hard) if hard <= soft => String::from(
-            "its hard limit is as low: raise that as root, or with --ulimit nofile of the container",
-        ),
-        Some(hard) => format!("raise it: ulimit -n {}", hard.min(1 << 16)),
-        None => String::from("raise it: ulimit -n 65536"),
-    };
+    let advice = "raise it as root (ulimit -Hn), or with --ulimit nofile of the container";
     let mut finding = Finding::warning(WHAT, text, advice);
     if ranks == 0 {
         finding.level = Level::Problem;
@@ -146,17 +142,15 @@ mod tests {
 
     #[test]
     fn descriptors_are_counted_in_ranks() {
-        let fine = judge_files(Some(1024), Some(4096));
+        let fine = judge_files(Some(1024));
         assert_eq!(fine.level, Level::Fine);
-        assert!(fine.text.contains("503 ranks, 251 with"), "{fine}");
-        let few = judge_files(Some(256), Some(4096));
+        assert!(fine.text.contains("486 ranks, 243 with"), "{fine}");
+        let few = judge_files(Some(256));
         assert_eq!(few.level, Level::Warning);
-        assert!(few.to_string().contains("ulimit -n 4096"), "{few}");
-        let stuck = judge_files(Some(256), Some(256)).to_string();
-        assert!(stuck.contains("hard limit"), "{stuck}");
-        assert_eq!(judge_files(Some(20), None).level, Level::Warning);
-        assert_eq!(judge_files(Some(19), None).level, Level::Problem);
-        assert_eq!(judge_files(None, None).level, Level::Fine);
+        assert!(few.to_string().contains("ulimit -Hn"), "{few}");
+        assert_eq!(judge_files(Some(54)).level, Level::Warning);
+        assert_eq!(judge_files(Some(53)).level, Level::Problem);
+        assert_eq!(judge_files(None).level, Level::Fine);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_test::io::Builder;
 
 use super::{Batch, LAST_BYTES, LINE_LIMIT, Outlet, Pump, QUEUE_BYTES, lines};
+use crate::held::{HELD_BYTES, Held};
 use crate::sink::{LineEnd, Stream};
 use crate::tail::Tail;
 
@@ -26,7 +27,8 @@ fn pump(outlet: &Outlet, rank: usize, limit: usize) -> (Pump, watch::Sender<bool
             tail,
             leaving,
             limit,
-            live: false,
+            held: Held::for_streams(1)(),
+            patience: None,
             open: false,
         },
         leave,
@@ -278,7 +280,7 @@ async fn a_live_line_is_passed_on_when_it_pauses_and_not_between_two_reads() {
         .build();
     let (outlet, batches) = Outlet::new();
     let (mut pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
-    pump.live = true;
+    pump.patience = Some(Duration::from_millis(20));
     let tail = Arc::clone(&pump.tail);
     drop(outlet);
     let taker = std::thread::spawn(move || collect(batches));
@@ -297,4 +299,48 @@ async fn a_live_line_is_passed_on_when_it_pauses_and_not_between_two_reads() {
     let kept = tail.lock().unwrap().take();
     let kept: Vec<_> = kept.into_iter().map(|line| line.bytes).collect();
     assert_eq!(kept, [&b"one line"[..], b"10%\r20%", b"last"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_was_passed_on_whole_is_ended_by_the_end_of_the_stream() {
+    let reader = Builder::new()
+        .read(b"name? ")
+        .wait(Duration::from_millis(30))
+        .build();
+    let (outlet, batches) = Outlet::new();
+    let (mut pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
+    pump.patience = Some(Duration::from_millis(20));
+    drop(outlet);
+    let taker = std::thread::spawn(move || collect(batches));
+    pump.run(reader).await.unwrap();
+    let expected = [
+        (b"name? ".to_vec(), LineEnd::Open),
+        (Vec::new(), LineEnd::Missing),
+    ];
+    assert_eq!(taker.join().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn streams_that_hold_too_much_together_pass_it_on() {
+    let (outlet, batches) = Outlet::new();
+    let mut held = Held::for_streams(2);
+    let piece = vec![b'x'; 64 << 10];
+    let mut script = Builder::new();
+    for _ in 0..=HELD_BYTES / piece.len() / 2 {
+        script.read(&piece);
+    }
+    let (mut one, _leave) = pump(&outlet, 0, LINE_LIMIT);
+    one.held = held();
+    let mut other = held();
+    other.set(HELD_BYTES / 2);
+    drop(outlet);
+    let taker = std::thread::spawn(move || collect(batches));
+    one.run(script.read(b"y\n").build()).await.unwrap();
+    let ends: Vec<_> = taker.join().unwrap();
+    let ends: Vec<_> = ends.iter().map(|(line, end)| (line.len(), *end)).collect();
+    let expected = [
+        (HELD_BYTES / 2 + piece.len(), LineEnd::Limit),
+        (1, LineEnd::Newline),
+    ];
+    assert_eq!(ends, expected);
 }

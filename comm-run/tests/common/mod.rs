@@ -4,7 +4,6 @@
     unreachable_pub,
     reason = "every test file is a crate of its own and uses a part"
 )]
-#![allow(clippy::print_stderr, reason = "the watchdog says why it bites")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 use std::fs;
@@ -13,7 +12,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -22,11 +20,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Everything a test waits for comes within this time, also on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-/// All tests of one file are done within this time.
-const WATCHDOG: Duration = Duration::from_secs(150);
-/// Nothing of a job is left after this time.
-pub const GONE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_mins(1);
+/// The variables that ask a test for so many jobs.
+pub const MORE_JOBS: &str = "COMM_RUN_TEST_JOBS";
+pub const MORE_BLAME: &str = "COMM_RUN_TEST_BLAME";
+/// Nothing of a job is left after this time. It takes milliseconds where a processor is free; the warden needs its turn, too.
+pub const GONE: Duration = Duration::from_secs(20);
 
 const MARK: &str = "COMM_RUN_TEST_MARK";
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -59,10 +58,10 @@ impl Ended {
     }
 }
 
-/// Returns a name no other process on this machine carries. Whoever has one is a test, so this also
-/// starts the watchdog.
+/// Returns a name no other process on this machine carries. Whoever has one is a test, so this also starts the watchdog of this
+/// thread, anew for each job. What must be compiled first does not count, nor what another test compiles.
 pub fn fresh_mark() -> String {
-    watchdog();
+    comm_testing::watchdog();
     format!(
         "{}-{}",
         std::process::id(),
@@ -70,16 +69,10 @@ pub fn fresh_mark() -> String {
     )
 }
 
-/// Ends this test program when something hangs where no deadline was thought of.
-pub fn watchdog() {
-    static STARTED: Once = Once::new();
-    STARTED.call_once(|| {
-        thread::spawn(|| {
-            thread::sleep(WATCHDOG);
-            eprintln!("the watchdog ends this test program: {WATCHDOG:?} have passed");
-            std::process::abort();
-        });
-    });
+/// Returns the number in a variable that asks a test for more than usual.
+pub fn asked_for(variable: &str) -> Option<u32> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap())
 }
 
 /// Builds `comm-run` with a mark; the caller may change it before it runs.
@@ -185,7 +178,7 @@ impl Starter {
         }
     }
 
-    /// Returns how long it takes until no process of the job is left. Panics after two seconds.
+    /// Returns how long it takes until no process of the job is left. Panics after [`GONE`].
     pub fn gone(&self) -> Duration {
         gone(&self.mark)
     }
@@ -259,6 +252,20 @@ pub fn marked(mark: &str) -> Vec<String> {
         .collect()
 }
 
+/// Kills the processes that carry the mark, and returns how many there were: those that left their rank's group on purpose are
+/// nobody's to end but the test's.
+pub fn kill_marked(mark: &str) -> usize {
+    let left = marked(mark);
+    for process in &left {
+        let pid = process.split(':').next().and_then(|pid| pid.parse().ok());
+        // It may have ended meanwhile.
+        let _ = pid
+            .and_then(Pid::from_raw)
+            .map(|pid| kill_process(pid, Signal::KILL));
+    }
+    left.len()
+}
+
 /// Waits until `condition` holds.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
@@ -318,6 +325,14 @@ impl Folder {
 
     pub fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// Creates a named pipe. Whoever reads from it learns at once, without a clock, that the last process that writes has ended.
+    pub fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.join(name);
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        path
     }
 }
 

@@ -3,6 +3,7 @@
 use comm_api::CommError;
 use comm_kit::Call;
 
+use super::one_copy::{self, Blocks};
 use super::{cut, keep_for, piece_len};
 use crate::layout::INLINE;
 use crate::slot::copy_slice;
@@ -41,6 +42,18 @@ pub(crate) fn allgatherv(
     }
 
     let keep = keep_for(recv.len());
+    if one_copy::gathers(&turn, longest) {
+        let blocks = Blocks {
+            send,
+            length,
+            start,
+            keep,
+        };
+        if blocks.read(&mut turn, recv)? {
+            return Ok(());
+        }
+    }
+
     let piece = piece_len(longest, turn.slot_bytes());
     let pieces = longest.div_ceil(piece);
     for k in 0..pieces {

@@ -17,19 +17,20 @@ const BLOCK: usize = 8 * 1024;
 /// Up to how many bytes all inputs together are folded by every rank.
 const FOLD_ALL: usize = 64 * 1024;
 
+/// Without `send` the input of this rank is in `recv`.
 pub(crate) fn allreduce(
     sequence: &Sequence,
-    send: &[u8],
+    send: Option<&[u8]>,
     recv: &mut [u8],
     scalar: ScalarKind,
     op: ReduceOp,
 ) -> Result<(), CommError> {
-    let call = Call::allreduce(send.len(), scalar, op);
+    let call = Call::allreduce(recv.len(), scalar, op);
     let mut turn = sequence.begin(call)?;
     let fold = Fold { send, scalar, op };
-    if send.len() <= INLINE {
+    if recv.len() <= INLINE {
         fold.inline(&mut turn, recv)
-    } else if send.len().saturating_mul(turn.size()) <= FOLD_ALL || turn.size() == 1 {
+    } else if recv.len().saturating_mul(turn.size()) <= FOLD_ALL || turn.size() == 1 {
         fold.whole(&mut turn, recv)
     } else {
         fold.sliced(&mut turn, recv)
@@ -38,14 +39,15 @@ pub(crate) fn allreduce(
 
 /// What one rank contributes.
 struct Fold<'a> {
-    send: &'a [u8],
+    /// Where its input is, unless the result takes its place.
+    send: Option<&'a [u8]>,
     scalar: ScalarKind,
     op: ReduceOp,
 }
 
 impl Fold<'_> {
     fn inline(&self, turn: &mut Turn<'_>, recv: &mut [u8]) -> Result<(), CommError> {
-        turn.own_line().put(self.send);
+        turn.own_line().put(self.send.unwrap_or(recv));
         turn.publish();
         turn.meet()?;
         turn.line(0).take(recv);
@@ -62,10 +64,12 @@ impl Fold<'_> {
         if turn.size() == 1 {
             turn.publish();
             turn.meet()?;
-            recv.copy_from_slice(self.send);
+            if let Some(send) = self.send {
+                recv.copy_from_slice(send);
+            }
             return Ok(());
         }
-        turn.put(0, self.send);
+        turn.put(0, self.send.unwrap_or(recv));
         turn.publish();
         turn.meet()?;
         self.fold(turn, 0, 0, recv)
@@ -73,7 +77,7 @@ impl Fold<'_> {
 
     fn sliced(&self, turn: &mut Turn<'_>, recv: &mut [u8]) -> Result<(), CommError> {
         let (rank, size) = (turn.rank(), turn.size());
-        let len = self.send.len();
+        let len = recv.len();
         let Cuts { chunk, slice } = Cuts::new(len, size, turn.slot_bytes());
         let chunks = len.div_ceil(chunk);
         let keep = keep_for(len);
@@ -84,11 +88,16 @@ impl Fold<'_> {
                 let mine = cut(before.len(), slice, rank);
                 turn.put(chunk, &recv[before][mine]);
             }
-            // This rank's own slice of its input is folded from where it is.
+            // This rank's own slice of its input is folded from where it is, unless the result replaces it.
             let mine = cut(now.len(), slice, rank);
-            let input = &self.send[now.clone()];
-            turn.put(0, &input[..mine.start]);
-            turn.put(mine.end, &input[mine.end..]);
+            let input = &self.send.unwrap_or(recv)[now.clone()];
+            let skipped = if self.send.is_some() {
+                mine.clone()
+            } else {
+                0..0
+            };
+            turn.put(0, &input[..skipped.start]);
+            turn.put(skipped.end, &input[skipped.end..]);
             turn.publish();
             turn.meet_before(k < chunks)?;
 
@@ -110,7 +119,7 @@ impl Fold<'_> {
     }
 
     /// Folds what the others put into their slots, `slot_at` bytes in, with what lies `send_at`
-    /// bytes into this rank's input.
+    /// bytes into this rank's input; or with what is in its slot, too, where the result replaces it.
     fn fold(
         &self,
         turn: &Turn<'_>,
@@ -121,14 +130,14 @@ impl Fold<'_> {
         let mut next = [0; BLOCK];
         for (i, acc) in recv.chunks_mut(BLOCK).enumerate() {
             let skip = i * BLOCK;
-            let own = &self.send[send_at + skip..][..acc.len()];
+            let own = self.send.map(|send| &send[send_at + skip..][..acc.len()]);
             for rank in 0..turn.size() {
                 let next = &mut next[..acc.len()];
-                match (rank, rank == turn.rank()) {
-                    (0, true) => acc.copy_from_slice(own),
-                    (0, false) => turn.take(0, slot_at + skip, acc, Keep::Cached),
-                    (_, true) => fold_into(acc, own, self.scalar, self.op)?,
-                    (_, false) => {
+                match (rank, own.filter(|_| rank == turn.rank())) {
+                    (0, Some(own)) => acc.copy_from_slice(own),
+                    (0, None) => turn.take(0, slot_at + skip, acc, Keep::Cached),
+                    (_, Some(own)) => fold_into(acc, own, self.scalar, self.op)?,
+                    (_, None) => {
                         turn.take(rank, slot_at + skip, next, Keep::Cached);
                         fold_into(acc, next, self.scalar, self.op)?;
                     }

@@ -3,7 +3,7 @@
 use comm_api::CommError;
 use comm_kit::Call;
 
-use super::{cut, keep_for, piece_len};
+use super::{cut, keep_for, one_copy, piece_len};
 use crate::layout::INLINE;
 use crate::step::Sequence;
 
@@ -29,6 +29,10 @@ pub(crate) fn broadcast(
         if !is_root {
             turn.line(root).take(buf);
         }
+        return Ok(());
+    }
+
+    if one_copy::broadcasts(&turn, buf.len()) && one_copy::broadcast(&mut turn, buf, root)? {
         return Ok(());
     }
 

@@ -36,6 +36,18 @@ fn all_that_is_missing_is_named_at_once() {
     );
 }
 
+/// `shm_open` wants a slash in front, and people write it.
+#[test]
+fn one_slash_in_front_of_the_name_is_taken_off() {
+    let config = ShmConfig::from_map(&with(NAME, "/job")).expect("good");
+    assert_eq!(config.name, "job");
+    assert_eq!(ShmConfig::new("/job", 1, 4), ShmConfig::new("job", 1, 4));
+    for two in ["//job", "/", "/a/b"] {
+        let error = ShmConfig::from_map(&with(NAME, two)).expect_err("no name");
+        assert_eq!(error.variables, [NAME], "{two}");
+    }
+}
+
 #[rstest]
 #[case("2.5", Some(Duration::from_millis(2500)))]
 #[case("0", None)]
@@ -44,6 +56,16 @@ fn all_that_is_missing_is_named_at_once() {
 fn timeouts(#[case] value: &str, #[case] timeout: Option<Duration>) {
     let config = ShmConfig::from_map(&with(TIMEOUT, value)).expect("good");
     assert_eq!(config.timeout, timeout);
+}
+
+#[rstest]
+#[case("auto", OneCopy::Auto)]
+#[case("1", OneCopy::On)]
+#[case("0", OneCopy::Off)]
+#[case(" ", OneCopy::Auto)]
+fn whether_to_copy_once(#[case] value: &str, #[case] expected: OneCopy) {
+    let config = ShmConfig::from_map(&with(ONE_COPY, value)).expect("good");
+    assert_eq!(config.one_copy, expected);
 }
 
 #[test]
@@ -70,6 +92,7 @@ fn the_rest() {
 #[case(TIMEOUT, "inf", &[TIMEOUT])]
 #[case(TIMEOUT, "soon", &[TIMEOUT])]
 #[case(CONNECT_TIMEOUT, "1.5", &[CONNECT_TIMEOUT])]
+#[case(ONE_COPY, "yes", &[ONE_COPY])]
 fn what_cannot_be_used(#[case] name: &str, #[case] value: &str, #[case] variables: &[&str]) {
     let error = ShmConfig::from_map(&with(name, value)).expect_err("not usable");
     assert_eq!(error.kind, InitErrorKind::InvalidConfiguration, "{error}");

@@ -3,23 +3,30 @@
 //! | step | a rank contributes | so that |
 //! |---|---|---|
 //! | 1 | its call, the exact size of an element and the length of its part | all agree, and know all parts |
-//! | 2 | rank 0 only: a range of the file, or how much memory there is | all map the same range |
-//! | 3 | whether it could map the range | all return it or none |
+//! | 2 | rank 0 only: a range of the file for which there is room, or how much memory there is | all use the same range |
+//! | 3 | whether it could reserve its own part and map the range | all return it or none |
+//!
+//! Each rank reserves the part that it owns, so that its pages lie in the memory next to its processor, and all of them do so
+//! at once. Rank 0 reserves the lines, and what no rank of this machine owns. Nobody touches an element before the third
+//! step was met, so a page that is not there is never touched. If one could not, rank 0 returns the whole range after that
+//! step, when nobody reserves any more.
 //!
 //! The communicator of a split takes the same steps.
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use comm_api::{CommData, CommError};
-use comm_kit::Call;
+use comm_kit::words::too_large;
+use comm_kit::{Call, Origin, Parts, Phases};
 
 use super::{Memory, ShmRegion};
 use crate::board::Board;
 use crate::layout::{Layout, PAGE, SPLIT_SLOT_BYTES};
 use crate::mapping::Mapping;
-use crate::ranges::Range;
+use crate::ranges::Range as FileRange;
 use crate::room::NoRoom;
 use crate::step::{Sequence, Turn};
 use crate::sync::Ordering;
@@ -37,7 +44,7 @@ pub(crate) fn shared<T: CommData>(
     }
     let mut parts = vec![0; sequence.size()];
     parts[0] = count;
-    region(turn, sequence, &parts)
+    region(turn, sequence, parts, Phases::new())
 }
 
 /// Creates a region of which this rank owns `local_count` elements.
@@ -46,26 +53,92 @@ pub(crate) fn partitioned<T: CommData>(
     local_count: usize,
 ) -> Result<ShmRegion<T>, CommError> {
     let call = Call::partitioned_region(size_of::<T>());
+    let (turn, parts) = agree_on_parts::<T>(sequence, call, local_count)?;
+    region(turn, sequence, parts, Phases::new())
+}
+
+/// Creates a region of which this rank owns `local_count` elements, and whose write phase ends with an exchange.
+pub(crate) fn gathered<T: CommData>(
+    sequence: &Sequence,
+    local_count: usize,
+) -> Result<ShmRegion<T>, CommError> {
+    let call = Call::gathered_region(size_of::<T>());
+    let (turn, parts) = agree_on_parts::<T>(sequence, call, local_count)?;
+    let origin = Origin {
+        communicator: sequence.gate().id(),
+        number: turn.step(),
+    };
+    region(turn, sequence, parts, Phases::gathered(origin))
+}
+
+/// Creates the region of a node for a job that has other nodes too: `len` elements, of which this rank owns `own`.
+pub(crate) fn of_a_job<T: CommData>(
+    sequence: &Sequence,
+    len: usize,
+    own: Range<usize>,
+    origin: Origin,
+) -> Result<ShmRegion<T>, CommError> {
+    let mut turn = sequence.begin(Call::gathered_region(size_of::<T>()))?;
+    let numbers = [size_of::<T>(), len, own.start, own.end].map(|number| number as u64);
+    let asked = exchange(&mut turn, numbers, true)?;
+    if let Some(rank) = asked.iter().position(|other| other[..2] != asked[0][..2]) {
+        return Err(turn.differs(rank));
+    }
+    // All ranks see the same ranges, so all of them find two that overlap or none.
+    let mut ranges: Vec<(u64, u64, usize)> = (0..)
+        .zip(&asked)
+        .map(|(rank, &[_, _, start, end])| (start, end, rank))
+        .filter(|&(start, end, _)| start != end)
+        .collect();
+    ranges.sort_unstable();
+    let mut free = 0;
+    // What no rank of this node owns is brought, and so reserved, by rank 0.
+    let mut gaps = Vec::new();
+    let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    for (start, end, rank) in ranges {
+        if start < free || end < start || end > asked[0][1] {
+            return Err(turn.differs(rank));
+        }
+        gaps.push(index(free)..index(start));
+        free = end;
+    }
+    gaps.push(index(free)..len);
+    let reserved = if turn.rank() == 0 { gaps } else { Vec::new() };
+    place(turn, sequence, len, own, reserved, Phases::gathered(origin))
+}
+
+/// Takes the first step of a call to which each rank brings a length of its own.
+fn agree_on_parts<T: CommData>(
+    sequence: &Sequence,
+    call: Call,
+    local_count: usize,
+) -> Result<(Turn<'_>, Vec<usize>), CommError> {
     let mut turn = sequence.begin(call)?;
     let asked = exchange(&mut turn, [size_of::<T>() as u64, local_count as u64], true)?;
     if let Some(rank) = asked.iter().position(|[size, _]| *size != asked[0][0]) {
         return Err(turn.differs(rank));
     }
-    let parts: Vec<usize> = asked
+    let parts = asked
         .into_iter()
         .map(|[_, part]| usize::try_from(part).unwrap_or(usize::MAX))
         .collect();
-    region(turn, sequence, &parts)
+    Ok((turn, parts))
 }
 
 /// Creates the board of a split.
-pub(crate) fn split(sequence: &Sequence) -> Result<(Range, Board), CommError> {
+pub(crate) fn split(sequence: &Sequence) -> Result<(FileRange, Board), CommError> {
     let mut turn = sequence.begin(Call::split_local())?;
     turn.publish();
     turn.meet_before(true)?;
     let layout = Layout::new(sequence.size(), SPLIT_SLOT_BYTES);
     let bytes = layout.bytes();
-    let (range, map) = map_range(turn, bytes, bytes, |file, offset| {
+    let place = Place {
+        bytes,
+        head: layout.payload(),
+        own: vec![layout.own(sequence.rank())],
+        requested_bytes: bytes,
+    };
+    let (range, map) = map_range(turn, &place, |file, offset| {
         Mapping::of(file, offset, bytes)
     })?;
     let segment = Arc::clone(sequence.board().segment());
@@ -76,59 +149,113 @@ pub(crate) fn split(sequence: &Sequence) -> Result<(Range, Board), CommError> {
 fn region<T: CommData>(
     turn: Turn<'_>,
     sequence: &Sequence,
-    parts: &[usize],
+    parts: Vec<usize>,
+    phases: Phases,
 ) -> Result<ShmRegion<T>, CommError> {
-    let (rank, size) = (sequence.rank(), sequence.size());
-    let layout = Layout::new(size, 0);
-    let fits = |bytes: &usize| isize::try_from(*bytes).is_ok();
-    let count = parts
-        .iter()
-        .try_fold(0_usize, |sum, &part| sum.checked_add(part));
-    let requested_bytes = count
-        .and_then(|count| count.checked_mul(size_of::<T>()))
-        .filter(fits);
+    // All ranks have the same parts, so all of them stop here or none.
+    let parts = Parts::new(parts, size_of::<T>())?;
+    place(
+        turn,
+        sequence,
+        parts.len(),
+        parts.range(sequence.rank()),
+        Vec::new(),
+        phases,
+    )
+}
+
+/// Takes the steps after the first: this rank owns `own` of `len` elements, which all ranks agree on, and reserves `others`, which
+/// none of them owns.
+fn place<T: CommData>(
+    turn: Turn<'_>,
+    sequence: &Sequence,
+    len: usize,
+    own: Range<usize>,
+    others: Vec<Range<usize>>,
+    phases: Phases,
+) -> Result<ShmRegion<T>, CommError> {
+    let layout = Layout::new(sequence.size(), 0);
+    let requested_bytes = len.saturating_mul(size_of::<T>());
     // The elements lie behind the lines, so that one mapping holds both.
     let elements = layout.payload_for(align_of::<T>());
     let bytes = requested_bytes
-        .and_then(|bytes| bytes.checked_add(elements))
+        .checked_add(elements)
         .and_then(|bytes| bytes.checked_next_multiple_of(PAGE))
-        .filter(fits);
-    // All ranks have the same parts, so all of them stop here or none.
-    let (Some(count), Some(requested_bytes), Some(bytes)) = (count, requested_bytes, bytes) else {
-        return Err(too_large(parts, size_of::<T>()));
+        .filter(|bytes| isize::try_from(*bytes).is_ok());
+    let Some(bytes) = bytes else {
+        return Err(too_large(len, size_of::<T>()));
     };
 
-    let (range, map) = map_range(turn, bytes, requested_bytes, |file, offset| {
+    // Within the range, and so no overflow: all elements are.
+    let at = |element: usize| elements + element * size_of::<T>();
+    let parts = others.into_iter().chain([own.clone()]);
+    let place = Place {
+        bytes,
+        head: elements,
+        own: parts.map(|part| at(part.start)..at(part.end)).collect(),
+        requested_bytes,
+    };
+    let (range, map) = map_range(turn, &place, |file, offset| {
         Mapping::aligned(file, offset, bytes, elements, align_of::<T>())
     })?;
-    let first = parts[..rank].iter().sum();
     let segment = Arc::clone(sequence.board().segment());
     let map = Arc::new(map);
     let board = Board::new(segment, Arc::clone(&map), 0, layout);
     Ok(ShmRegion {
-        memory: Memory::new(map, elements, count, first..first + parts[rank]),
-        sequence: Sequence::new(board, rank, sequence.policy()),
+        memory: Memory::new(map, elements, len, own, phases),
+        sequence: Sequence::of_region(board, sequence.rank(), sequence.policy()),
         range,
     })
 }
 
-/// Takes the second and the third step: rank 0 reserves `bytes`, and all ranks `map` them.
+/// What is to be reserved, and by whom.
+struct Place {
+    /// The bytes of the whole range.
+    bytes: usize,
+    /// Those in front, which rank 0 reserves.
+    head: usize,
+    /// Those that this rank reserves. Head and own parts of all ranks cover the range, but for the end of its last page.
+    own: Vec<Range<usize>>,
+    /// What the program asked for.
+    requested_bytes: usize,
+}
+
+/// Why a rank cannot take the third step.
+enum Unable {
+    Room(NoRoom),
+    Map(io::Error),
+}
+
+impl Unable {
+    /// The first word of a rank that could not map the range; a [`NoRoom`] begins with a lower one.
+    const MAP: u64 = u64::MAX;
+
+    /// Returns what the other ranks read; 0 is success.
+    fn words(&self) -> [u64; 3] {
+        match self {
+            Self::Room(reason) => reason.words(),
+            Self::Map(_) => [Self::MAP, 0, 0],
+        }
+    }
+}
+
+/// Takes the second and the third step: rank 0 finds a range, each rank reserves its own part of it, and all `map` it.
 ///
 /// # Errors
 ///
-/// `AllocationFailed`, for `requested_bytes`, on all ranks or none.
+/// `AllocationFailed` on all ranks or none.
 fn map_range<M>(
     mut turn: Turn<'_>,
-    bytes: usize,
-    requested_bytes: usize,
+    place: &Place,
     map: impl FnOnce(&File, u64) -> io::Result<M>,
-) -> Result<(Range, M), CommError> {
+) -> Result<(FileRange, M), CommError> {
     let segment = turn.board().segment();
-    let bytes = bytes as u64;
+    let requested_bytes = place.requested_bytes;
+    let bytes = place.bytes as u64;
     turn.advance();
     if turn.rank() == 0 {
-        let words = match segment.extend(bytes) {
-            Ok(Range { offset, .. }) => [0, offset, 0],
+        let words = match segment.extend(bytes, place.head as u64) {
+            Ok(FileRange { offset, .. }) => [0, offset, 0],
             Err(reason) => reason.words(),
         };
         let offer = &turn.own_line().inline;
@@ -143,33 +270,46 @@ fn map_range<M>(
     let [0, offset, _] = offer else {
         return Err(NoRoom::from_words(offer).error(requested_bytes));
     };
-    let range = Range { offset, bytes };
+    let range = FileRange { offset, bytes };
 
     turn.advance();
+    let reserve = || {
+        let mut own = place.own.iter();
+        own.try_for_each(|part| segment.reserve(range, part).map_err(Unable::Room))
+    };
     let mapped = segment
         .check(range)
-        .and_then(|()| map(segment.file(), offset));
-    let failures = exchange(&mut turn, [mapped.is_err().into()], false)?;
-    let failed = failures.iter().position(|failed| *failed != [0]);
-    match (mapped, failed) {
-        (Ok(map), None) => Ok((range, map)),
-        (mapped, failed) => {
-            if turn.rank() == 0 {
-                segment.withdraw(range);
-            }
-            let reason = mapped
-                .err()
-                .map_or(String::new(), |error| format!(": {error}"));
-            Err(CommError::AllocationFailed {
-                requested_bytes,
-                message: format!(
-                    "rank {} could not map it{reason}; look at its limits (ulimit -v, \
-                     vm.max_map_count)",
-                    failed.unwrap_or(turn.rank())
-                ),
-            })
-        }
+        .map_err(Unable::Map)
+        .and_then(|()| reserve())
+        .and_then(|()| map(segment.file(), offset).map_err(Unable::Map));
+    let words = mapped.as_ref().map_or_else(Unable::words, |_| [0; 3]);
+    let reports = exchange(&mut turn, words, false)?;
+    let failed = reports.iter().position(|report| report[0] != 0);
+    let (mapped, failed) = match (mapped, failed) {
+        (Ok(map), None) => return Ok((range, map)),
+        (mapped, failed) => (mapped.err(), failed.unwrap_or(turn.rank())),
+    };
+    if turn.rank() == 0 {
+        segment.withdraw(range);
     }
+    if reports[failed][0] != Unable::MAP {
+        let reason = NoRoom::from_words(reports[failed]).message(failed);
+        return Err(CommError::AllocationFailed {
+            requested_bytes,
+            message: format!("rank {failed} cannot reserve its part: {reason}"),
+        });
+    }
+    let reason = match mapped {
+        Some(Unable::Map(error)) => format!(": {error}"),
+        _ => String::new(),
+    };
+    Err(CommError::AllocationFailed {
+        requested_bytes,
+        message: format!(
+            "rank {failed} could not map it{reason}; look at its limits (ulimit -v, \
+             vm.max_map_count)"
+        ),
+    })
 }
 
 /// Takes one step in which every rank contributes numbers; the call has `more` steps to come.
@@ -190,90 +330,5 @@ fn exchange<const N: usize>(
     Ok((0..turn.size()).map(of).collect())
 }
 
-/// Refuses what no address space holds.
-fn too_large(parts: &[usize], elem_size: usize) -> CommError {
-    let count = parts
-        .iter()
-        .fold(0_usize, |sum, &part| sum.saturating_add(part));
-    CommError::AllocationFailed {
-        requested_bytes: count.saturating_mul(elem_size),
-        message: format!("{count} elements of {elem_size} bytes are more than can be addressed"),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use comm_api::FailureKind;
-
-    use super::*;
-    use crate::ShmConfig;
-    use crate::layout::sequence as place;
-    use crate::segment::Segment;
-    use crate::wait::WaitPolicy;
-
-    /// Runs `first` on rank 0 and `second` on rank 1 of a job.
-    fn two<A: Send>(
-        name: &str,
-        first: impl FnOnce(&Sequence) -> A + Send,
-        second: impl FnOnce(&Sequence) -> A + Send,
-    ) -> [A; 2] {
-        let name = format!("cobre-unit-{}-{name}", std::process::id());
-        let open = |rank| {
-            let segment = Segment::open(&ShmConfig::new(&name, rank, 2), 0).expect("attaches");
-            let (map, layout) = (Arc::clone(segment.map()), Layout::new(2, 0));
-            let board = Board::new(Arc::new(segment), map, place(2), layout);
-            Sequence::new(board, rank, WaitPolicy::new(2, 2, None))
-        };
-        thread::scope(|scope| {
-            let other = scope.spawn(|| second(&open(1)));
-            [first(&open(0)), other.join().expect("no panic")]
-        })
-    }
-
-    /// Takes the first step of a call with numbers that the words of the call do not show, as if
-    /// two hashes were equal.
-    fn collide(sequence: &Sequence, call: Call, numbers: [u64; 2]) -> Vec<[u64; 2]> {
-        let mut turn = sequence.begin(call).expect("nothing has failed");
-        exchange(&mut turn, numbers, true).expect("the words agree")
-    }
-
-    fn assert_mismatch(error: &CommError) {
-        let CommError::CollectiveFailed {
-            kind,
-            rank,
-            message,
-            ..
-        } = error
-        else {
-            panic!("{error}");
-        };
-        assert_eq!((*kind, *rank), (FailureKind::Mismatch, Some(1)));
-        assert!(message.contains("do not agree"), "{message}");
-    }
-
-    #[test]
-    fn numbers_that_differ_behind_equal_words_are_a_mismatch() {
-        for (name, numbers) in [("count", [8, 4]), ("size", [16, 3])] {
-            let [error, _] = two(
-                name,
-                |rank| shared::<u64>(rank, 3).map(drop).err(),
-                |rank| {
-                    collide(rank, Call::shared_region(3, 8), numbers);
-                    None
-                },
-            );
-            assert_mismatch(&error.expect("no region"));
-        }
-        let [error, _] = two(
-            "part",
-            |rank| partitioned::<u64>(rank, 3).map(drop).err(),
-            |rank| {
-                collide(rank, Call::partitioned_region(8), [16, 3]);
-                None
-            },
-        );
-        assert_mismatch(&error.expect("no region"));
-    }
-}
+mod tests;

@@ -5,12 +5,17 @@
 //! - **R1** The ranks of a region are all in the same phase, or on their way from one to the next:
 //!   a phase ends with [`Memory::close`], which takes `&mut self`, so that nothing of it is
 //!   borrowed any more, and the next begins with [`Memory::open_after`], which takes the proof that
-//!   all ranks have met since. Release and acquire of that meeting order the accesses.
+//!   all ranks have met since. Release and acquire of that meeting order the accesses. They meet in
+//!   the region's own steps, or, to exchange a gathered region, in a step of its communicator; all
+//!   ranks have compared there, exactly, that they mean this region. A step that a rank refused is
+//!   complete for nobody, so the phase goes on for all ([`Memory::resume`]).
 //! - **R2** In a write phase a rank reaches its own part only, through `&mut self`; the parts of
 //!   two ranks are disjoint: they are consecutive, from the same list on every rank.
 //! - **R3** In a read phase nobody writes.
 //! - **R4** `len * size_of::<T>()` bytes are mapped and reserved, aligned for `T`, and zeroed at
 //!   first: a range that is used again was returned to the system in between; `T` is plain old data, so whatever they hold is a value.
+//! - **R5** An exchange on a node has two steps. When the first is met all ranks have closed their
+//!   write phase; they open the next when the second is met, which takes the line of rank 0.
 #![expect(unsafe_code, reason = "the bytes of a region are borrowed as elements")]
 
 use std::marker::PhantomData;
@@ -18,8 +23,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use comm_api::CommData;
-use comm_kit::{Ended, Phases};
+use comm_api::{CommData, CommError};
+use comm_kit::{CommId, Ended, Phases};
 
 use crate::mapping::Mapping;
 use crate::step::{Stage, Turn};
@@ -42,14 +47,20 @@ impl<T: CommData> Memory<T> {
     /// # Panics
     ///
     /// If the part is not inside, or the memory is too short or not aligned (R4).
-    pub(super) fn new(map: Arc<Mapping>, at: usize, len: usize, own: Range<usize>) -> Self {
+    pub(super) fn new(
+        map: Arc<Mapping>,
+        at: usize,
+        len: usize,
+        own: Range<usize>,
+        phases: Phases,
+    ) -> Self {
         assert!(own.start <= own.end && own.end <= len, "R2");
         let memory = Self {
             map,
             at,
             len,
             own,
-            phases: Phases::new(),
+            phases,
             elements: PhantomData,
         };
         assert!(memory.start().is_aligned(), "R4");
@@ -73,15 +84,59 @@ impl<T: CommData> Memory<T> {
         unsafe { part.as_mut() }
     }
 
+    /// Checks that a fence can end the phase, on `rank`.
+    pub(super) fn check_fence(&self, rank: usize) -> Result<(), CommError> {
+        self.phases.check_fence(rank)
+    }
+
+    /// Checks that `communicator` can end the phase with an exchange, on `rank`.
+    #[inline]
+    pub(super) fn check_exchange(
+        &self,
+        communicator: CommId,
+        rank: usize,
+    ) -> Result<u64, CommError> {
+        self.phases.check_exchange(communicator, rank)
+    }
+
     /// Ends the phase on this rank; nothing is borrowed any more.
+    #[inline]
     pub(super) fn close(&mut self) -> Ended {
         self.phases.close()
     }
 
     /// Begins the phase after `ended`, as all ranks have met since it was closed (R1).
+    #[inline]
     pub(super) fn open_after(&mut self, ended: Ended, met: &Turn<'_>) {
         assert!(met.stage() == Stage::Met, "R1");
         self.phases.open(ended);
+    }
+
+    /// Goes on with the phase that was closed, as a rank refused the step that would have ended it (R1).
+    pub(super) fn resume(&mut self, ended: Ended, refused: &Turn<'_>) {
+        assert!(refused.stage() == Stage::Refused, "R1");
+        self.phases.resume(ended);
+    }
+
+    /// Breaks the handle for good.
+    pub(super) fn fail(&mut self, cause: &CommError) {
+        self.phases.fail(cause);
+    }
+
+    /// Lends all elements to rank 0, between the two steps of an exchange on a node (R5).
+    pub(super) fn lend<R>(
+        &mut self,
+        ended: &Ended,
+        first: &Turn<'_>,
+        borrow: impl FnOnce(&mut [T]) -> R,
+    ) -> R {
+        let is_first = first.stage() == Stage::Met && first.rank() == 0;
+        assert!(is_first && ended.was_write(), "R5");
+        let mut whole = NonNull::slice_from_raw_parts(self.start(), self.len);
+        // SAFETY: R4, `len` elements are mapped; R5, no other rank reaches one of them before this
+        // rank takes the second step, for which it needs `first`; `&mut self`, so no thread of this
+        // one does.
+        borrow(unsafe { whole.as_mut() })
     }
 
     fn start(&self) -> NonNull<T> {

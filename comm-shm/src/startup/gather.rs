@@ -6,15 +6,18 @@
 use std::fs::File;
 
 use comm_kit::clock;
+use comm_kit::report;
 use comm_kit::words::{self, Lost};
 
 use super::{EACH, Start, Stop};
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
+use crate::foreign::Foreign;
 use crate::layout::{GO, Header, MEMBERS, Member};
 use crate::liveness::{Peers, has_left};
 use crate::mapping::Mapping;
+use crate::one_copy;
 use crate::process::Process;
 use crate::round::Round;
 use crate::sync::{Ordering, POLLING, fence};
@@ -40,9 +43,16 @@ impl Start<'_> {
             let missing = behind(map, size, CAME);
             if known.is_none() && missing.is_empty() {
                 known = Some(self.find_peers(map)?);
+                let offered = (0..size).map(|rank| one_copy::offered(member(map, rank)));
+                let reads = one_copy::reads_all(offered, self.config.one_copy);
+                let place = &member(map, rank).reads;
+                place.store(reads.into(), Ordering::Relaxed);
                 reach(map, rank, size, KNOWS_ALL);
             }
             if rank == 0 && known.is_some() && behind(map, size, KNOWS_ALL).is_empty() {
+                let reads = |rank| member(map, rank).reads.load(Ordering::Relaxed) == 1;
+                let all = (0..size).all(reads);
+                header.one_copy.store(all.into(), Ordering::Relaxed);
                 // Before GO: once a rank may go, no name is left, even if all are killed at once.
                 self.hide(file);
                 let _ = verdict.compare_exchange(0, GO, Ordering::AcqRel, Ordering::Acquire);
@@ -128,6 +138,7 @@ impl Start<'_> {
             ..
         } = self.config;
         let Cause { rank, failure } = cause;
+        report::start_failed(Some(rank));
         match failure {
             Failure::Differs(other) => InitError::invalid(
                 &["COBRE_SHM_SIZE"],
@@ -159,6 +170,13 @@ impl Start<'_> {
             _ => self.ended_early(rank, "ended"),
         }
     }
+}
+
+/// Returns where the memory of each rank is read, if rank 0 found before it let all go that all can read all.
+pub(super) fn foreign(map: &Mapping, size: usize) -> Option<Vec<Foreign>> {
+    let all = map.at::<Header>(0).one_copy.load(Ordering::Relaxed) == 1;
+    all.then(|| (0..size).map(|rank| one_copy::offered(member(map, rank))))?
+        .collect()
 }
 
 pub(super) fn member(map: &Mapping, rank: usize) -> &Member {

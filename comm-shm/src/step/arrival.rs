@@ -7,7 +7,7 @@ use comm_api::CommError;
 use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
 
-use super::{ShmTransport, Turn};
+use super::{ShmTransport, Stage, Turn};
 use crate::cause::{Cause, Failure};
 use crate::round::Round;
 use crate::sync::Ordering;
@@ -75,7 +75,12 @@ impl Turn<'_> {
                 self.pass.spin_time.learn(transport.policy, last);
                 Ok(())
             }
-            Err(halt) => Err(self.pass.fail(transport.halted(wait, halt, wait.step))),
+            Err(halt) => {
+                if matches!(halt, Halt::Refused(_)) {
+                    self.stage = Stage::Refused;
+                }
+                Err(self.pass.fail(transport.halted(wait, halt, wait.step)))
+            }
         }
     }
 }
@@ -142,7 +147,7 @@ impl ShmTransport {
                     backoff.slept(time);
                     self.look(wait)?;
                     if backoff.look_due() {
-                        self.look_for_the_dead(wait, &mut round)?;
+                        self.look_for_the_dead(wait, &mut round, |rank| self.board.is_dead(rank))?;
                     }
                     if interrupt::requested() {
                         self.interrupt(wait)?;
@@ -189,12 +194,17 @@ impl ShmTransport {
 
     /// Looks whether the processes of the missing ranks have ended; midway, of all of them: nobody
     /// is past a step that is not complete, so whoever died in it cannot have contributed the rest.
-    fn look_for_the_dead(&self, wait: Wait, round: &mut Round) -> Result<(), Halt> {
+    fn look_for_the_dead(
+        &self,
+        wait: Wait,
+        round: &mut Round,
+        mut is_dead: impl FnMut(usize) -> bool,
+    ) -> Result<(), Halt> {
         let others = (0..self.board.size()).filter(|&rank| rank != self.rank);
         let needed = |&rank: &usize| wait.more || !self.has_arrived(rank, wait);
         let awaited: Vec<usize> = others.filter(needed).collect();
         let mut share = round.share(&awaited, self.board.watchers());
-        let Some(rank) = share.find(|&rank| self.board.is_dead(rank)) else {
+        let Some(rank) = share.find(|&rank| is_dead(rank)) else {
             return Ok(());
         };
         // It may have contributed, left or aborted before it died.
@@ -236,3 +246,6 @@ impl ShmTransport {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

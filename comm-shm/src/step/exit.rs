@@ -9,7 +9,7 @@ use super::{Progress, Sequence, ShmTransport, Turn};
 use crate::board::Board;
 use crate::cause::Cause;
 use crate::layout::note_index;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, leaver_fence};
 use crate::{note, wait};
 
 impl Transport for ShmTransport {
@@ -88,6 +88,8 @@ impl ShmTransport {
     /// Returns the error of a sequence that failed, in a call that is at `step`.
     #[cold]
     pub(super) fn error(&self, cause: Cause, operation: &'static str, step: u64) -> CommError {
+        // C1: the caller gets its buffers back after this, and the cause stands.
+        leaver_fence(Ordering::SeqCst);
         let size = self.board.size();
         let missed = |witness: usize| {
             // What another process wrote names a rank of this job, or the lowest.

@@ -6,7 +6,7 @@
 //! is written shows as an access that conflicts.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release -p comm-shm --lib models
+//! cargo test -p comm-shm-models
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,13 +14,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm_api::{CommError, FailureKind};
-use comm_kit::Call;
 use comm_kit::words::Lost;
+use comm_kit::{Call, Transport};
 use loom::cell::UnsafeCell;
 
 use crate::board::Board;
 use crate::cause::Cause;
-use crate::sync::{Rule, break_rule, broken};
+use crate::layout::{Note, note_index};
+use crate::note;
+use crate::sync::{AtomicU64, Ordering, Rule, break_rule, broken};
 use crate::wait::WaitPolicy;
 
 use super::Sequence;
@@ -160,6 +162,72 @@ fn a_refusal_protects_the_slots_before_it() {
     });
 }
 
+/// Returns why a rank refuses.
+fn reason(rank: usize) -> String {
+    format!("no, says {rank}")
+}
+
+fn refuse(rank: &Sequence) {
+    let mut pass = rank.gate.enter("refuse").unwrap();
+    let transport = pass.transport();
+    transport.refuse(&mut pass, &reason(rank.rank()));
+}
+
+/// Whoever sees a refusal sees why, too.
+#[test]
+fn a_refusal_is_seen_with_its_reason() {
+    explore(3, &[Rule::Release], || {
+        two(|rank| {
+            if rank.rank() == 0 {
+                refuse(rank);
+            } else {
+                let refused = barrier(rank).unwrap_err();
+                assert_eq!(blame(&refused), (FailureKind::Refused, Some(0)));
+                assert!(refused.to_string().contains(&reason(0)), "{refused}");
+            }
+        });
+    });
+}
+
+/// Two ranks refuse the same call: the third names one of them, with its reason, and no other can be named later.
+#[test]
+fn of_two_refusals_one_is_named_for_good() {
+    explore(2, &[Rule::FirstCause, Rule::Release], || {
+        let board = Board::new(3);
+        let threads = [0, 1].map(|rank| {
+            let board = board.clone();
+            loom::thread::spawn(move || {
+                refuse(&Sequence::new(board, rank, POLICY));
+            })
+        });
+        let reader = Sequence::new(board.clone(), 2, POLICY);
+        let refused = barrier(&reader).unwrap_err();
+        let (kind, named) = blame(&refused);
+        assert_eq!(kind, FailureKind::Refused);
+        let named = named.unwrap();
+        assert!(refused.to_string().contains(&reason(named)), "{refused}");
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let word = &board.control().refusals[note_index(1)];
+        assert_eq!(note::blamed(word, 1, 3), Some(named));
+    });
+}
+
+/// A note may be written again, for a later call, while it is read: then there is no reason, and never half of one.
+#[test]
+fn a_note_is_read_whole_or_not_at_all() {
+    explore(3, &[Rule::FenceBeforeText], || {
+        let note = Arc::new(Note::default());
+        let other = Arc::clone(&note);
+        note::write(&note, 1, "aaaaaaaaaaaa");
+        let thread = loom::thread::spawn(move || note::write(&other, 17, "bbbbbbbbbbbb"));
+        let read = note::read(&note, 1);
+        assert!(read.is_none_or(|text| text == "aaaaaaaaaaaa"));
+        thread.join().unwrap();
+    });
+}
+
 #[test]
 fn the_first_cause_stands() {
     explore(3, &[Rule::FirstCause], || {
@@ -214,6 +282,64 @@ fn a_fence_separates_phases() {
         }
     }
     explore(2, &[Rule::Release], || two_with_slots(phases));
+}
+
+/// A buffer that rank 0 lends until it leaves the call early; its caller writes it then.
+fn lend(board: &Board, leave: impl FnOnce(&Sequence) + Send + 'static) {
+    let buffer = Arc::new(AtomicU64::default());
+    let (lent, other) = (Arc::clone(&buffer), board.clone());
+    let owner = loom::thread::spawn(move || {
+        leave(&Sequence::new(other, 0, POLICY));
+        lent.store(1, Ordering::Relaxed);
+    });
+    let reader = Sequence::new(board.clone(), 1, POLICY);
+    let turn = reader.begin(Call::barrier());
+    // It may hear of the cause before it reads anything.
+    if let Ok(turn) = turn {
+        let found = buffer.load(Ordering::Relaxed);
+        let counts = turn.all_are_inside();
+        assert!(!counts || found == 0, "what was written later counts");
+    }
+    owner.join().unwrap();
+}
+
+/// Whoever gives up has said why before its buffer is written again.
+#[test]
+fn what_was_read_counts_only_while_it_was_lent() {
+    let rules = [Rule::FenceAfterRead, Rule::FenceBeforeRing];
+    explore(3, &rules, || {
+        lend(&Board::new(2), |owner| {
+            owner.gate.transport().fail(Cause::lost(1, Lost::Ended));
+        });
+    });
+}
+
+/// A panic inside a call leaves no cause.
+#[test]
+fn what_was_read_from_a_rank_that_panicked_does_not_count() {
+    let rules = [Rule::FenceAfterRead, Rule::FenceBeforeRing];
+    explore(3, &rules, || {
+        lend(&Board::new(2), |owner| {
+            owner.gate.transport().leave(Lost::PanickedInside);
+        });
+    });
+}
+
+/// A rank that leaves because another one failed has written nothing itself.
+#[test]
+fn what_was_read_from_a_rank_that_heard_of_a_cause_does_not_count() {
+    explore(2, &[Rule::FenceBeforeLeaving], || {
+        let board = Board::new(3);
+        let other = board.clone();
+        let failing = loom::thread::spawn(move || {
+            let sequence = Sequence::new(other, 2, POLICY);
+            sequence.gate.transport().fail(Cause::lost(2, Lost::Ended));
+        });
+        lend(&board, |owner| {
+            barrier(owner).unwrap_err();
+        });
+        failing.join().unwrap();
+    });
 }
 
 fn blame(error: &CommError) -> (FailureKind, Option<usize>) {

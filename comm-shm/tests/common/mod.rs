@@ -9,7 +9,10 @@
     reason = "every test binary uses another part of this, and ranks print for their driver"
 )]
 
+#[cfg(target_os = "linux")]
+pub mod forbid;
 pub mod markers;
+pub mod namespace;
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -37,6 +40,7 @@ pub struct Outcome {
 /// Returns a name that no other test uses.
 pub fn fresh_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    comm_testing::watchdog();
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("cobre-test-{}-{next}", std::process::id())
 }

@@ -30,7 +30,6 @@ impl Engine {
             Way::SmallStar if self.rank > 0 => {
                 self.enter(call, send, &mut Scatter::new(blocks, recv))
             }
-            Way::SmallStar => self.gather_at_rank_0(call, recv, blocks),
             Way::LargePair => {
                 let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
                 self.run(
@@ -38,19 +37,74 @@ impl Engine {
                     Exchange::new(send, theirs, self.peer()).with_copy(own),
                 )
             }
-            Way::Ring => {
-                let at = (self.sequence, call);
-                self.run(
-                    call,
-                    ring::Allgatherv::new(at, self.rank, send, recv, blocks),
-                )
-            }
             Way::Relay if self.rank > 0 => {
                 let mut sink = Scatter::new(blocks, recv).without(self.rank);
                 self.run(call, Exchange::new(send, &mut sink, self.peer()))
             }
-            Way::Relay => self.run(call, relay::Forward::blocks(recv, blocks)),
+            Way::Ring => self.gather_along_the_ring(call, Some(send), recv, blocks),
+            Way::SmallStar | Way::Relay => self.gather_in_place(call, way, recv, blocks),
         }
+    }
+
+    /// Gathers the parts of a region, where the block of this rank is in its place and the blocks lie in rank order without
+    /// gaps.
+    pub(crate) fn exchange(
+        &mut self,
+        call: Call,
+        whole: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Failure> {
+        let way = self.begin(call, Load::Gathered(blocks.total()))?;
+        self.gather_in_place(call, way, whole, blocks)
+    }
+
+    /// Gathers all blocks; that of this rank is in its place. Where others of this rank's come and go at once, all lie in rank
+    /// order without gaps.
+    fn gather_in_place(
+        &mut self,
+        call: Call,
+        way: Way,
+        recv: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Failure> {
+        let own = blocks.range(self.rank);
+        match way {
+            Way::SmallStar if self.rank == 0 => self.gather_at_rank_0(call, recv, blocks),
+            Way::SmallStar => self.with_scratch(0, |engine, block| {
+                // Small, and what comes back holds this block, too.
+                block.extend_from_slice(&recv[own]);
+                engine.enter(call, block, &mut Scatter::new(blocks, recv))
+            }),
+            Way::SmallPair => {
+                let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
+                self.enter(call, own, theirs)
+            }
+            Way::LargePair => {
+                let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
+                self.run(call, Exchange::new(own, theirs, self.peer()))
+            }
+            Way::Ring => self.gather_along_the_ring(call, None, recv, blocks),
+            Way::Relay if self.rank == 0 => self.run(call, relay::Forward::blocks(recv, blocks)),
+            Way::Relay => {
+                let (own, mut others) = around(recv, own);
+                self.run(call, Exchange::new(own, &mut others, self.peer()))
+            }
+        }
+    }
+
+    /// Gathers along the ring; without `send` the block of this rank is in its place.
+    fn gather_along_the_ring(
+        &mut self,
+        call: Call,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Failure> {
+        let at = (self.sequence, call);
+        self.run(
+            call,
+            ring::Allgatherv::new(at, self.rank, send, recv, blocks),
+        )
     }
 
     /// Takes all blocks with the entries and answers with all of them, on rank 0.
@@ -85,6 +139,33 @@ fn apart(buffer: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&mut [u8], &mu
     } else {
         let (low, high) = buffer.split_at_mut(a.start);
         (&mut high[..a.len()], &mut low[b])
+    }
+}
+
+/// Returns a block, and what lies before and behind it.
+fn around(buffer: &mut [u8], block: Range<usize>) -> (&mut [u8], Around<'_>) {
+    let (before, rest) = buffer.split_at_mut(block.start);
+    let (block, behind) = rest.split_at_mut(block.len());
+    (block, Around { before, behind })
+}
+
+/// Takes a payload that holds all blocks but one, in rank order, into a buffer without gaps.
+#[derive(Debug)]
+struct Around<'a> {
+    before: &'a mut [u8],
+    behind: &'a mut [u8],
+}
+
+impl Sink for Around<'_> {
+    fn len(&self) -> usize {
+        self.before.len() + self.behind.len()
+    }
+
+    fn room(&mut self, at: usize) -> &mut [u8] {
+        match at.checked_sub(self.before.len()) {
+            None => &mut self.before[at..],
+            Some(at) => &mut self.behind[at..],
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use comm_api::{ReduceOp, ScalarKind};
 use comm_kit::{Call, fold_into};
 
 use super::Failure;
-use super::way::{Contributions, Exchange, Folding, Load, Way, relay, ring};
+use super::way::{Contributions, Exchange, Folding, InPlace, Load, Way, in_place, relay, ring};
 use crate::engine::Engine;
 
 impl Engine {
@@ -22,30 +22,80 @@ impl Engine {
                 self.enter(call, send, &mut sink)
             }
             Way::SmallStar if self.rank > 0 => self.enter(call, send, recv),
-            Way::SmallStar => self.with_scratch((self.size - 1) * send.len(), |engine, slots| {
-                let contributions = Contributions::Slots(send.len(), slots);
-                let refused = engine.collect(call, contributions)?;
-                recv.copy_from_slice(send);
-                // Without elements there is no slot either.
-                for slot in slots.chunks_exact(send.len().max(1)) {
-                    fold_into(recv, slot, scalar, op).map_err(Failure::Own)?;
-                }
-                engine.answer(call, &refused, |_| recv)
-            }),
             Way::LargePair => {
                 let mut sink = Folding::new(recv, send, (op, scalar));
                 self.run(call, Exchange::new(send, &mut sink, self.peer()))
             }
             Way::Ring => {
                 let (at, position) = ((self.sequence, call), (self.rank, self.size));
-                let task = ring::Allreduce::new(at, position, send, recv, (op, scalar));
+                let own = ring::Own::Apart(send);
+                let task = ring::Allreduce::new(at, position, own, recv, (op, scalar));
                 self.run(call, task)
             }
             Way::Relay if self.rank > 0 => self.run(call, Exchange::new(send, recv, self.peer())),
-            Way::Relay => self.with_scratch((self.size - 1) * relay::SLOT, |engine, slots| {
-                let task = relay::Allreduce::new(send, recv, (op, scalar), slots);
+            way @ (Way::SmallStar | Way::Relay) => {
+                recv.copy_from_slice(send);
+                self.fold_at_rank_0(call, way, recv, (op, scalar))
+            }
+        }
+    }
+
+    /// Reduces a buffer that the result replaces. What is small is sent from a copy of it, in room that is kept from call to
+    /// call; what is large has room for a portion of what comes in.
+    pub(crate) fn allreduce_in_place(
+        &mut self,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), Failure> {
+        let call = Call::allreduce(buf.len(), scalar, op);
+        let reduction = (op, scalar);
+        match self.begin(call, Load::Folded(buf.len()))? {
+            Way::SmallPair => self.with_scratch(0, |engine, own| {
+                own.extend_from_slice(buf);
+                engine.enter(call, own, &mut Folding::new(buf, own, reduction))
+            }),
+            Way::SmallStar if self.rank > 0 => self.with_scratch(0, |engine, own| {
+                own.extend_from_slice(buf);
+                engine.enter(call, own, buf)
+            }),
+            Way::LargePair => self.with_scratch(in_place::ROOM, |engine, room| {
+                let task = InPlace::folded(buf, room, reduction, engine.peer());
                 engine.run(call, task)
             }),
+            Way::Ring => self.with_scratch(in_place::ROOM, |engine, room| {
+                let (at, position) = ((engine.sequence, call), (engine.rank, engine.size));
+                let own = ring::Own::InPlace(room);
+                let task = ring::Allreduce::new(at, position, own, buf, reduction);
+                engine.run(call, task)
+            }),
+            Way::Relay if self.rank > 0 => self.run(call, InPlace::replaced(buf, self.peer())),
+            way @ (Way::SmallStar | Way::Relay) => self.fold_at_rank_0(call, way, buf, reduction),
         }
+    }
+
+    /// Folds what all workers send into what rank 0 has, on rank 0, and sends them the result.
+    fn fold_at_rank_0(
+        &mut self,
+        call: Call,
+        way: Way,
+        buf: &mut [u8],
+        (op, scalar): (ReduceOp, ScalarKind),
+    ) -> Result<(), Failure> {
+        let workers = self.size - 1;
+        if way == Way::Relay {
+            return self.with_scratch(workers * relay::SLOT, |engine, slots| {
+                engine.run(call, relay::Allreduce::new(buf, (op, scalar), slots))
+            });
+        }
+        self.with_scratch(workers * buf.len(), |engine, slots| {
+            let contributions = Contributions::Slots(buf.len(), slots);
+            let refused = engine.collect(call, contributions)?;
+            // Without elements there is no slot either.
+            for slot in slots.chunks_exact(buf.len().max(1)) {
+                fold_into(buf, slot, scalar, op).map_err(Failure::Own)?;
+            }
+            engine.answer(call, &refused, |_| buf)
+        })
     }
 }

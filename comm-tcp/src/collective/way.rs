@@ -2,13 +2,14 @@
 //!
 //! A function of what all ranks know alike, so ranks that agree on a call agree on its way, too.
 //! Below this file there is one file per way: [`entry`] moves what is small, [`pair`], [`ring`] and
-//! [`relay`] what is large.
+//! [`relay`] what is large; [`in_place`] what a rank sends from where the result goes.
 //!
 //! The limits of what is small lie where the entry round with all bytes begins to cost as much as one
 //! without them, followed by bulk. With more ranks both cost more, bulk because it goes from neighbour
 //! to neighbour: so no limit falls towards nothing with the number of ranks.
 
 mod entry;
+pub(crate) mod in_place;
 mod pair;
 pub(crate) mod relay;
 pub(crate) mod ring;
@@ -23,6 +24,7 @@ use crate::link::Broken;
 #[cfg(test)]
 pub(crate) use entry::Outgoing;
 pub(crate) use entry::{Contributions, Heads, Incoming, Sink};
+pub(crate) use in_place::InPlace;
 pub(crate) use pair::{Exchange, Folding};
 
 /// How the bytes of a call travel.
@@ -249,6 +251,23 @@ mod tests {
                 assert!(kept <= bound, "{size} ranks: {kept}");
             }
         }
+    }
+
+    #[test]
+    fn ranks_that_are_not_all_here_are_on_several_machines_however_crowded_it_is_here() {
+        assert_eq!(Hosts::of(4, 4, false), Hosts::One);
+        assert_eq!(Hosts::of(4, 4, true), Hosts::OneCrowded);
+        for crowded in [true, false] {
+            assert_eq!(Hosts::of(4, 1, crowded), Hosts::Several);
+            assert_eq!(Hosts::of(4, 3, crowded), Hosts::Several);
+        }
+        // What is bulk between machines goes along the ring there, and not yet on one machine.
+        let load = Load::Gathered(100 << 10);
+        assert_eq!(Way::of(load, 4, Hosts::of(4, 1, true), true), Way::Ring);
+        assert_eq!(
+            Way::of(load, 4, Hosts::of(4, 4, true), true),
+            Way::SmallStar
+        );
     }
 
     #[test]

@@ -71,6 +71,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        comm_testing::watchdog();
         let signals = Arc::new(Signals::default());
         let (mut watchers, mut ends) = (Vec::new(), Vec::new());
         for rank in 0..=WORKERS {

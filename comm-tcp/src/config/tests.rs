@@ -127,3 +127,18 @@ fn debug_shows_no_secret() {
     let shown = format!("{config:?}");
     assert!(!shown.contains("hush") && shown.contains("redacted"));
 }
+
+/// A file that somebody meant to fill keeps nobody out.
+#[rstest]
+#[case::nothing("")]
+#[case::white_space(" \n\t\n")]
+fn an_empty_secret_file_is_refused(#[case] contents: &str) {
+    let name = format!("comm-tcp-secret-{}-{}", std::process::id(), contents.len());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, contents).unwrap();
+    let result = Secret::read(&path);
+    std::fs::remove_file(&path).unwrap();
+    let error = result.unwrap_err();
+    assert_eq!(error.variables, ["COBRE_TCP_SECRET_FILE"]);
+    assert!(error.message.contains("the file is empty"), "{error}");
+}

@@ -27,6 +27,7 @@ fn rank_of_two(rank: usize) -> (Engine, UnixStream, UnixStream) {
 
 /// Creates a rank with data links to `peers`, and the other ends of those and of its watch link.
 fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>, UnixStream) {
+    comm_testing::watchdog();
     let pair = || {
         let (mine, other) = UnixStream::pair().unwrap();
         mine.set_nonblocking(true).unwrap();
@@ -53,6 +54,16 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
         scratch: Vec::new(),
     };
     (engine, others, hub)
+}
+
+/// Reads the next frame that a rank has sent, and returns its header.
+fn read_frame(peer: &mut UnixStream) -> std::io::Result<Header> {
+    let mut head = [0; HEADER];
+    peer.read_exact(&mut head)?;
+    let header = Header::decode(&head).unwrap();
+    let mut body = vec![0; usize::try_from(header.length).unwrap()];
+    peer.read_exact(&mut body)?;
+    Ok(header)
 }
 
 /// Waits for rank 2 without moving anything.
@@ -158,13 +169,9 @@ fn payloads_of_refused_calls_do_not_pile_up() {
     // What was begun goes out whole, and the next call behind it.
     let reader = thread::spawn(move || {
         loop {
-            let mut head = [0; HEADER];
-            peer.read_exact(&mut head).unwrap();
-            let header = Header::decode(&head).unwrap();
-            let mut body = vec![0; usize::try_from(header.length).unwrap()];
-            peer.read_exact(&mut body).unwrap();
+            let header = read_frame(&mut peer).unwrap();
             if header.sequence == CALLS {
-                peer.write_all(&head).unwrap();
+                peer.write_all(&header.encode()).unwrap();
                 return header;
             }
         }
@@ -199,13 +206,9 @@ fn the_other_rank_learns_of_a_mismatch_behind_a_backlog() {
     peer.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut sequences = Vec::new();
     while sequences.last() != Some(&1) {
-        let mut head = [0; HEADER];
-        peer.read_exact(&mut head)
-            .unwrap_or_else(|error| panic!("after {sequences:?}: {error}"));
-        let header = Header::decode(&head).unwrap();
+        let header =
+            read_frame(&mut peer).unwrap_or_else(|error| panic!("after {sequences:?}: {error}"));
         sequences.push(header.sequence);
-        let mut body = vec![0; usize::try_from(header.length).unwrap()];
-        peer.read_exact(&mut body).unwrap();
     }
     let (differs, _engine) = rank.join().unwrap();
     let Err(Failure::Fatal(cause)) = differs else {
@@ -231,4 +234,86 @@ fn a_reduction_of_no_elements_ends_on_rank_0() {
         let answer = Header::new(Kind::Answer, 0, call, 0);
         assert_eq!(Header::decode(&head), Ok(answer));
     }
+}
+
+/// Rank 1 has gone through the calls that rank 0 refuses far ahead, and waits in the next: what it has sent for that one is
+/// kept although rank 0 reads while it gets rid of its refusals.
+#[test]
+fn what_the_other_sent_for_the_next_call_outlives_a_mebibyte_of_refusals() {
+    let (mut engine, mut peer, _hub) = rank_of_two(0);
+    let reason = "x".repeat(1000);
+    let length = HEADER + 4 + reason.len();
+    let mut refused = 0;
+    // The other end reads nothing, so that refusals are kept, as many as may be.
+    while engine.links.data[0].kept() + length <= 1 << 20 {
+        engine.refuse(&reason);
+        refused += 1;
+        assert!(refused < 10_000, "they go somewhere");
+    }
+    let last = refused + 1;
+    // What the other sent: its part in the last call that is refused, and in the one after it.
+    for sequence in [last - 1, last] {
+        let entry = Header::new(Kind::Enter, sequence, Call::barrier(), 0);
+        peer.write_all(&entry.encode()).unwrap();
+    }
+    let reader = thread::spawn(move || {
+        let mut sequences = Vec::new();
+        loop {
+            let header = read_frame(&mut peer).unwrap();
+            sequences.push(header.sequence);
+            if header.kind == Kind::Enter {
+                return sequences;
+            }
+        }
+    });
+    // One more, and this rank waits until all of them are on their way.
+    engine.refuse(&reason);
+    assert!(engine.failed.is_none(), "{:?}", engine.failed);
+    assert_eq!(engine.sequence, last);
+    engine.timeout = Some(Duration::from_secs(2));
+    engine.barrier().unwrap();
+    let sequences = reader.join().unwrap();
+    assert_eq!(sequences, (0..=last).collect::<Vec<u64>>());
+}
+
+/// Lets workers 1, 2 and 3 send rank 0 what they do in the first call, the last of them first.
+fn rank_0_hears(said: [Said; 3]) -> Result<(), Failure> {
+    let (mut engine, mut peers, _hub) = engine(0, 4, &[1, 2, 3]);
+    for (place, said) in said.into_iter().enumerate().rev() {
+        let bytes = match said {
+            Said::Refuses => {
+                let rank = u8::try_from(place + 1).unwrap();
+                frame(Kind::Refused, 0, &[&[0, 0, 0, rank][..], b"no"].concat())
+            }
+            Said::Calls(call) => Header::new(Kind::Enter, 0, call, 0).encode().to_vec(),
+        };
+        peers[place].write_all(&bytes).unwrap();
+    }
+    engine.barrier()
+}
+
+enum Said {
+    Refuses,
+    Calls(Call),
+}
+
+/// All ranks must name the same one, and rank 0 tells them which.
+#[test]
+fn of_several_that_refuse_or_differ_the_lowest_rank_is_named_and_a_refusal_wins() {
+    use Said::{Calls, Refuses};
+    let same = || Calls(Call::barrier());
+    let differs = || Calls(Call::broadcast(0, 1, 1));
+    let refused = |result: Result<(), Failure>| match result {
+        Err(Failure::Refused { rank, .. }) => Some(rank),
+        _ => None,
+    };
+    let mismatched = |result: Result<(), Failure>| match result {
+        Err(Failure::Fatal(cause)) if cause.kind == FailureKind::Mismatch => cause.rank,
+        _ => None,
+    };
+    assert_eq!(refused(rank_0_hears([Refuses, same(), Refuses])), Some(1));
+    assert_eq!(refused(rank_0_hears([same(), Refuses, Refuses])), Some(2));
+    assert_eq!(refused(rank_0_hears([differs(), same(), Refuses])), Some(3));
+    let result = rank_0_hears([same(), differs(), differs()]);
+    assert_eq!(mismatched(result), Some(2));
 }

@@ -1,6 +1,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
+use comm_testing::not_run;
 use rstest::rstest;
 
 use super::*;
@@ -24,7 +25,7 @@ fn rank_0_listens_where_the_coordinator_is_written(
 fn an_address_that_this_machine_does_not_have_means_all() {
     let mut config = TcpConfig::new("192.0.2.1", 0, 2);
     config.port = 0;
-    let listener = open(&config).unwrap();
+    let (listener, _) = open(&config).unwrap();
     assert!(listener.local_addr().unwrap().ip().is_unspecified());
 }
 
@@ -37,7 +38,7 @@ fn a_port_that_is_busy_for_one_protocol_is_busy() {
     let other = socket(AddressFamily::INET6, SocketType::STREAM, Some(ipproto::TCP)).unwrap();
     sockopt::set_ipv6_v6only(&other, true).unwrap();
     let Ok(()) = bind(&other, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))) else {
-        println!("not run: there is no IPv6 here");
+        not_run("there is no IPv6 here");
         return;
     };
     listen(&other, 1).unwrap();
@@ -60,7 +61,7 @@ fn rank_0_listens_where_localhost_is_sought(
     #[case] found: bool,
 ) {
     if localhost().is_ipv6() {
-        println!("not run: there is no IPv4 here");
+        not_run("there is no IPv4 here");
         return;
     }
     let config = TcpConfig::new(coordinator, 0, 2);
@@ -75,13 +76,13 @@ fn rank_0_listens_where_localhost_is_sought(
 fn a_listener_has_room_for_many_whoever_opened_it(#[values(false, true)] given: bool) {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
     if most.trim().parse::<u32>().unwrap_or(0) < 400 {
-        println!("not run: the system allows no longer queue");
+        not_run("the system allows no longer queue");
         return;
     }
     let mut config = TcpConfig::new("127.0.0.1", 0, 2);
     config.port = 0;
     let other = given.then(|| TcpListener::bind("127.0.0.1:0").unwrap());
-    let listener = take(other, &config).unwrap();
+    let (listener, _) = take(other, &config).unwrap();
     let address = listener.local_addr().unwrap();
     let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(2)).unwrap();
     let waiting: Vec<TcpStream> = (0..300).map(connect).collect();

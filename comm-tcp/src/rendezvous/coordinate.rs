@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use comm_kit::words;
+use comm_kit::{report, words};
 use rustix::event::{PollFd, PollFlags};
 
 use super::accept::Acceptor;
@@ -280,6 +280,7 @@ fn internal(error: &std::io::Error) -> InitError {
 }
 
 fn gone(rank: usize, places: &[String], reason: &str) -> InitError {
+    report::start_failed(Some(rank));
     let place = |rank: usize| places.get(rank).map(String::as_str);
     let rank = words::ranks_at(&[rank], place);
     let message = format!("{rank} was lost while the job started: {reason}; restart the job");

@@ -4,6 +4,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
+use comm_kit::report;
+
 use super::accept::{Acceptor, HANDSHAKE};
 use super::coordinate::link_ring;
 use super::dial::{Dial, DialError};
@@ -298,6 +300,7 @@ fn seated(
 }
 
 fn stopped(body: &[u8]) -> InitError {
+    report::start_failed(None);
     let message = format!("rank 0 gave up: {}", text(body));
     InitError::failed(&[variables::CONNECT_TIMEOUT], message)
 }

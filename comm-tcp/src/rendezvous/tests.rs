@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use comm_api::Communicator;
 use comm_conformance::events::{assert_heard, hears, lines, listen};
+use comm_testing::not_run;
 use rstest::rstest;
 
 use super::accept::{Acceptor, Admission, Proven};
@@ -24,6 +25,7 @@ const SECRET: &str = "what the ranks know";
 const WATCHDOG: Duration = Duration::from_secs(20);
 
 fn config(rank: usize, size: usize, port: u16) -> TcpConfig {
+    comm_testing::watchdog();
     let mut config = TcpConfig::new("127.0.0.1", rank, size);
     (config.port, config.secret) = (port, Some(SECRET.into()));
     config.connect_timeout = WATCHDOG;
@@ -56,6 +58,7 @@ fn finish(size: usize, port: u16, rank_0: JoinHandle<()>) {
 }
 
 fn identity(rank: usize, size: usize) -> Identity {
+    comm_testing::watchdog();
     Identity {
         rank,
         size,
@@ -283,6 +286,45 @@ fn six_hundred_silent_links_hold_a_bounded_number_of_sockets() {
     drop(acceptor);
     let rest = format!("count={}", 600 - most - 10);
     assert_heard(1, &["WARN", "dropped more connections", &rest]);
+}
+
+/// Whoever says nothing, or too little, is let go after five seconds and not before; one that is slow is not.
+#[test]
+fn a_handshake_takes_five_seconds_at_most() {
+    let _turn = listen();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut acceptor = Acceptor::new(listener, 2).unwrap();
+    let identity = identity(0, 2);
+    let mut silent = TcpStream::connect(address).unwrap();
+    silent.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let now = Instant::now();
+    let held = |acceptor: &Acceptor| {
+        let mut fds = Vec::new();
+        acceptor.interest(&mut fds);
+        fds.len() - 1
+    };
+    while held(&acceptor) == 0 {
+        assert!(now.elapsed() < WATCHDOG, "it is not accepted");
+        acceptor.advance(&identity, &mut Nobody, now);
+    }
+    assert_eq!(acceptor.next_due(), Some(now + Duration::from_secs(5)));
+    acceptor.advance(&identity, &mut Nobody, now + Duration::from_millis(4999));
+    assert_eq!(held(&acceptor), 1);
+    acceptor.advance(&identity, &mut Nobody, now + Duration::from_secs(5));
+    assert_eq!(held(&acceptor), 0);
+    // It had its challenge, and then the end.
+    let mut said = Vec::new();
+    silent.read_to_end(&mut said).unwrap();
+    assert_eq!(said.len(), CHALLENGE);
+    assert_heard(
+        1,
+        &[
+            "WARN",
+            "dropped a connection",
+            "said too little for too long",
+        ],
+    );
 }
 
 /// A seat whose rank has gone is free again, also if the last one comes at that moment.

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::notice::Notice;
 
 /// How long rank 0 waits for the word of a deputy that has asked whether it is there.
-pub(super) const WORD: Duration = Duration::from_millis(100);
+const WORD: Duration = Duration::from_millis(100);
 
 /// The link, if there is a deputy.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ mod tests {
         for _ in 0..2 {
             tell(&mut deputy, &Notice::Ping);
             assert_eq!(link.read(now), None);
-            assert_eq!(link.doubts(now), Some(WORD));
+            assert_eq!(link.doubts(now), Some(Duration::from_millis(100)));
             assert_eq!(next(&mut deputy), Ok(Some(Notice::Pong)));
             tell(&mut deputy, &Notice::Pong);
             assert_eq!(link.read(now), None);
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(link.doubts(now), None);
         tell(&mut deputy, &Notice::Ping);
         assert_eq!(link.read(now), None);
-        assert_eq!(link.doubts(now + WORD), None);
+        assert_eq!(link.doubts(now + Duration::from_millis(100)), None);
         tell(&mut deputy, &Notice::Ping);
         drop(deputy);
         assert_eq!(link.read(now), None);

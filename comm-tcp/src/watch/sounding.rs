@@ -138,7 +138,7 @@ mod tests {
         let places = (0..4).map(|rank| format!("host-{rank}")).collect();
         let sounding = Sounding {
             cause: Cause::new(TimedOut, Some(1), "late"),
-            until: now + SHOWN,
+            until: now + Duration::from_millis(800),
             asked: vec![1, 2, 3],
             silent: Vec::new(),
             answered: false,
@@ -168,9 +168,15 @@ mod tests {
         let (mut sounding, judge) = sounding(now);
         sounding.end(1);
         sounding.end(3);
-        assert_eq!(sounding.found(&judge, now + SHOWN / 2), None);
+        assert_eq!(
+            sounding.found(&judge, now + Duration::from_millis(400)),
+            None
+        );
         let late = Some(Cause::new(TimedOut, Some(1), "late"));
-        assert_eq!(sounding.found(&judge, now + SHOWN), late);
+        assert_eq!(
+            sounding.found(&judge, now + Duration::from_millis(800)),
+            late
+        );
         sounding.answer(2);
         assert_eq!(sounding.found(&judge, now), late);
     }

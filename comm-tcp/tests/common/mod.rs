@@ -15,6 +15,7 @@ pub(crate) const WATCHDOG: Duration = Duration::from_mins(1);
 
 /// Opens a listener on a free port of loopback.
 pub(crate) fn listener() -> (TcpListener, u16) {
+    comm_testing::watchdog();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)

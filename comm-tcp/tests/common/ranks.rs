@@ -83,6 +83,7 @@ pub(crate) fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
 
 /// Starts ranks that each wait for as many seconds as `seconds` says.
 pub(crate) fn start_each(role: &str, size: usize, seconds: impl Fn(usize) -> String) -> Vec<Rank> {
+    comm_testing::watchdog();
     // A port that the system gives to nobody else until rank 0 listens on it.
     let name = format!(
         "{}-{}",

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_tcp::{TcpBackend, TcpConfig};
+use comm_testing::not_run;
 use common::{WATCHDOG, listener};
 use relay::{DATA, Deed, Plan, RING, WATCH, pass_on, relay};
 use rstest::rstest;
@@ -251,7 +252,7 @@ fn a_record_of_another_link_is_noticed_by_all(#[case] link: u8, #[case] name: &s
 fn localhost_is_one_address_and_nobody_stands_in_for_rank_0_at_the_other() {
     let (own, port) = listener();
     let Ok(other) = TcpListener::bind(("::1", port)) else {
-        println!("not run: there is no IPv6 loopback, or its port is taken");
+        not_run("there is no IPv6 loopback, or its port is taken");
         return;
     };
     other.set_nonblocking(true).unwrap();

@@ -2,32 +2,54 @@
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use comm_testing::{not_run, watchdog};
 
 use super::{HOSTS, ROLE};
 
-/// A switch and hosts around it. One at a time: the tests measure.
+/// A switch and hosts around it.
 pub(crate) struct Network {
     name: String,
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
-static ALONE: Mutex<()> = Mutex::new(());
+/// Lets tests run beside each other, since most of them wait, but for the one that measures how fast the links are.
+static TURNS: RwLock<()> = RwLock::new(());
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
+#[expect(dead_code, reason = "held for as long as the network is there")]
+enum Turn {
+    Beside(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
 impl Network {
-    /// Builds the network, or says why not.
+    /// Builds the network beside those of other tests, or says why not.
     pub(crate) fn build() -> Option<Self> {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = TURNS.read().unwrap_or_else(PoisonError::into_inner);
+        Self::built(Turn::Beside(turn))
+    }
+
+    /// Builds the only network, or says why not.
+    pub(crate) fn build_alone() -> Option<Self> {
+        let turn = TURNS.write().unwrap_or_else(PoisonError::into_inner);
+        Self::built(Turn::Alone(turn))
+    }
+
+    fn built(turn: Turn) -> Option<Self> {
+        watchdog();
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let network = Self {
             name: format!("cct{}-{number}", std::process::id()),
-            _alone: alone,
+            _turn: turn,
         };
         match network.wire() {
             Ok(()) => Some(network),
             Err(reason) => {
-                println!("not run: network namespaces cannot be made here: {reason}");
+                not_run(format_args!(
+                    "network namespaces cannot be made here: {reason}"
+                ));
                 None
             }
         }

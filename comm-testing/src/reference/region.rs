@@ -1,4 +1,4 @@
-//! The region of the reference: every rank holds a copy, and fences exchange what was written.
+//! The region of the reference: every rank holds a copy, and fences and exchanges bring what the others wrote.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use comm_api::{CommData, CommError, SharedRegion, bytemuck};
 use comm_kit::memory::zeroed_vec;
 use comm_kit::words::Lost;
-use comm_kit::{Call, Phases};
+use comm_kit::{Call, CommId, Origin, Phases};
 
-use super::meeting::Meeting;
+use super::meeting::{Meeting, Met};
 use super::{Reference, meet};
 
 /// Holds one rank's copy of a region, which is the same on all ranks in a read phase.
@@ -33,6 +33,10 @@ impl Reference {
         mine: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
         let mut pass = self.gate.enter(call.operation())?;
+        let origin = Origin {
+            communicator: self.gate.id(),
+            number: *pass,
+        };
         let met = meet(&mut pass, call, &mine.to_ne_bytes())?;
         let mut bounds = vec![0_usize];
         for count in &met.data {
@@ -48,7 +52,11 @@ impl Reference {
                 rank: pass.rank(),
                 meeting: met.room,
                 step: 0,
-                phases: Phases::new(),
+                phases: if call == Call::gathered_region(size_of::<T>()) {
+                    Phases::gathered(origin)
+                } else {
+                    Phases::new()
+                },
                 whole,
                 bounds,
             }),
@@ -69,6 +77,39 @@ impl<T> ReferenceRegion<T> {
     }
 }
 
+impl<T: CommData> ReferenceRegion<T> {
+    pub(super) fn check_exchange(&self, communicator: CommId) -> Result<u64, CommError> {
+        self.phases.check_exchange(communicator, self.rank)
+    }
+
+    /// Ends the write phase with `meet`, which brings the part of this rank and returns those of all.
+    pub(super) fn exchange(
+        &mut self,
+        meet: impl FnOnce(&[u8]) -> Result<Met, CommError>,
+    ) -> Result<(), CommError> {
+        let mine = bytemuck::cast_slice(&self.whole[self.mine()]);
+        let mut parts = Vec::new();
+        let result = self.phases.exchange_alone(|| {
+            parts = meet(mine)?.data;
+            Ok(())
+        });
+        match &result {
+            Ok(()) => self.take(&parts),
+            Err(error) if error.is_fatal() => self.meeting.leave(self.rank, Lost::Dropped),
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// Copies the parts of all ranks to their places.
+    fn take(&mut self, parts: &[Arc<[u8]>]) {
+        for (bounds, data) in self.bounds.windows(2).zip(parts) {
+            let part = &mut self.whole[bounds[0]..bounds[1]];
+            bytemuck::cast_slice_mut(part).copy_from_slice(data);
+        }
+    }
+}
+
 impl<T: CommData> SharedRegion<T> for ReferenceRegion<T> {
     fn as_slice(&self) -> &[T] {
         self.phases.expect_read();
@@ -82,6 +123,7 @@ impl<T: CommData> SharedRegion<T> for ReferenceRegion<T> {
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
+        self.phases.check_fence(self.rank)?;
         let ended = self.phases.close();
         let mine: &[T] = if ended.was_write() {
             &self.whole[self.mine()]
@@ -94,10 +136,7 @@ impl<T: CommData> SharedRegion<T> for ReferenceRegion<T> {
         let met = met.inspect_err(|_| self.meeting.leave(self.rank, Lost::Dropped))?;
         self.step += 1;
         if ended.was_write() {
-            for (bounds, data) in self.bounds.windows(2).zip(&met.data) {
-                let part = &mut self.whole[bounds[0]..bounds[1]];
-                bytemuck::cast_slice_mut(part).copy_from_slice(data);
-            }
+            self.take(&met.data);
         }
         self.phases.open(ended);
         Ok(())

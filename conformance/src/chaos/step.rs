@@ -30,7 +30,9 @@ const KINDS: &[(usize, Kind)] = &[
     (2, Kind::Barrier),
     (4, Kind::Broadcast),
     (4, Kind::Reduce),
+    (1, Kind::ReduceInPlace),
     (5, Kind::Gather),
+    (3, Kind::Exchange),
     (2, Kind::Refused),
 ];
 

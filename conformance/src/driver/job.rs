@@ -18,7 +18,7 @@ use crate::clause::Clause;
 use crate::launcher::Launcher;
 use crate::model::{Checks, Model};
 use crate::orders::{Orders, Placement, RANK, rank_in};
-use crate::report::Account;
+use crate::report::{Account, Told};
 use crate::subject::{Failure, Subject};
 
 /// How many random programs a job runs unless the arguments say otherwise.
@@ -93,7 +93,7 @@ impl Job {
     }
 
     /// Runs the job; returns how long after a death survivors were told, or all that went wrong.
-    pub(crate) fn run(&self) -> Result<Vec<Duration>, String> {
+    pub(crate) fn run(&self) -> Result<Vec<Told>, String> {
         let place =
             Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
         let mut told = Vec::new();
@@ -103,7 +103,7 @@ impl Job {
         Ok(told)
     }
 
-    fn round(&self, place: &Place, round: usize) -> Result<Vec<Duration>, String> {
+    fn round(&self, place: &Place, round: usize) -> Result<Vec<Told>, String> {
         let launcher = (self.launcher)(self.world).map_err(|e| format!("no launcher: {e}"))?;
         let processes = match (self.placement, &launcher) {
             (Placement::Processes, None) => self.world,

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Job, Selection, pool};
 use crate::clause::Clause;
+use crate::clock::MOST_SLACK;
+use crate::report::Told;
 
 /// Counts the jobs of one clause.
 #[derive(Debug, Default)]
@@ -116,15 +118,21 @@ fn print(subject: &str, selection: &Selection, out: &mut impl Write) -> io::Resu
 }
 
 /// Prints how soon the survivors of a death were told.
-fn deaths(out: &mut impl Write, mut told: Vec<Duration>) -> io::Result<()> {
+fn deaths(out: &mut impl Write, mut told: Vec<Told>) -> io::Result<()> {
     told.sort_unstable();
-    let Some(&worst) = told.last() else {
+    let Some(&Told { took: worst, .. }) = told.last() else {
         return Ok(());
     };
-    let (count, median) = (told.len(), told[told.len() / 2]);
+    let (count, median) = (told.len(), told[told.len() / 2].took);
     writeln!(
         out,
         "\nsurvivors told of a death: {count}, median {median:.2?}, worst {worst:.2?} after it"
+    )?;
+    let excused = told.iter().filter(|told| told.is_excused()).count();
+    let slack = told.iter().map(|told| told.slack).max().unwrap_or_default();
+    writeln!(
+        out,
+        "slack that the machine was measured to need: {slack:.2?} at most, {MOST_SLACK:?} is the cap; {excused} needed it"
     )
 }
 

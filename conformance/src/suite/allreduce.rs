@@ -1,4 +1,4 @@
-//! Allreduce: C3, compared bit by bit with a fold written down here once more.
+//! Allreduce: C3, compared bit by bit with the fold of the reference, which is written for that alone.
 
 pub(crate) mod naive;
 
@@ -97,21 +97,25 @@ fn fold<T: Naive, C: Communicator>(run: &Run, comm: &C, op: ReduceOp, len: usize
     Ok(())
 }
 
-/// Sums that come out differently for other orders than the one of the ranks.
+/// Sums and products that come out differently for other orders than the one of the ranks: few, and so many that they go
+/// another way.
 fn the_order_of_the_fold<C: Communicator>(run: &Run, comm: &C) -> Verdict {
-    run.at(format_args!("sums of large and small numbers"));
-    let values = |rank| {
-        let mut noise = Noise::new(31, &[rank]);
-        (0..200).map(move |_| noise.pick(&[1e300, -1e300, 1.0, 3.0, 0.1, 1e16]))
-    };
-    let mut all: Vec<Vec<f64>> = (0..run.size()).map(|rank| values(rank).collect()).collect();
-    let mut recv = vec![0.0; 200];
-    comm.allreduce(&all[run.rank], &mut recv, ReduceOp::Sum)?;
-    let expected = f64::fold(&all, ReduceOp::Sum);
-    same("sums", &recv, &expected);
-    all.reverse();
-    let told_apart = f64::fold(&all, ReduceOp::Sum) != expected;
-    assert!(told_apart || run.size() < 3, "these inputs show nothing");
+    let ops = [(ReduceOp::Sum, "sums"), (ReduceOp::Prod, "products")];
+    for ((op, name), len) in ops.into_iter().flat_map(|op| [(op, 200), (op, 130_000)]) {
+        run.at(format_args!("{len} {name} of large and small numbers"));
+        let values = |rank| {
+            let mut noise = Noise::new(31, &[rank]);
+            (0..len).map(move |_| noise.pick(&[1e300, -1e300, 1.0, 3.0, 0.1, 1e16]))
+        };
+        let mut all: Vec<Vec<f64>> = (0..run.size()).map(|rank| values(rank).collect()).collect();
+        let mut recv = vec![0.0; len];
+        comm.allreduce(&all[run.rank], &mut recv, op)?;
+        let expected = f64::fold(&all, op);
+        same(name, &recv, &expected);
+        all.reverse();
+        let told_apart = f64::fold(&all, op) != expected;
+        assert!(told_apart || run.size() < 3, "these inputs show nothing");
+    }
     Ok(())
 }
 
@@ -161,7 +165,7 @@ fn nan_and_signed_zero<T: Naive, C: Communicator>(run: &Run, comm: &C) -> Verdic
     let all: Vec<Vec<T>> = (0..run.size())
         .map(|rank| (0..pairs).map(|at| value(rank, at)).collect())
         .collect();
-    for op in [ReduceOp::Min, ReduceOp::Max, ReduceOp::Sum] {
+    for op in [ReduceOp::Min, ReduceOp::Max, ReduceOp::Sum, ReduceOp::Prod] {
         let what = format!("{op} of special {}", T::SCALAR);
         run.at(format_args!("{what}"));
         let mut recv = vec![T::zeroed(); pairs];

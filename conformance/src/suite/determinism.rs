@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use comm_api::{Communicator, ReduceOp};
+use comm_api::{Communicator, ReduceOp, SharedMemoryProvider};
 
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{self, C2, C3, C4, C6, C11};
@@ -36,7 +36,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
 
 /// Runs programs drawn from seeds; rank 0 then runs them on the reference and compares the
 /// transcripts of all ranks, which come over the notice board.
-fn random_programs<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+fn random_programs<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let (first, count) = (run.orders.seed, run.orders.programs);
     let seeds = || (0..count).map(|index| first.wrapping_add(index as u64));
     let mut mine = String::new();
@@ -138,7 +138,7 @@ const WRITTEN: [(usize, u64); 5] = [
     (8, 0x13de_1202_eb05_5d28),
 ];
 
-fn written_down<C: Communicator>(run: &Run, comm: &C) -> Verdict {
+fn written_down<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let program = Program::draw(20_260_101, run.size());
     let once = program.run(comm, |step| run.at(format_args!("once: {step}")))?;
     let twice = program.run(comm, |step| run.at(format_args!("twice: {step}")))?;

@@ -2,6 +2,7 @@
 
 mod abort;
 mod clean_end;
+mod complete;
 mod contributed;
 mod departure;
 mod fences;
@@ -51,6 +52,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         .at_least(2)
         .needs(Need::SeveralOpens),
     );
+    cases.extend(complete::cases::<S>());
     cases.extend(contributed::cases::<S>());
     cases.extend(fences::cases::<S>());
     cases.extend(first_stopped::cases::<S>());

@@ -5,7 +5,7 @@ mod bytes;
 
 use std::time::Duration;
 
-use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
+use comm_api::{Argument, CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
 
 use super::{fails, kind_and_rank, still_works, words};
 use crate::case::{Case, Verdict};
@@ -218,6 +218,7 @@ fn among_large_calls<C: Communicator>(run: &Run, comm: &C) -> Verdict {
         let result = comm.allreduce(&send, &mut recv[..until], ReduceOp::Max);
         let error = CommError::InvalidBufferSize {
             operation: "allreduce",
+            argument: Argument::Recv,
             expected: len,
             actual: len - 1,
         };

@@ -1,6 +1,7 @@
 //! Shared regions: C9.
 
 mod ends;
+mod memory;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -59,6 +60,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         }),
     ];
     cases.extend(ends::cases::<S>());
+    cases.extend(memory::cases::<S>());
     cases
 }
 
@@ -109,7 +111,7 @@ fn the_leader_writes<T: CommData, C: SharedMemoryProvider>(
     Ok(())
 }
 
-fn aligned<T>(slice: &[T]) {
+pub(super) fn aligned<T>(slice: &[T]) {
     let address = slice.as_ptr().addr();
     assert_eq!(
         address % align_of::<T>(),
@@ -152,7 +154,7 @@ fn everybody_writes_a_part<T: CommData, C: Communicator + SharedMemoryProvider>(
 }
 
 /// Runs what must panic; returns its message.
-fn panic_of<R>(what: &str, misuse: impl FnOnce() -> R) -> String {
+pub(super) fn panic_of<R>(what: &str, misuse: impl FnOnce() -> R) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(misuse()))) {
         Ok(()) => panic!("{what}: expected a panic"),
         Err(payload) => match payload.downcast::<String>() {
@@ -192,7 +194,7 @@ fn no_room_for_anyone<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &
     Ok(())
 }
 
-fn refused_room(result: Result<(), CommError>) -> Result<(), Failure> {
+pub(super) fn refused_room(result: Result<(), CommError>) -> Result<(), Failure> {
     match result {
         Err(CommError::AllocationFailed {
             requested_bytes, ..

@@ -11,12 +11,32 @@ const IN_ORDER: &str =
 pub(super) const INTERRUPTED: &str =
     "it was interrupted while it waited; this communicator or region cannot be used any more";
 
-/// Checks the message of a mismatch in which rank 0 made one call, and `odd` was the first to make another.
+/// Checks the message of a mismatch among `size` ranks, of which rank 0 and those who did as it did made one call, and the
+/// others another; `odd` is the one rank that was alone.
 #[track_caller]
-pub(super) fn mismatch(first: &str, odd: (usize, &str), message: &str) {
-    let (rank, other) = odd;
-    let expected = format!("rank 0 called {first}, rank {rank} called {other}{IN_ORDER}");
+pub(super) fn mismatch(first: &str, other: &str, (odd, size): (usize, usize), message: &str) {
+    let (alone, all_others) = (vec![odd], (0..size).filter(|&rank| rank != odd).collect());
+    let (with_0, against) = if odd == 0 {
+        (alone, all_others)
+    } else {
+        (all_others, alone)
+    };
+    let (with_0, against) = (ranks(&with_0), ranks(&against));
+    let expected = format!("{with_0} called {first}, {against} called {other}{IN_ORDER}");
     assert_eq!(message, expected);
+}
+
+/// Lists ranks as messages do: three and more in a row as a run.
+fn ranks(list: &[usize]) -> String {
+    let runs = list.chunk_by(|&one, &next| one + 1 == next);
+    let runs: Vec<String> = runs
+        .flat_map(|run| match run {
+            [first, _, .., end] => vec![format!("{first}-{end}")],
+            few => few.iter().map(usize::to_string).collect(),
+        })
+        .collect();
+    let noun = if list.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}", runs.join(", "))
 }
 
 /// Checks the message of a refusal for `reason`.

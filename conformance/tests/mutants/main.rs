@@ -50,10 +50,28 @@ fn trial(known: &'static Known) -> Trial {
     })
 }
 
+/// Checks that the table of the book has a row for every mutant, with the case that notices it, and no other.
+fn the_book_lists_every_mutant() -> Result<(), Failed> {
+    let book = include_str!("../../../docs/tests.md");
+    let rows = book.lines().filter(|line| line.starts_with("| C"));
+    let listed: Vec<_> = rows.filter_map(|row| row.split_once("| `")).collect();
+    let found: Vec<&str> = listed.iter().map(|(_, row)| row.trim_end()).collect();
+    let known: Vec<String> = KNOWN
+        .iter()
+        .map(|known| format!("{}` | `{}` |", known.name, known.case))
+        .collect();
+    if found == known {
+        Ok(())
+    } else {
+        Err(format!("docs/tests.md lists {found:#?}, the mutants are {known:#?}").into())
+    }
+}
+
 fn main() -> ExitCode {
     if ordered_subject().is_some() {
         return rank_role::<Wrong>();
     }
-    let trials = KNOWN.iter().map(trial).collect();
+    let book = Trial::test("the_book_lists_every_mutant", the_book_lists_every_mutant);
+    let trials = KNOWN.iter().map(trial).chain([book]).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod endings;
+mod exchanges;
 mod results;
 
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub(crate) const KNOWN: &[Known] = known! {
     "hangs-on-refusals" is answers::HangsOnRefusals,
         seen by "refusals::one_rank_is_wrong": "Counts on rank 0";
     "loses-refusals-far-ahead" is answers::LosesRefusalsFarAhead::default(),
-        seen by "refusals::far_ahead_of_the_others": "on rank 2, refusal 500: rank 0 called";
+        seen by "refusals::far_ahead_of_the_others": "on rank 2, refusal 500: ranks 0, 1 called";
     "blames-the-wrong-rank" is answers::BlamesTheWrongRank,
         seen by "faults::last_panics_while_awaited": "left: (PeerLost, Some(0))";
     "forgets-the-cause" is answers::ForgetsTheCause,
@@ -80,6 +81,12 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "allreduce::floats": "rank 2 opened as rank 0 of 1" in processes;
     "stale-region" is endings::StaleRegion,
         seen by "regions::everybody_writes_a_part": "parts of";
+    "leaks-regions" is endings::LeaksRegions,
+        seen by "regions::regions_that_come_and_go_cost_no_memory": "MiB are still in use";
+    "waits-on-in-fences" is endings::WaitsOnInFences,
+        seen by "faults::a_fence_times_out": "told after";
+    "tells-late-and-spins" is endings::TellsLateAndSpins,
+        seen by "faults::last_panics_while_awaited": "told after";
     "leaks-threads" is endings::LeaksThreads,
         seen by "faults::nothing_grows": "descriptors and threads grew from";
     "keeps-refused-bytes-to-itself" is answers::KeepsRefusedBytesToItself,
@@ -100,4 +107,18 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "faults::an_interrupted_call_is_aborted": "right: (Aborted";
     "goes-on-after-a-panic" is endings::GoesOnAfterAPanic,
         seen by "faults::a_panic_inside_a_call_is_told": "a later call: expected an error, got Ok";
+    "folds-itself-twice-in-place" is results::FoldsItselfTwice,
+        seen by "in_place::the_bits_of_allreduce": "in place: Sum of 1 i8";
+    "calls-in-place-something-else" is results::CallsItSomethingElse,
+        seen by "in_place::some_ranks_have_two_buffers": "mismatch";
+    "ends-all-with-a-region" is endings::EndsAllWithARegion,
+        seen by "regions::a_dropped_handle_is_named": "right: Some(Region)";
+    "exchanges-a-stale-part" is exchanges::StalePart::default(),
+        seen by "gathered::the_parts_of_all": "gathered parts of [1, 2, 3] x 8 bytes";
+    "exchanges-a-part-too-short" is exchanges::PartTooShort,
+        seen by "gathered::the_parts_of_all": "gathered parts of [1, 2, 3] x 8 bytes";
+    "reads-before-the-exchange" is exchanges::ReadsEarly,
+        seen by "gathered::misuse_names_the_right_call": "as_slice while writing: expected a panic";
+    "exchanges-the-wrong-region" is exchanges::WrongRegion,
+        seen by "gathered::different_regions": "different regions: expected an error, got Ok";
 };

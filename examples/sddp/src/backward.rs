@@ -1,21 +1,22 @@
 //! The backward pass: learns from the last stage to the first what the water kept is worth.
 
-use comm_factory::api::Communicator;
+use comm_factory::api::{Communicator, SharedMemoryProvider, SharedRegion};
 
 use super::cuts::Cuts;
 use super::failure::Failure;
 use super::policy::Policy;
-use super::split::{block, counts, map};
+use super::split::{block, map};
 use super::subproblem::{self, Dispatch};
 use super::team::Team;
 use super::work::Work;
 
 /// Adds a cut per trial point to every stage; all ranks add the same, in scenario order.
-pub(crate) fn run<C: Communicator>(
+pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,
-    policy: &mut Policy,
     points: &[f64],
+    board: &mut C::Region<f64>,
+    policy: &mut Policy,
 ) -> Result<(), Failure> {
     let case = work.case;
     let (plants, scenarios) = (case.plants.len(), case.scenarios());
@@ -44,9 +45,9 @@ pub(crate) fn run<C: Communicator>(
             }
             Ok(numbers)
         })?;
-        let counts = counts(scenarios, ranks, Cuts::width(plants));
-        let all = team.gather(&cuts, &counts)?;
-        policy.cuts[stage - 1].extend(&all);
+        team.exchange(&cuts, board)?;
+        policy.cuts[stage - 1].extend(board.as_slice());
+        team.release(board)?;
     }
     Ok(())
 }

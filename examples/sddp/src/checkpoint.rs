@@ -8,7 +8,7 @@
 //! old one or the new one, never half of one.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::cuts::Cuts;
@@ -106,6 +106,23 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
             path.display()
         )
     })
+}
+
+/// Removes a file, if it is there.
+///
+/// # Errors
+///
+/// Returns what the system said and what to do.
+pub(crate) fn remove(path: &Path) -> Result<(), String> {
+    match fs::remove_file(path) {
+        Err(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(format!(
+                "the old checkpoint {} cannot be removed: {why}; give another --checkpoint",
+                path.display()
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads a file.

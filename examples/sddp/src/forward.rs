@@ -1,6 +1,6 @@
 //! The forward pass: runs the policy along sampled inflows, to see what it costs and which storages it meets.
 
-use comm_factory::api::Communicator;
+use comm_factory::api::{Communicator, SharedMemoryProvider};
 
 use super::failure::Failure;
 use super::policy::Policy;
@@ -9,21 +9,13 @@ use super::subproblem;
 use super::team::Team;
 use super::work::Work;
 
-/// What all ranks know after the pass, in scenario order.
-#[derive(Debug)]
-pub(crate) struct Forward {
-    /// One cost per scenario.
-    pub(crate) costs: Vec<f64>,
-    /// The storages before each stage but the first: by scenario, stage and plant.
-    pub(crate) points: Vec<f64>,
-}
-
-/// Runs this rank's block of scenarios and gathers those of all.
-pub(crate) fn run<C: Communicator>(
+/// Runs this rank's block of scenarios; returns the costs of all, in scenario order, and shows all points on `board`.
+pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,
+    board: &mut C::Region<f64>,
     policy: &Policy,
-) -> Result<Forward, Failure> {
+) -> Result<Vec<f64>, Failure> {
     let case = work.case;
     let (scenarios, ranks) = (case.scenarios(), team.comm.size());
     let mine = block(scenarios, ranks, team.comm.rank());
@@ -35,11 +27,8 @@ pub(crate) fn run<C: Communicator>(
         costs.push(cost);
         points.extend(storages);
     }
-    let each = (case.stages() - 1) * case.plants.len();
-    Ok(Forward {
-        costs: team.gather(&costs, &counts(scenarios, ranks, 1))?,
-        points: team.gather(&points, &counts(scenarios, ranks, each))?,
-    })
+    team.exchange(&points, board)?;
+    Ok(team.gather(&costs, &counts(scenarios, ranks, 1))?)
 }
 
 /// Follows one scenario and gives its cost and its storages.

@@ -22,6 +22,7 @@
 //! ```
 
 mod backward;
+mod boards;
 mod checkpoint;
 mod cuts;
 mod failure;

@@ -41,7 +41,7 @@ pub(crate) struct Options {
     /// Threads per rank
     #[arg(long, default_value_t = 1, value_parser = range(1, 256))]
     threads: u64,
-    /// Write the policy to FILE after every iteration
+    /// Write the policy to FILE after every iteration; a job that `comm-run --max-restarts` starts again continues from it
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Continue from the checkpoint

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use comm_factory::api::bytemuck::{Pod, Zeroable};
-use comm_factory::api::{CommError, Communicator};
+use comm_factory::api::{CommError, Communicator, SharedMemoryProvider};
 
 use super::model::Case;
 use super::options::Options;
@@ -67,6 +67,10 @@ impl Report {
             plural("thread", options.threads()),
             mega(size_of_val(case.tree) + size_of_val(case.plants))
         ));
+        if policy.iterations() > 0 {
+            let done = policy.iterations();
+            self.print(&format!("goes on after iteration {done} of the checkpoint"));
+        }
         self.print("iteration       lower bound       upper bound   +- (95 %)        gap");
         for iteration in 0..policy.iterations() {
             self.iteration(policy, iteration);
@@ -85,7 +89,9 @@ impl Report {
     }
 
     /// Gathers the rows of all ranks.
-    pub(crate) fn rows<C: Communicator>(team: &mut Team<'_, C>) -> Result<Vec<Row>, CommError> {
+    pub(crate) fn rows<C: Communicator + SharedMemoryProvider>(
+        team: &mut Team<'_, C>,
+    ) -> Result<Vec<Row>, CommError> {
         let row = Row {
             computing: team.times.computing.as_secs_f64(),
             communicating: team.times.communicating.as_secs_f64(),

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use comm_factory::api::{CommData, CommError, Communicator, CommunicatorExt, ReduceOp};
+use comm_factory::api::{
+    CommData, CommError, Communicator, CommunicatorExt, ReduceOp, SharedMemoryProvider,
+    SharedRegion,
+};
 
 use super::failure::Failure;
 
@@ -25,7 +28,7 @@ pub(crate) struct Team<'a, C> {
     pub(crate) times: Times,
 }
 
-impl<'a, C: Communicator> Team<'a, C> {
+impl<'a, C: Communicator + SharedMemoryProvider> Team<'a, C> {
     pub(crate) fn new(comm: &'a C) -> Self {
         let times = Times::default();
         Self { comm, times }
@@ -82,6 +85,30 @@ impl<'a, C: Communicator> Team<'a, C> {
         self.comm.allgatherv(mine, &mut all, counts, &displs)?;
         self.times.communicating += start.elapsed();
         Ok(all)
+    }
+
+    /// Brings what this rank has into its part of a gathered region, and waits until all have: then all read all.
+    pub(crate) fn exchange<T: CommData>(
+        &mut self,
+        mine: &[T],
+        region: &mut C::Region<T>,
+    ) -> Result<(), CommError> {
+        let start = Instant::now();
+        region.as_mut_slice().copy_from_slice(mine);
+        self.comm.exchange(region)?;
+        self.times.communicating += start.elapsed();
+        Ok(())
+    }
+
+    /// Ends the reading of a gathered region, so that the next iteration can write.
+    pub(crate) fn release<T: CommData>(
+        &mut self,
+        region: &mut C::Region<T>,
+    ) -> Result<(), CommError> {
+        let start = Instant::now();
+        region.fence()?;
+        self.times.communicating += start.elapsed();
+        Ok(())
     }
 
     /// Sends the bytes of rank 0 to all ranks.

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use comm_factory::api::{Communicator, ReduceOp, SharedMemoryProvider};
+use comm_factory::api::{Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
 
+use super::boards::Boards;
 use super::failure::Failure;
 use super::options::Options;
 use super::policy::Policy;
@@ -12,6 +13,9 @@ use super::setup::Regions;
 use super::team::Team;
 use super::work::Work;
 use super::{backward, checkpoint, forward, subproblem};
+
+/// How often a launcher that starts a failed job again has done so. Then the job goes on from its last checkpoint.
+const RESTART: &str = "COBRE_RESTART";
 
 /// Solves the case of the options on all ranks of `comm`; every rank gets the same policy.
 ///
@@ -32,14 +36,19 @@ pub(crate) fn train<C: Communicator + SharedMemoryProvider>(
         threads: options.threads(),
         inject_error: options.inject_error,
     };
+    let mut boards = Boards::new(comm, &case)?;
     let mut policy = Policy::new(case.stages(), case.plants.len());
-    if options.resume {
-        policy = resume(&mut team, &work, options)?;
+    let start_number = std::env::var(RESTART).ok();
+    match start_number.as_deref() {
+        _ if options.resume => policy = resume(&mut team, &work, options)?,
+        None => {}
+        Some("0") => forget(&mut team, options)?,
+        Some(_) => policy = resume(&mut team, &work, options)?,
     }
     let report = Report::new(comm.rank() == 0);
     report.start(&case, comm.size(), backend, options, &policy);
     while !ended(&policy, options) {
-        iterate(&mut team, &work, &mut policy)?;
+        iterate(&mut team, &work, &mut boards, &mut policy)?;
         report.iteration(&policy, policy.iterations() - 1);
         if let Some(path) = &options.checkpoint {
             // No rank is in an iteration that the checkpoint does not hold.
@@ -61,13 +70,16 @@ fn ended(policy: &Policy, options: &Options) -> bool {
 }
 
 /// Runs one forward and one backward pass and adds both bounds.
-fn iterate<C: Communicator>(
+fn iterate<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,
+    boards: &mut Boards<C>,
     policy: &mut Policy,
 ) -> Result<(), Failure> {
-    let forward = forward::run(team, work, policy)?;
-    backward::run(team, work, policy, &forward.points)?;
+    let Boards { points, cuts } = boards;
+    let costs = forward::run(team, work, points, policy)?;
+    backward::run(team, work, points.as_slice(), cuts, policy)?;
+    team.release(points)?;
     let lower = team.together(|| {
         let (case, iteration) = (&work.case, policy.iterations());
         subproblem::solve(case, 0, 0, &case.start(), &policy.cuts[0])
@@ -75,12 +87,15 @@ fn iterate<C: Communicator>(
             .map_err(|why| work.explain(why, iteration, 0, 0, 0))
     })?;
     policy.lower.push(agree(team, lower)?);
-    policy.add_upper(&forward.costs);
+    policy.add_upper(&costs);
     Ok(())
 }
 
 /// Checks that all ranks found the same lower bound, to the bit, and returns it: they solved the same program.
-fn agree<C: Communicator>(team: &mut Team<'_, C>, lower: f64) -> Result<f64, Failure> {
+fn agree<C: Communicator + SharedMemoryProvider>(
+    team: &mut Team<'_, C>,
+    lower: f64,
+) -> Result<f64, Failure> {
     let start = Instant::now();
     let mut bounds = [0.0; 2];
     team.comm
@@ -94,22 +109,37 @@ fn agree<C: Communicator>(team: &mut Team<'_, C>, lower: f64) -> Result<f64, Fai
     }
 }
 
-/// Reads the checkpoint on rank 0 and sends it to all ranks.
-fn resume<C: Communicator>(
+/// Removes the checkpoint of an earlier job, which a restart of this one would take for its own.
+fn forget<C: Communicator + SharedMemoryProvider>(
+    team: &mut Team<'_, C>,
+    options: &Options,
+) -> Result<(), Failure> {
+    match &options.checkpoint {
+        Some(path) if team.comm.rank() == 0 => team.together(|| checkpoint::remove(path)),
+        _ => team.together(|| Ok(())),
+    }
+}
+
+/// Reads the checkpoint on rank 0 and sends it to all ranks. A job that failed before its first checkpoint starts from nothing.
+fn resume<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,
     options: &Options,
 ) -> Result<Policy, Failure> {
     let path = options.checkpoint.clone().unwrap_or_default();
     let first = team.comm.rank() == 0;
+    let is_missing = || !options.resume && !path.exists();
     let bytes = team.together(|| {
-        if first {
+        if first && !is_missing() {
             checkpoint::read(&path)
         } else {
             Ok(Vec::new())
         }
     })?;
     let bytes = team.share_bytes(bytes)?;
+    if bytes.is_empty() && !options.resume {
+        return Ok(Policy::new(work.case.stages(), work.case.plants.len()));
+    }
     team.together(|| {
         checkpoint::decode(&bytes, &work.case)
             .map_err(|why| format!("the checkpoint {} cannot be used: {why}", path.display()))

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comm_run::{Exit, Line, Signal};
 use libtest_mimic::Trial;
@@ -20,6 +20,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             "bad_input::killed_and_resumed",
             || Ok(killed_and_resumed()?),
         ),
+        Trial::test("bad_input::killed_and_restarted, shm x 3", || {
+            Ok(killed_and_restarted(Place::Shm(3))?)
+        }),
+        Trial::test("bad_input::killed_and_restarted, tcp x 2", || {
+            Ok(killed_and_restarted(Place::Tcp(2))?)
+        }),
     ];
     for place in places() {
         let name = |what: &str| format!("bad_input::{what}, {}", place.name());
@@ -233,4 +239,53 @@ fn killed_and_resumed() -> Result<(), String> {
     } else {
         Err("what goes on after the kill is not what would have been".to_owned())
     }
+}
+
+/// A job whose rank is killed in the middle of an iteration is started again, goes on from its checkpoint, and ends with the bits of one
+/// that nothing happened to.
+fn killed_and_restarted(place: Place) -> Result<(), String> {
+    let (folder, file) = scratch()?;
+    let case = CASE.replace(
+        "--iterations 40 --tolerance 1e-3",
+        "--iterations 120 --tolerance 0",
+    );
+    // What an earlier job left must not be taken for a checkpoint of this one.
+    fs::write(&file, "an old checkpoint").map_err(|why| why.to_string())?;
+    let arguments = format!("{case} --checkpoint {}", file.display());
+    let (sender, lines) = mpsc::channel();
+    let job = prepare(place, RANK, &arguments)?.sink(move |line: Line<'_>| {
+        // Nobody listens any more after the end.
+        let _ = sender.send(String::from_utf8_lossy(line.bytes).into_owned());
+        Ok(())
+    });
+    let started = Instant::now();
+    let running = job.max_restarts(1).start().map_err(|why| why.to_string())?;
+    let limit = Duration::from_secs(30);
+    let next = || lines.recv_timeout(limit).map_err(|_| "no further line");
+    // It is worth a restart after a second; another iteration has begun by then.
+    while !(started.elapsed() > Duration::from_millis(1200) && is_iteration(&next()?)) {}
+    let kill = running.handle().signal(1, Signal::Kill);
+    kill.map_err(|why| format!("it ended before it could be killed: {why}"))?;
+    let outcome = running.wait();
+    let text = lines.iter().collect::<Vec<_>>().join("\n");
+    // From nothing it would end with the same bits, too.
+    let goes_on = text.contains("goes on after iteration");
+    if outcome.restarts != 1 || !outcome.success() || !goes_on {
+        return Err(format!("it did not go on:\n{text}\n{outcome:?}"));
+    }
+    drop(fs::remove_file(folder.path().join("policy.new")));
+    whole(folder.path())?;
+    let (_other, straight) = scratch()?;
+    let restarted = fs::read(&file).map_err(|why| why.to_string())?;
+    if restarted == policy(Place::Local, &case, &straight)? {
+        Ok(())
+    } else {
+        Err("what goes on after the restart is not what would have been".to_owned())
+    }
+}
+
+/// Returns whether a line tells of an iteration: it begins with the number.
+fn is_iteration(line: &str) -> bool {
+    let first = line.split_whitespace().next();
+    first.is_some_and(|word| word.parse::<u32>().is_ok())
 }

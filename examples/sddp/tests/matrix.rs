@@ -123,6 +123,8 @@ fn noticed() -> Result<(), String> {
         (Place::Shm(2), reversed::ALL),
         (Place::Tcp(2), reversed::ALL),
         (Place::Shm(2), reversed::COSTS),
+        (Place::Shm(2), reversed::EXCHANGES),
+        (Place::Tcp(2), reversed::EXCHANGES),
     ] {
         let (_folder, file) = scratch()?;
         let words = format!("{CASE} --checkpoint {}", file.display());

@@ -1,7 +1,7 @@
 //! A mutant: a communicator that delivers blocks in reverse rank order, to see that the matrix notices.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::Parser;
 use comm_conformance::mutant::{Mutant, Mutation};
@@ -16,12 +16,18 @@ pub(crate) const ALL: &str = "reversed";
 /// The role of a rank that gets only the costs of the scenarios so: the cuts stay, the upper bound is folded backwards.
 pub(crate) const COSTS: &str = "reversed-costs";
 
+/// The role of a rank that gets the cuts in reverse rank order, and the costs as they are.
+pub(crate) const EXCHANGES: &str = "reversed-exchanges";
+
 /// The most costs of scenarios that a rank has in the case of the matrix; trial points and cuts are more numbers.
 const FEW: usize = 5;
 
-/// Reverses what an `allgatherv` delivers.
+/// Reverses what an `allgatherv` and an `exchange` deliver.
 struct Reversed {
-    only_costs: bool,
+    costs: bool,
+    exchanges: bool,
+    /// How long the points are, which are exchanged first.
+    points: OnceLock<usize>,
 }
 
 /// Runs the solver on it.
@@ -33,8 +39,12 @@ pub(crate) fn main(role: &str) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let only_costs = role == COSTS;
-    let comm = Mutant::new(comm, Arc::new(Reversed { only_costs }));
+    let reversed = Reversed {
+        costs: role != EXCHANGES,
+        exchanges: role != COSTS,
+        points: OnceLock::new(),
+    };
+    let comm = Mutant::new(comm, Arc::new(reversed));
     match train(&comm, "reversed", &Options::parse()) {
         Ok(_) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -56,7 +66,7 @@ impl<C: Communicator + SharedMemoryProvider> Mutation<C> for Reversed {
         comm.allgatherv_bytes(send, recv, counts, displs, elem_size)?;
         let bytes = send.len();
         let even = counts.iter().all(|count| *count == counts[0]);
-        if even && bytes > 0 && (!self.only_costs || counts[0] <= FEW) {
+        if even && bytes > 0 && self.costs && (self.exchanges || counts[0] <= FEW) {
             let right = recv.to_vec();
             let blocks = right.chunks_exact(bytes).rev();
             for (wrong, right) in recv.chunks_exact_mut(bytes).zip(blocks) {
@@ -64,5 +74,22 @@ impl<C: Communicator + SharedMemoryProvider> Mutation<C> for Reversed {
             }
         }
         Ok(())
+    }
+
+    /// Brings what the rank at the other end of the order wrote, where that is cuts: with the points as well, every rank would do the work of the
+    /// other, and the cuts would be in order again.
+    fn before_exchange(&self, comm: &C, written: &mut [u8]) {
+        let (rank, size, bytes) = (comm.rank(), comm.size(), written.len());
+        if *self.points.get_or_init(|| bytes) == bytes || !self.exchanges {
+            return;
+        }
+        let displs: Vec<usize> = (0..size).map(|rank| rank * bytes).collect();
+        let mut all = vec![0; size * bytes];
+        // Where the parts are not even the others pass other counts, and the job ends.
+        let gathered = comm.allgatherv_bytes(written, &mut all, &vec![bytes; size], &displs, 1);
+        if gathered.is_ok() {
+            let other = (size - 1 - rank) * bytes;
+            written.copy_from_slice(&all[other..other + bytes]);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::contender::Contender;
 use super::figure::Figure;
+use super::row::Row;
 use super::target::{Target, Verdict};
 
 /// Holds what somebody took for a call by round.
@@ -48,8 +49,17 @@ impl Book {
         let row = figure.row;
         self.record(round, who, row.to_string(), figure.median);
         if let Some(time) = figure.span {
-            self.record(round, who, format!("{row}, span"), time);
+            self.record(round, who, span(row), time);
         }
+    }
+
+    /// Returns what ours took for a call, by round.
+    pub(super) fn ours(&self, call: &str) -> impl Iterator<Item = (u32, f64)> {
+        let times = self.times.get(&(Contender::Ours, call.to_owned()));
+        times
+            .into_iter()
+            .flatten()
+            .map(|(&round, &time)| (round, time))
     }
 
     /// Returns whether there is any time of a contender.
@@ -100,6 +110,11 @@ impl Book {
     }
 }
 
+/// Names the span of a row.
+pub(super) fn span(row: Row) -> String {
+    format!("{row}, span")
+}
+
 /// Returns the middle, or the mean of the two in the middle; none of nothing.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -117,7 +132,7 @@ mod tests {
     use Contender::Ours;
 
     use super::super::contender::Peer;
-    use super::super::row::{Op, Row};
+    use super::super::row::Op;
     use super::super::tests::figure;
     use super::*;
 

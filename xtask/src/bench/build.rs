@@ -6,9 +6,10 @@ use std::process::Command;
 
 use super::contender::{Contender, Peer};
 use super::{Backend, Bench};
+use crate::mpi::Mpi;
 use crate::process::{self, cargo, command, workspace_root};
 use crate::report::Outcome;
-use crate::tools::{GLOO, MPICH, OPEN_MPI};
+use crate::tools::GLOO;
 
 /// Names a program for cargo.
 type Program = [&'static str; 4];
@@ -50,6 +51,23 @@ impl Programs {
         match (contender, &self.other) {
             (Contender::Other, Some(other)) => other.folder(backend),
             _ => self.ours.folder(backend),
+        }
+    }
+
+    /// Returns the environment that a library was fetched into.
+    pub(super) fn environment(&self, peer: Peer) -> PathBuf {
+        self.peers.join("environments").join(peer.name())
+    }
+
+    /// Returns the launcher of a library.
+    pub(super) fn launcher(&self, peer: Peer, mpi: Mpi) -> PathBuf {
+        self.program(peer, mpi, "mpiexec")
+    }
+
+    fn program(&self, peer: Peer, mpi: Mpi, name: &str) -> PathBuf {
+        match peer.package() {
+            Some(_) => self.environment(peer).join("bin").join(name),
+            None => PathBuf::from(format!("{name}.{}", mpi.name())),
         }
     }
 }
@@ -107,23 +125,26 @@ impl Checkout {
 }
 
 impl Peer {
-    /// Returns what to install if the library is not there; nothing is installed for a benchmark.
-    pub(super) fn missing(self) -> Option<String> {
-        let tool = match self {
-            Self::Mpich => &MPICH,
-            Self::OpenMpi => &OPEN_MPI,
-            Self::Gloo => &GLOO,
+    /// Returns what to do if the library is not there; nothing is installed for a benchmark.
+    pub(super) fn missing(self, programs: &Programs) -> Option<String> {
+        let tool = match (self.mpi(), self.package()) {
+            (Some(mpi), Some(_)) => {
+                let there = programs.launcher(self, mpi).exists();
+                return (!there).then(|| "it was not fetched: --fetch-peers".to_owned());
+            }
+            (Some(mpi), None) => mpi.tool(),
+            (None, _) => &GLOO,
         };
         tool.missing()
     }
 
-    fn compiler(self, sources: &Path, program: &Path) -> Command {
-        let (compiler, source) = match self {
-            Self::Mpich => ("mpicc.mpich", "mpi.c"),
-            Self::OpenMpi => ("mpicc.openmpi", "mpi.c"),
-            Self::Gloo => ("c++", "gloo.cc"),
+    fn compiler(self, programs: &Programs, sources: &Path, program: &Path) -> Command {
+        let (compiler, source) = match self.mpi() {
+            Some(mpi) => (programs.program(self, mpi, "mpicc"), "mpi.c"),
+            None => (PathBuf::from("c++"), "gloo.cc"),
         };
-        let mut compile = command(compiler, &["-O2", "-Wall", "-Wextra", "-o"]);
+        let flags = ["-O2", "-Wall", "-Wextra", "-o"];
+        let mut compile = command(&compiler.to_string_lossy(), &flags);
         compile.arg(program).arg(sources.join(source));
         if self == Self::Gloo {
             compile.args(["-std=c++17", "-lgloo", "-pthread"]);
@@ -135,17 +156,14 @@ impl Peer {
     pub(super) fn build(self, programs: &Programs) -> Result<(), String> {
         let sources = workspace_root().join("xtask").join("peers");
         let program = programs.peers.join(self.name());
-        made(&mut self.compiler(&sources, &program))
+        made(&mut self.compiler(programs, &sources, &program))
     }
 
     /// Returns the version that its launcher prints; none of Gloo, which has no launcher.
-    pub(super) fn version(self) -> Option<String> {
-        let launcher = match self {
-            Self::Mpich => "mpiexec.mpich",
-            Self::OpenMpi => "mpiexec.openmpi",
-            Self::Gloo => return None,
-        };
-        let told = command(launcher, &["--version"]).output().ok()?;
+    pub(super) fn version(self, programs: &Programs) -> Option<String> {
+        let launcher = programs.launcher(self, self.mpi()?);
+        let mut ask = command(&launcher.to_string_lossy(), &["--version"]);
+        let told = ask.output().ok()?;
         version_in(&String::from_utf8_lossy(&told.stdout))
     }
 }
@@ -199,7 +217,7 @@ mod tests {
     fn the_sources_of_the_peers_are_there() {
         for peer in Peer::ALL {
             let sources = workspace_root().join("xtask").join("peers");
-            let command = peer.compiler(&sources, Path::new("program"));
+            let command = peer.compiler(&programs(), &sources, Path::new("program"));
             let mut words = command.get_args().map(Path::new);
             let source = words.find(|word| word.starts_with(&sources));
             assert!(source.is_some_and(Path::is_file), "{}", peer.name());

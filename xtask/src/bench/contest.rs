@@ -1,5 +1,6 @@
 //! Lets all contenders run in turns: one backend, one number of ranks.
 
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
@@ -11,8 +12,8 @@ use super::contender::{Contender, Setting};
 use super::figure::Figure;
 use super::plan::Contest;
 use super::record::Record;
-use super::row::Row;
-use super::watch;
+use super::row::{Op, Row};
+use super::{start_up, watch};
 
 /// Starting takes time, too, before there is a first figure.
 const START: Duration = Duration::from_secs(10);
@@ -59,7 +60,7 @@ pub(super) fn play(
             let run = |rows: &[Row], tell: &mut dyn FnMut(Figure)| {
                 program(who, &contest.setting, programs, rows, tell)
             };
-            let notes = entrant.turn(run, |figure| {
+            let mut tell = |figure: Figure| {
                 progress.inc(1);
                 book.figure(round, who, &figure);
                 let line = figure.to_string();
@@ -68,7 +69,9 @@ pub(super) fn play(
                 if written.is_ok() {
                     written = added;
                 }
-            });
+            };
+            let mut notes = entrant.turn(run, &mut tell);
+            notes.extend(entrant.start(|| starts(who, &contest.setting, programs), tell));
             for note in &notes {
                 progress.suspend(|| eprintln!("{place}, {name}: {note}"));
             }
@@ -83,6 +86,18 @@ pub(super) fn play(
     })
 }
 
+/// Times the start of a contender's ranks.
+fn starts(who: Contender, setting: &Setting, programs: &Programs) -> Result<Figure, String> {
+    let store = Path::new("");
+    let prepare = || who.command(setting, programs, store, &[start_up::ROW]);
+    start_up::time(prepare, setting.seconds, limit(setting))
+}
+
+/// Returns how long a program may be silent.
+fn limit(setting: &Setting) -> Duration {
+    START + Duration::from_secs(setting.limit.into())
+}
+
 /// Runs the program of a contender to its end.
 fn program(
     who: Contender,
@@ -93,9 +108,8 @@ fn program(
 ) -> Result<(), String> {
     // The ranks of Gloo meet in it.
     let store = tempfile::tempdir().map_err(|why| format!("no scratch folder: {why}"))?;
-    let limit = START + Duration::from_secs(setting.limit.into());
     let command = who.command(setting, programs, store.path(), rows);
-    watch::run(command, rows.len(), limit, tell)
+    watch::run(command, rows.len(), limit(setting), tell)
 }
 
 /// Holds a contender and the rows it still measures.
@@ -103,16 +117,42 @@ fn program(
 pub(super) struct Entrant {
     contender: Contender,
     rows: Vec<Row>,
+    /// Whether its start is timed, in programs of its own.
+    starts: bool,
     fruitless: u32,
 }
 
 impl Entrant {
     pub(super) fn new(contender: Contender, mut rows: Vec<Row>) -> Self {
         rows.retain(|row| contender.knows(row.op));
+        let starts = rows.contains(&start_up::ROW);
+        rows.retain(|row| row.op != Op::StartUp);
         Self {
             contender,
             rows,
+            starts,
             fruitless: 0,
+        }
+    }
+
+    /// Times the start, unless it failed before. Returns what a reader of the table must know.
+    fn start(
+        &mut self,
+        time: impl FnOnce() -> Result<Figure, String>,
+        tell: impl FnOnce(Figure),
+    ) -> Option<String> {
+        if !self.starts {
+            return None;
+        }
+        match time() {
+            Ok(figure) => {
+                tell(figure);
+                None
+            }
+            Err(reason) => {
+                self.starts = false;
+                Some(format!("{} given up: {reason}", start_up::ROW))
+            }
         }
     }
 
@@ -235,6 +275,22 @@ mod tests {
         };
         let notes = entrant.turn(run, |_| measured += 1);
         assert!(measured == 0 && !notes.is_empty());
+    }
+
+    #[test]
+    fn a_start_is_timed_in_a_program_of_its_own_until_it_fails() {
+        let mut rows = rows();
+        rows.push(start_up::ROW);
+        let mut entrant = Entrant::new(Contender::Ours, rows.clone());
+        assert_eq!(turn(&mut entrant, |_| false).0.len(), 5);
+        let mut told = 0;
+        let mut start = |result| entrant.start(|| result, |_| told += 1);
+        assert_eq!(start(Ok(figure(start_up::ROW, 1.0))), None);
+        let note = start(Err("it broke".to_owned()));
+        assert_eq!(note.as_deref(), Some("start-up given up: it broke"));
+        assert_eq!(start(Ok(figure(start_up::ROW, 1.0))), None);
+        assert_eq!(told, 1);
+        assert!(!Entrant::new(Contender::Peer(Peer::Gloo), rows).starts);
     }
 
     #[test]

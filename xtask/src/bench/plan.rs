@@ -3,18 +3,21 @@
 use std::fs;
 
 use super::build::Programs;
-use super::compare::{extra_rows, sweep};
+use super::compare::{MEBIBYTE, extra_rows, many_ranks, sweep};
 use super::contender::{Contender, Peer, Setting};
 use super::contest::{Entrant, Results};
 use super::row::{Op, Row, Size};
-use super::{Backend, Bench};
+use super::{Backend, Bench, fetch, start_up};
 
-/// Finds the peers and builds the programs that measure them.
+/// Finds the peers, after fetching those that are to be, and builds the programs that measure them.
 ///
 /// # Errors
 ///
-/// If a peer that was asked for by name is not there. Of the others it is said in one line.
+/// If a peer that was asked for by name is not there, or cannot be fetched. Of the others it is said in one line.
 pub(super) fn peers(bench: &Bench, programs: &Programs) -> Result<Vec<Peer>, String> {
+    if bench.fetch_peers {
+        fetch::peers(programs)?;
+    }
     let meets = |peer: &Peer| {
         let mut backends = bench.backends().into_iter();
         backends.any(|backend| !peer.contenders(backend, true).is_empty())
@@ -26,10 +29,14 @@ pub(super) fn peers(bench: &Bench, programs: &Programs) -> Result<Vec<Peer>, Str
     };
     let mut peers = Vec::new();
     for peer in wanted {
-        let absent = peer.missing().or_else(|| peer.build(programs).err());
+        let absent = peer
+            .missing(programs)
+            .or_else(|| peer.build(programs).err());
         match absent {
             None => peers.push(peer),
-            Some(reason) if !bench.peer.is_empty() => return Err(reason),
+            Some(reason) if !bench.peer.is_empty() => {
+                return Err(format!("{}: {reason}", peer.name()));
+            }
             Some(reason) => println!("not compared with {}: {reason}", peer.name()),
         }
     }
@@ -37,8 +44,8 @@ pub(super) fn peers(bench: &Bench, programs: &Programs) -> Result<Vec<Peer>, Str
 }
 
 /// Describes what runs, in one line.
-pub(super) fn shown(bench: &Bench, cores: usize, peers: &[Peer]) -> String {
-    let name = |peer: &Peer| match peer.version() {
+pub(super) fn shown(bench: &Bench, cores: usize, peers: &[Peer], programs: &Programs) -> String {
+    let name = |peer: &Peer| match peer.version(programs) {
         Some(version) => format!("{} {version}", peer.name()),
         None => peer.name().to_owned(),
     };
@@ -107,7 +114,11 @@ impl Contest {
 /// Lists what is to be done.
 pub(super) fn contests(bench: &Bench, cores: usize, peers: &[Peer]) -> Vec<Contest> {
     let free = free_memory();
-    let ranks = bench.ranks_or(&[2, 4, 8]);
+    let ranks = if bench.sweep || bench.against.is_some() {
+        bench.ranks_or(&[2, 4, 8])
+    } else {
+        bench.ranks_or(&[2, 4, 8, 16, 32, 64])
+    };
     let backends = bench.backends().into_iter();
     let pairs = backends.flat_map(|backend| ranks.iter().map(move |&ranks| (backend, ranks)));
     pairs
@@ -124,6 +135,7 @@ fn contest(
     let crowded = ranks > cores;
     let mut compared = match &bench.row[..] {
         _ if bench.sweep => sweep(),
+        [] if ranks > FEW => many_ranks(),
         [] => Row::usual(),
         named => named.to_vec(),
     };
@@ -133,10 +145,16 @@ fn contest(
     } else {
         Vec::new()
     };
+    if usual {
+        compared.push(start_up::ROW);
+    }
+    if ranks > FEW {
+        extra.retain(|row| row.bytes <= MEBIBYTE);
+    }
     let mut left_out = Vec::new();
     let mut keep = |row: &Row| {
         let asked = bench.rows.has(*row) && bench.max_bytes.is_none_or(|most| row.bytes <= most);
-        let needed = memory(*row, ranks);
+        let needed = memory(backend, *row, ranks);
         let fits = free.is_none_or(|free| needed <= free);
         if asked && !fits {
             let [needed, free] = [needed, free.unwrap_or_default()].map(megabytes);
@@ -148,6 +166,11 @@ fn contest(
     };
     compared.retain(&mut keep);
     extra.retain(&mut keep);
+    // What an exchange is judged by, also where only large rows are measured.
+    let barrier = Row::new(Op::Barrier, 0);
+    if extra.iter().any(|row| row.op == Op::Exchange) && !compared.contains(&barrier) {
+        extra.push(barrier);
+    }
     let peers = if bench.against.is_some() {
         vec![Contender::Other]
     } else {
@@ -171,12 +194,17 @@ fn contest(
     }
 }
 
+/// With more ranks the largest buffers are left out.
+const FEW: usize = 8;
+
 /// Returns the bytes that all ranks together allocate for the buffers of a row.
-fn memory(row: Row, ranks: usize) -> usize {
+fn memory(backend: Backend, row: Row, ranks: usize) -> usize {
     let buffers = match row.op {
-        Op::Barrier | Op::ExactSum => 0,
-        Op::Broadcast | Op::Broadcasts => ranks,
-        Op::Allgatherv => ranks + 1,
+        Op::Barrier | Op::ExactSum | Op::StartUp => 0,
+        Op::Exchange | Op::ExchangeRead if backend == Backend::Shm => 1,
+        // Where memory is not shared every rank has all of a region.
+        Op::Broadcast | Op::Broadcasts | Op::Exchange | Op::ExchangeRead => ranks,
+        Op::Allgatherv | Op::AllgathervRead => ranks + 1,
         Op::Allreduce | Op::Copy => 2 * ranks,
     };
     buffers.saturating_mul(row.bytes)
@@ -215,29 +243,61 @@ mod tests {
     #[test]
     fn peers_measure_what_is_compared_and_ours_measures_more() {
         let contest = planned(&[], PLENTY);
-        assert_eq!(contest.compared, Row::usual());
-        let [mpich, open_mpi] = [Peer::Mpich, Peer::OpenMpi].map(Contender::Peer);
-        let peers = [mpich, Contender::MpichMpir, open_mpi];
+        let mut rows = Row::usual();
+        rows.push(start_up::ROW);
+        assert_eq!(contest.compared, rows);
+        let mpich = |peer| [Contender::Peer(peer), Contender::Mpir(peer)];
+        let mut peers = mpich(Peer::Mpich).to_vec();
+        peers.push(Contender::Peer(Peer::OpenMpi));
+        peers.extend(mpich(Peer::MpichPypi));
+        peers.push(Contender::Peer(Peer::OpenMpiPypi));
         assert_eq!(contest.peers, peers);
         assert!(contest.all_rows().contains(&Row::new(Op::Allreduce, 8)));
-        assert_eq!(contest.figures(), 12 * 4 + contest.extra.len());
-        assert_eq!(contest.entrants().len(), 4);
+        assert_eq!(contest.figures(), 14 * 7 + contest.extra.len());
+        assert_eq!(contest.entrants().len(), 7);
+    }
+
+    #[test]
+    fn many_ranks_measure_small_rows_and_one_mebibyte() {
+        let (bench, field) = (bench(&[]), (2, &Peer::ALL[..]));
+        let planned: Vec<_> = contests(&bench, 2, &[]).iter().map(ranks_of).collect();
+        assert_eq!(planned, [2, 4, 8, 16, 32, 64, 2, 4, 8, 16, 32, 64]);
+        let many = contest(&bench, field, (Backend::Tcp, 64), Some(PLENTY));
+        let rows = many.all_rows();
+        assert!(rows.iter().all(|row| row.bytes <= MEBIBYTE), "{rows:?}");
+        let large: Vec<_> = rows.iter().filter(|row| row.bytes == MEBIBYTE).collect();
+        assert_eq!(large.len(), 3, "{large:?}");
+        assert!(rows.contains(&start_up::ROW));
+    }
+
+    fn ranks_of(contest: &Contest) -> usize {
+        contest.setting.ranks
+    }
+
+    #[test]
+    fn an_exchange_is_never_measured_without_the_barrier_that_judges_it() {
+        for rows in ["large", "all"] {
+            let rows = planned(&["--rows", rows], PLENTY).all_rows();
+            let barriers = rows.iter().filter(|row| row.op == Op::Barrier).count();
+            let exchanges = rows.iter().filter(|row| row.op == Op::Exchange).count();
+            assert_eq!((barriers, exchanges), (1, 1));
+        }
     }
 
     #[test]
     fn another_build_takes_the_place_of_the_peers() {
         let contest = planned(&["--against", ".."], PLENTY);
         assert_eq!(contest.peers, [Contender::Other]);
-        assert_eq!(contest.figures(), 24);
+        assert_eq!(contest.figures(), 26);
     }
 
     #[test]
     fn rows_are_picked_by_size_or_by_name() {
         let small = planned(&["--rows", "small"], PLENTY);
-        assert_eq!(small.compared.len(), 6);
+        assert_eq!(small.compared.len(), 7);
         assert!(small.all_rows().iter().all(|row| row.bytes <= 65_536));
         let least = planned(&["--max-bytes", "32"], PLENTY);
-        assert_eq!(least.compared.len(), 3);
+        assert_eq!(least.compared.len(), 4);
         assert!(least.left_out.is_empty());
         let named = planned(&["--row", "copy:8,barrier"], PLENTY);
         let rows = [Row::new(Op::Copy, 8), Row::new(Op::Barrier, 0)];
@@ -251,14 +311,20 @@ mod tests {
         assert_eq!(largest, Some(64_000_000));
         assert_eq!(
             contest.left_out,
-            ["allgatherv 206 MB left out with 4 ranks: it takes 1030 MB, 400 MB are free"]
+            [
+                "allgatherv 206 MB left out with 4 ranks: it takes 1030 MB, 400 MB are free",
+                "allgatherv-read 206 MB left out with 4 ranks: it takes 1030 MB, 400 MB are free",
+            ]
         );
     }
 
     #[test]
     fn every_rank_holds_what_is_gathered() {
-        assert_eq!(memory(Row::new(Op::Allgatherv, 100), 4), 500);
-        assert_eq!(memory(Row::new(Op::Allreduce, 100), 4), 800);
+        let memory = |backend, op| memory(backend, Row::new(op, 100), 4);
+        assert_eq!(memory(Backend::Shm, Op::Allgatherv), 500);
+        assert_eq!(memory(Backend::Shm, Op::Allreduce), 800);
+        assert_eq!(memory(Backend::Tcp, Op::Exchange), 400);
+        assert_eq!(memory(Backend::Shm, Op::Exchange), 100);
     }
 
     #[test]

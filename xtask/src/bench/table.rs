@@ -9,6 +9,9 @@ use super::book::{Line, median};
 use super::target::Target;
 use crate::report::bold;
 
+/// The heading above the peers.
+pub(super) const PEERS: &str = "best peer";
+
 /// Holds comparisons under a title; `other` is the heading above what ours is compared with.
 #[derive(Debug)]
 pub(super) struct Table {

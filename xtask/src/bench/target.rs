@@ -10,7 +10,7 @@ use super::row::{Op, Row};
 pub(super) const ROUNDS: u32 = 9;
 
 /// What a median may miss its target by, for the noise of the machine.
-const NOISE: f64 = 1.05;
+pub(super) const NOISE: f64 = 1.05;
 
 /// The probability below which chance does not explain how many ratios are above a limit.
 const CHANCE: f64 = 0.025;
@@ -26,6 +26,8 @@ const LARGE_TCP: usize = 3_200_000;
 pub(super) enum Target {
     /// Nothing was promised.
     Open,
+    /// Nothing was promised, as the span of the same calls counts.
+    BySpan,
     /// At most this, with some room for noise.
     AtMost(f64),
     /// At most this, unless chance explains the ratios above it.
@@ -35,24 +37,40 @@ pub(super) enum Target {
 /// The most that a build of ours may take of another's time.
 pub(super) const AGAINST: Target = Target::Chance(1.03);
 
-/// Returns what our time may be, as a part of the best peer's.
-pub(super) fn against_peers(backend: Backend, cores: usize, ranks: usize, row: Row) -> Target {
-    let most = match backend {
-        Backend::MpiMpich | Backend::MpiOpenMpi => return Target::Open,
-        Backend::Tcp if row.bytes >= LARGE_TCP => 0.8,
-        Backend::Tcp => 1.0,
-        Backend::Shm if row.bytes > SMALL || ranks <= cores => 1.0,
-        Backend::Shm if ranks < 4 * cores => match row.op {
-            Op::Barrier | Op::Broadcast | Op::Broadcasts => 1.1,
-            Op::Allreduce | Op::Allgatherv | Op::ExactSum | Op::Copy => 0.8,
-        },
-        Backend::Shm => match row.op {
-            Op::Broadcast | Op::Broadcasts => 0.8,
-            Op::Barrier | Op::Allreduce | Op::Allgatherv | Op::ExactSum | Op::Copy => 0.5,
-        },
+/// Names what was timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// The slowest rank's call.
+    Slowest,
+    /// From the root's entry to the last return.
+    Span,
+}
+
+/// Returns what our time may be, as a part of the best peer's. It is never more than all of it.
+pub(super) fn against_peers(
+    backend: Backend,
+    cores: usize,
+    ranks: usize,
+    (row, measure): (Row, Measure),
+) -> Target {
+    let most = match (backend, row.op) {
+        (Backend::MpiMpich | Backend::MpiOpenMpi, _) => return Target::Open,
+        (_, Op::Broadcast) if measure == Measure::Slowest => return Target::BySpan,
+        (Backend::Tcp, _) if row.bytes >= LARGE_TCP => 0.8,
+        (Backend::Tcp, _) | (_, Op::Broadcast | Op::StartUp) => 1.0,
+        (Backend::Shm, _) if row.bytes > SMALL || ranks <= cores => 1.0,
+        (Backend::Shm, Op::Barrier) if ranks < 4 * cores => 1.0,
+        (Backend::Shm, _) if ranks < 4 * cores => 0.8,
+        (Backend::Shm, _) => 0.5,
     };
     Target::AtMost(most)
 }
+
+/// The number of ranks and the microseconds within which they start, call a barrier and end.
+pub(super) const START_UP: (usize, f64) = (64, 500_000.0);
+
+/// From the first number of ranks to the second the time of a small call grows at most so many times as much as the number.
+pub(super) const GROWTH: ([usize; 2], f64) = ([8, 64], 1.3);
 
 /// Returns what a call may take of the time of plain copies, where memory is the limit: large calls in shared memory with
 /// a processor for each rank.
@@ -76,6 +94,8 @@ pub(super) enum Verdict {
     Unclear,
     /// Nothing was promised.
     Open,
+    /// Nothing was promised: the span counts.
+    BySpan,
     /// Too few rounds to say.
     TooFew(usize),
     /// Nothing to compare with. Whoever is not there is not beaten.
@@ -83,6 +103,14 @@ pub(super) enum Verdict {
 }
 
 impl Target {
+    /// Returns the limit itself.
+    pub(super) const fn most(self) -> Option<f64> {
+        match self {
+            Self::Open | Self::BySpan => None,
+            Self::AtMost(most) | Self::Chance(most) => Some(most),
+        }
+    }
+
     /// Judges the ratios of a row by their median.
     pub(super) fn judge(self, ratios: &[f64]) -> Verdict {
         let Some(ratio) = median(ratios.to_vec()) else {
@@ -91,6 +119,7 @@ impl Target {
         let above = |most| ratios.iter().filter(|&&ratio| ratio > most).count();
         match self {
             Self::Open => Verdict::Open,
+            Self::BySpan => Verdict::BySpan,
             _ if ratios.len() < ROUNDS as usize => Verdict::TooFew(ratios.len()),
             Self::AtMost(most) if ratio <= most * NOISE => Verdict::Holds,
             Self::Chance(most) if ratio <= most => Verdict::Holds,
@@ -114,9 +143,9 @@ fn chance(above: usize, all: usize) -> f64 {
 
 impl Display for Target {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open => f.write_str("-"),
-            Self::AtMost(most) | Self::Chance(most) => write!(f, "{most}"),
+        match self.most() {
+            None => f.write_str("-"),
+            Some(most) => write!(f, "{most}"),
         }
     }
 }
@@ -128,6 +157,7 @@ impl Display for Verdict {
             Self::Misses => f.write_str("**misses**"),
             Self::Unclear => f.write_str("above, within noise"),
             Self::Open => Ok(()),
+            Self::BySpan => f.write_str("no target: the span counts"),
             Self::TooFew(1) => f.write_str("1 round: no verdict"),
             Self::TooFew(rounds) => write!(f, "{rounds} rounds: no verdict"),
             Self::NoPeer => f.write_str("no peer"),
@@ -140,35 +170,41 @@ mod tests {
     use super::*;
 
     fn rows_with(backend: Backend, ranks: usize, target: f64) -> Vec<String> {
+        let measure = |row: Row| match row.op {
+            Op::Broadcast => Measure::Span,
+            _ => Measure::Slowest,
+        };
+        let target = Target::AtMost(target);
         let rows = Row::usual().into_iter();
-        rows.filter(|&row| against_peers(backend, 2, ranks, row) == Target::AtMost(target))
+        rows.filter(|&row| against_peers(backend, 2, ranks, (row, measure(row))) == target)
             .map(|row| row.to_string())
             .collect()
     }
 
     #[test]
     fn with_a_processor_each_nobody_is_faster() {
-        assert_eq!(rows_with(Backend::Shm, 2, 1.0).len(), 12);
-        assert_eq!(rows_with(Backend::Shm, 1, 1.0).len(), 12);
+        assert_eq!(rows_with(Backend::Shm, 2, 1.0).len(), 13);
+        assert_eq!(rows_with(Backend::Shm, 1, 1.0).len(), 13);
     }
 
     #[test]
     fn small_calls_shine_where_ranks_share_processors() {
         let rows = |ranks, target| rows_with(Backend::Shm, ranks, target);
+        let better = [
+            "allreduce 32 B",
+            "allreduce 8 KiB",
+            "allgatherv 1 KiB",
+            "allgatherv 64 KiB",
+        ];
         for ranks in [3, 4, 7] {
-            assert_eq!(rows(ranks, 1.1), ["barrier", "broadcast 8 B"]);
-            let better = [
-                "allreduce 32 B",
-                "allreduce 8 KiB",
-                "allgatherv 1 KiB",
-                "allgatherv 64 KiB",
-            ];
+            assert_eq!(rows(ranks, 1.0)[..2], ["barrier", "allreduce 1 MiB"]);
             assert_eq!(rows(ranks, 0.8), better);
-            assert_eq!(rows(ranks, 1.0).len(), 6);
+            assert_eq!(rows(ranks, 1.0).len(), 9);
         }
-        assert_eq!(rows(8, 0.8), ["broadcast 8 B"]);
-        assert_eq!(rows(8, 0.5).len(), 5);
-        assert_eq!(rows(8, 1.0).len(), 6);
+        for ranks in [8, 64] {
+            assert_eq!(rows(ranks, 0.5).len(), 5);
+            assert_eq!(rows(ranks, 1.0).len(), 8);
+        }
     }
 
     #[test]
@@ -180,9 +216,44 @@ mod tests {
                 "allgatherv 3.2 MB",
                 "allgatherv 64 MB",
                 "allgatherv 206 MB",
+                "allgatherv-read 206 MB",
             ];
             assert_eq!(rows_with(Backend::Tcp, ranks, 0.8), large);
             assert_eq!(rows_with(Backend::Tcp, ranks, 1.0).len(), 7);
+        }
+    }
+
+    #[test]
+    fn broadcasts_count_by_their_span_and_the_slowest_call_is_no_target() {
+        let target = |backend, ranks, bytes, measure| {
+            let row = Row::new(Op::Broadcast, bytes);
+            against_peers(backend, 2, ranks, (row, measure))
+        };
+        for backend in [Backend::Shm, Backend::Tcp] {
+            for ranks in [2, 4, 8] {
+                let [slowest, span] = [Measure::Slowest, Measure::Span]
+                    .map(|measure| target(backend, ranks, 8, measure));
+                assert_eq!((slowest, span), (Target::BySpan, Target::AtMost(1.0)));
+            }
+        }
+        let library = target(Backend::MpiMpich, 2, 8, Measure::Span);
+        assert_eq!(library, Target::Open);
+        assert_eq!(Target::BySpan.judge(&[9.0; 9]), Verdict::BySpan);
+    }
+
+    #[test]
+    fn no_peer_may_be_faster_by_more_than_the_noise_anywhere() {
+        let mut rows = Row::usual();
+        rows.extend(super::super::compare::many_ranks());
+        rows.push(Row::new(Op::StartUp, 0));
+        for row in rows {
+            for (backend, ranks) in [Backend::Shm, Backend::Tcp]
+                .into_iter()
+                .flat_map(|backend| [2, 4, 8, 16, 64].map(|ranks| (backend, ranks)))
+            {
+                let target = against_peers(backend, 2, ranks, (row, Measure::Span));
+                assert_eq!(target.judge(&[1.06; 9]), Verdict::Misses, "{row}");
+            }
         }
     }
 

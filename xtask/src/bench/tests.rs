@@ -67,7 +67,70 @@ fn missed_targets_are_counted_in_all_tables() {
 #[test]
 fn a_file_that_cannot_be_written_fails_before_anything_is_built() {
     let folder = std::env::temp_dir();
-    assert!(!run(&bench(&["--csv", &folder.to_string_lossy()])));
+    for option in ["--csv", "--plot"] {
+        assert!(!run(&bench(&[option, &folder.to_string_lossy()])));
+    }
+}
+
+#[test]
+fn rows_above_the_noise_are_counted_among_those_that_count() {
+    let mut book = book::Book::default();
+    let (barrier, told) = (Row::new(Op::Barrier, 0), Row::new(Op::Broadcast, 8));
+    for round in 1..=ROUNDS {
+        for (row, ours) in [(barrier, 1.0), (told, 2.0)] {
+            book.figure(round, Contender::Ours, &figure(row, ours));
+            book.figure(round, Contender::Peer(Peer::Mpich), &figure(row, 1.0));
+        }
+    }
+    let contest = Contest {
+        setting: setting(Backend::Tcp, 2, false),
+        peers: vec![Contender::Peer(Peer::Mpich)],
+        compared: vec![barrier, told],
+        extra: Vec::new(),
+        left_out: Vec::new(),
+    };
+    let results = [Results {
+        contest,
+        book,
+        good: true,
+    }];
+    let line = |results: &[Results]| above_all(&tables(&bench(&[]), 2, results));
+    // The broadcast by its span; that by its slowest call does not count.
+    let expected = "above 1.05 of the best peer: 1 of 2 rows that count";
+    assert_eq!(line(&results).as_deref(), Some(expected));
+    assert_eq!(line(&[]), None);
+}
+
+/// Finds the number that follows a name in a source.
+fn number_after(source: &str, name: &str) -> Option<u64> {
+    let (_, rest) = source.split_once(name)?;
+    let number = rest.split([',', ';', ' ', ')']).next()?;
+    let digits = number.replace('_', "");
+    let digits = digits.trim_end_matches("ULL");
+    match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => digits.parse().ok(),
+    }
+}
+
+#[test]
+fn ours_and_the_peers_wait_for_the_same_ticks_with_the_same_jitter() {
+    let read = |path| {
+        let path = crate::process::workspace_root().join(path);
+        std::fs::read_to_string(path).unwrap()
+    };
+    let ours = read("comm-factory/examples/timings/tick.rs");
+    let peers = read("xtask/peers/measure.h");
+    for name in ["TICK", "SPIN", "JITTER"] {
+        let mine = number_after(&ours, &format!("const {name}: u64 = "));
+        assert_eq!(mine, number_after(&peers, &format!(" {name} = ")), "{name}");
+        assert!(mine.is_some_and(|nanos| nanos >= 1000), "{name}");
+    }
+    for shift in [30, 27] {
+        let mine = number_after(&ours, &format!("(bits >> {shift})).wrapping_mul("));
+        let theirs = number_after(&peers, &format!("(bits >> {shift})) * "));
+        assert!(mine.is_some() && mine == theirs, "{mine:?} {theirs:?}");
+    }
 }
 
 #[test]

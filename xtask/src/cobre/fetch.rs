@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Crate, VERSION, folder, io, succeed};
+use super::{Crate, VERSION, folder, io};
 use crate::process::{cargo, copy_tree, workspace_root};
 
 /// What is built here; the rest of the solver comes from the registry as cargo needs it.
-const PACKAGES: [&str; 2] = ["cobre-cli", "cobre-comm"];
+const PACKAGES: [&str; 3] = ["cobre-cli", "cobre-comm", "cobre-sddp"];
 
 /// Fetches the packages and lays them out for both builds.
 pub(super) fn packages() -> Result<(), String> {
@@ -21,9 +21,6 @@ pub(super) fn packages() -> Result<(), String> {
             }
         }
     }
-    // The published lock file holds back what ours needs newer.
-    let mut update = Crate::Ours.cargo("update", "cobre-cli");
-    succeed(update.args(["--quiet", "rustix"]))?;
     let (from, to) = (
         workspace_root().join("fixtures/cobre-files"),
         folder().join("cobre-files"),

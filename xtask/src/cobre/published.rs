@@ -1,12 +1,50 @@
-//! Runs the tests of the published `cobre-comm`, all of which need published files only, on ours.
+//! Runs the published tests that need published files only: those of `cobre-comm` on ours, and those of the solver that join the ranks of a
+//! launcher, over shared memory and TCP.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 
-use super::{Crate, folder, io, succeed};
-use crate::process::{cargo, copy_tree, workspace_root};
+use super::{Crate, MPI, folder, io, launcher, succeed};
+use crate::process::{cargo, copy_tree, shown, workspace_root};
 
-/// Runs them as tests of a package that depends on our crate.
+/// The tests of `cobre-sddp` that run with many ranks.
+const OF_THE_SOLVER: [&str; 3] = ["conformance", "mpi_wire", "test_mpi_sync_cuts_invariant"];
+
+/// The one whose only test joins the job.
+const JOINS: &str = OF_THE_SOLVER[2];
+
+/// The one with a test that joins the job and is ignored, as slow, unless it is asked for by this part of its name.
+const SLOW: (&str, &str) = (OF_THE_SOLVER[1], "across_world_size");
+
+/// Parts of the names of the tests in `mpi_wire` that read a folder which is not published.
+const UNPUBLISHED: [&str; 2] = ["prepare_hydro_models", "derived_inflow_seeds_rank"];
+
+/// Ends the ranks of a test that hangs.
+const SECONDS: &str = "300";
+
+/// Compiles the tests.
+pub(super) fn build() -> Result<(), String> {
+    succeed(interface()?.arg("--no-run"))?;
+    succeed(of_the_solver(&OF_THE_SOLVER).arg("--no-run"))
+}
+
+/// Runs all of them.
 pub(super) fn tests() -> Result<(), String> {
+    succeed(&mut interface()?)?;
+    let launcher = launcher()?;
+    for backend in ["shm", "tcp"] {
+        for ranks in [2, 4] {
+            on_ranks(&launcher, backend, ranks)?;
+        }
+        without_a_rank(&launcher, backend)?;
+    }
+    Ok(())
+}
+
+/// Prepares the tests of `cobre-comm` as tests of a package that depends on our crate.
+fn interface() -> Result<Command, String> {
     let package = folder().join("interface");
     fs::create_dir_all(package.join("src")).map_err(io(&package))?;
     fs::write(package.join("src/lib.rs"), "").map_err(io(&package))?;
@@ -26,5 +64,121 @@ pub(super) fn tests() -> Result<(), String> {
     test.args(["--config", "profile.dev.debug='line-tables-only'"]);
     // What the workspace has compiled is not compiled again.
     test.env("CARGO_TARGET_DIR", workspace_root().join("target"));
-    succeed(test.current_dir(&package))
+    test.current_dir(&package);
+    Ok(test)
+}
+
+/// Prepares tests of the solver, with the solver in C++ that was compiled for the runs.
+fn of_the_solver(tests: &[&str]) -> Command {
+    let mut test = Crate::Ours.cargo("test", "cobre-sddp", MPI);
+    test.args(["--release", "--features", "test-support"]);
+    for name in tests {
+        test.args(["--test", name]);
+    }
+    test
+}
+
+/// Prepares tests of the solver so that `launcher` starts them with `arguments`.
+fn launched(tests: &[&str], launcher: &[&str], arguments: &[&str]) -> Command {
+    let mut test = of_the_solver(tests);
+    let runner = format!("target.'cfg(all())'.runner={launcher:?}");
+    test.args(["--config", &runner]);
+    // In one thread, so that all ranks come to the same test.
+    test.args(["--", "--test-threads", "1"]).args(arguments);
+    for name in UNPUBLISHED {
+        test.args(["--skip", name]);
+    }
+    test
+}
+
+/// Runs the tests of the solver on `ranks` ranks: some must pass on each, and none may fail.
+fn on_ranks(launcher: &Path, backend: &str, ranks: usize) -> Result<(), String> {
+    let (launcher, size) = (launcher.display().to_string(), ranks.to_string());
+    let runner = [
+        &*launcher,
+        "-n",
+        &size,
+        "--backend",
+        backend,
+        "--timeout",
+        SECONDS,
+        "--",
+    ];
+    let (program, name) = SLOW;
+    let slow = launched(&[program], &runner, &["--ignored", name]);
+    let start = Instant::now();
+    let mut sum = 0;
+    for (mut test, programs) in [
+        (launched(&OF_THE_SOLVER, &runner, &[]), OF_THE_SOLVER.len()),
+        (slow, 1),
+    ] {
+        let (passed, printed) = output(&mut test)?;
+        let results: Vec<usize> = printed.lines().filter_map(passes).collect();
+        if !passed || results.len() != ranks * programs || results.contains(&0) {
+            return Err(format!("{}:\n{printed}", shown(&test)));
+        }
+        sum += results.iter().sum::<usize>();
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{backend} x {ranks}: published tests of the solver: {sum} passed on all ranks together, in {seconds:.1} s"
+    );
+    Ok(())
+}
+
+/// Runs the test that joins the job while rank 1 stays away: it must fail. If it passed, the ranks had not met.
+fn without_a_rank(launcher: &Path, backend: &str) -> Result<(), String> {
+    let launcher = launcher.display().to_string();
+    let stays_away = "[ \"$RANK\" = 1 ] || exec \"$0\" \"$@\"";
+    let runner = [
+        &*launcher,
+        "-n",
+        "2",
+        "--backend",
+        backend,
+        "--timeout",
+        SECONDS,
+        "--",
+        "sh",
+        "-c",
+        stays_away,
+    ];
+    let mut test = launched(&[JOINS], &runner, &[]);
+    let (passed, printed) = output(&mut test)?;
+    if passed || !printed.contains("rank 1") {
+        return Err(format!(
+            "{} without rank 1 on {backend}, which nobody noticed:\n{printed}",
+            shown(&test)
+        ));
+    }
+    println!("{backend}: without rank 1 the test fails, as it must");
+    Ok(())
+}
+
+/// Runs to the end; returns whether it succeeded, and everything it wrote.
+fn output(command: &mut Command) -> Result<(bool, String), String> {
+    let output = command.output();
+    let output = output.map_err(|error| format!("{}: {error}", shown(command)))?;
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let text = text(&output.stdout) + &text(&output.stderr);
+    Ok((output.status.success(), text))
+}
+
+/// Reads how many tests passed from the last line of a test program, whatever stands before it.
+fn passes(line: &str) -> Option<usize> {
+    let (_, rest) = line.split_once("test result: ok. ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_test_program_says_at_its_end_is_read() {
+        let line =
+            "[1] test result: ok. 38 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out";
+        assert_eq!(passes(line), Some(38));
+        assert_eq!(passes("test result: FAILED. 1 passed; 1 failed"), None);
+    }
 }

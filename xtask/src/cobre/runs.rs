@@ -9,6 +9,7 @@ use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 
 use super::{Crate, MPI, files, folder, io, launcher, succeed};
+use crate::mpi::Mpi;
 use crate::process::{command, shown};
 
 /// How the ranks of a run are connected.
@@ -17,7 +18,7 @@ enum Way {
     Local,
     Shm,
     Tcp,
-    Mpi,
+    Mpi(Mpi),
 }
 
 impl Way {
@@ -26,24 +27,36 @@ impl Way {
             Self::Local => "local",
             Self::Shm => "shm",
             Self::Tcp => "tcp",
-            Self::Mpi => "mpi",
+            Self::Mpi(mpi) => mpi.name(),
         }
     }
 }
 
-/// The runs of each case. Those of the original come first: the others are compared with the one of as many ranks.
-const RUNS: [(Crate, Way, usize); 10] = [
+/// The runs of each case. What a run is compared with comes before it.
+const RUNS: [(Crate, Way, usize); 14] = [
     (Crate::Original, Way::Local, 1),
-    (Crate::Original, Way::Mpi, 2),
-    (Crate::Original, Way::Mpi, 4),
+    (Crate::Original, Way::Mpi(MPI), 2),
+    (Crate::Original, Way::Mpi(MPI), 4),
+    (Crate::Original, Way::Mpi(Mpi::OpenMpi), 2),
+    (Crate::Original, Way::Mpi(Mpi::OpenMpi), 4),
     (Crate::Ours, Way::Local, 1),
     (Crate::Ours, Way::Shm, 2),
     (Crate::Ours, Way::Shm, 4),
     (Crate::Ours, Way::Tcp, 2),
     (Crate::Ours, Way::Tcp, 4),
-    (Crate::Ours, Way::Mpi, 2),
-    (Crate::Ours, Way::Mpi, 4),
+    (Crate::Ours, Way::Mpi(MPI), 2),
+    (Crate::Ours, Way::Mpi(MPI), 4),
+    (Crate::Ours, Way::Mpi(Mpi::OpenMpi), 2),
+    (Crate::Ours, Way::Mpi(Mpi::OpenMpi), 4),
 ];
+
+/// Returns the run of the original that those of as many ranks are compared with.
+const fn reference(ranks: usize) -> (Crate, Way, usize) {
+    match ranks {
+        1 => (Crate::Original, Way::Local, 1),
+        ranks => (Crate::Original, Way::Mpi(MPI), ranks),
+    }
+}
 
 /// The programs of a comparison.
 struct Programs {
@@ -52,7 +65,7 @@ struct Programs {
 }
 
 /// Runs both programs on both cases, prints a table, and returns whether everything is identical but times.
-pub(super) fn compare() -> Result<bool, String> {
+pub(super) fn compare(libraries: &[Mpi]) -> Result<bool, String> {
     let programs = Programs {
         launcher: launcher()?,
         files: files()?,
@@ -72,13 +85,12 @@ pub(super) fn compare() -> Result<bool, String> {
     let mut differences = Vec::new();
     for (case, path) in cases(&programs)? {
         for (which, way, ranks) in RUNS {
-            let out = out(case, which, way, ranks);
+            if matches!(way, Way::Mpi(mpi) if !libraries.contains(&mpi)) {
+                continue;
+            }
+            let out = out(case, (which, way, ranks));
             let seconds = programs.run(&path, &out, (which, way, ranks))?;
-            let reference = match ranks {
-                1 => self::out(case, Crate::Original, Way::Local, 1),
-                ranks => self::out(case, Crate::Original, Way::Mpi, ranks),
-            };
-            let found = programs.difference(&reference, &out)?;
+            let found = programs.difference(&self::out(case, reference(ranks)), &out)?;
             let name = format!("{case}, {} {} x {ranks}", which.name(), way.name());
             differences.extend(
                 found
@@ -109,7 +121,7 @@ pub(super) fn compare() -> Result<bool, String> {
     Ok(differences.is_empty())
 }
 
-fn out(case: &str, which: Crate, way: Way, ranks: usize) -> PathBuf {
+fn out(case: &str, (which, way, ranks): (Crate, Way, usize)) -> PathBuf {
     let name = format!("{}-{}-{ranks}", which.name(), way.name());
     folder().join("out").join(case).join(name)
 }
@@ -122,7 +134,7 @@ fn cases(programs: &Programs) -> Result<[(&'static str, PathBuf); 2], String> {
         fs::remove_dir_all(&folder).map_err(io(&folder))?;
     }
     let [(_, template), (_, generated)] = &cases;
-    let mut init = Command::new(Crate::Original.program());
+    let mut init = Command::new(Crate::Original.program(MPI));
     init.args(["init", "--template", "1dtoy"]).arg(template);
     succeed(init.stdout(Stdio::null()).stderr(Stdio::null()))?;
     let mut generate = Command::new(&programs.files);
@@ -150,12 +162,16 @@ impl Programs {
         if out.exists() {
             fs::remove_dir_all(out).map_err(io(out))?;
         }
-        let program = &which.program();
+        let mpi = match way {
+            Way::Mpi(mpi) => mpi,
+            Way::Local | Way::Shm | Way::Tcp => MPI,
+        };
+        let program = &which.program(mpi);
         let ranks = ranks.to_string();
         let mut run = match way {
             Way::Local => Command::new(program),
-            Way::Mpi => {
-                let mut launcher = MPI.launcher(&ranks);
+            Way::Mpi(mpi) => {
+                let mut launcher = mpi.launcher(&ranks);
                 launcher.arg(program);
                 launcher
             }
@@ -225,10 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn every_run_has_a_run_of_the_original_to_compare_with() {
-        for (_, _, ranks) in RUNS {
-            let mut originals = RUNS.iter().filter(|run| run.0 == Crate::Original);
-            assert!(originals.any(|run| run.2 == ranks), "{ranks}");
+    fn what_a_run_is_compared_with_comes_before_it() {
+        for (i, run) in RUNS.iter().enumerate() {
+            assert!(RUNS[..=i].contains(&reference(run.2)), "{run:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A virtual environment of Python below `target`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::{target, wheel};
@@ -10,7 +10,15 @@ use crate::report::Outcome;
 
 /// Names a virtual environment.
 #[derive(Debug)]
-pub(super) struct Environment(PathBuf);
+pub(crate) struct Environment(PathBuf);
+
+/// Waits until no other process prepares or packs, and keeps them waiting as long as the file is open. Without a file, nobody waits.
+pub(super) fn alone() -> Option<File> {
+    let folder = target().join("python");
+    fs::create_dir_all(&folder).ok()?;
+    let file = File::create(folder.join("lock")).ok()?;
+    file.lock().ok().map(|()| file)
+}
 
 impl Environment {
     /// Returns the one with what packs, tests and checks; it stays from run to run.
@@ -18,13 +26,9 @@ impl Environment {
         Self(target().join("python/tools"))
     }
 
-    /// Returns the one that holds the package and what it needs, nothing else.
-    pub(super) fn empty() -> Self {
-        Self(target().join("python/empty"))
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.0
+    /// Returns the one in a folder.
+    pub(crate) fn at(folder: PathBuf) -> Self {
+        Self(folder)
     }
 
     pub(super) fn interpreter(&self) -> PathBuf {
@@ -49,7 +53,7 @@ impl Environment {
     }
 
     /// Creates the environment anew.
-    pub(super) fn create(&self, terminal: &Terminal) -> Outcome {
+    fn create(&self, terminal: &Terminal) -> Outcome {
         let mut create = command("python3", &["-m", "venv", "--clear"]);
         terminal.run(create.arg(&self.0))
     }
@@ -65,13 +69,7 @@ impl Environment {
         if fs::read_to_string(&kept).is_ok_and(|kept| kept == wanted) {
             return Outcome::Passed;
         }
-        if !self.interpreter().exists() {
-            match self.create(terminal) {
-                Outcome::Passed => {}
-                failed => return failed,
-            }
-        }
-        match self.pip(terminal, &["--requirement", list]) {
+        match self.install(terminal, &["--requirement", list]) {
             Outcome::Passed => {}
             failed => return failed,
         }
@@ -79,6 +77,17 @@ impl Environment {
             Ok(()) => Outcome::Passed,
             Err(error) => Outcome::Failed(format!("{}: {error}", kept.display())),
         }
+    }
+
+    /// Installs what the arguments of pip name, into a new environment if there is none.
+    pub(crate) fn install(&self, terminal: &Terminal, arguments: &[&str]) -> Outcome {
+        if !self.interpreter().exists() {
+            match self.create(terminal) {
+                Outcome::Passed => {}
+                failed => return failed,
+            }
+        }
+        self.pip(terminal, arguments)
     }
 
     /// Installs the package that was built, in place of an older one.

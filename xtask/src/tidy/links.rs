@@ -21,7 +21,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
 }
 
 fn problem(from: &str, target: &str, tree: &Tree) -> Option<&'static str> {
-    if target.contains("://") || target.starts_with("mailto:") {
+    if is_elsewhere(target) {
         return None;
     }
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
@@ -37,8 +37,24 @@ fn problem(from: &str, target: &str, tree: &Tree) -> Option<&'static str> {
     (!known).then_some("names a heading that does not exist")
 }
 
+/// Lists the files and directories of the repository that a document links to, each with the byte offset of the link.
+pub(super) fn linked(from: &str, text: &str) -> impl Iterator<Item = (usize, String)> {
+    let links = Document::parse(text).links.into_iter();
+    links.filter_map(move |(at, target)| {
+        let path = target.split('#').next().unwrap_or_default();
+        let local = !is_elsewhere(&target) && !path.is_empty();
+        let path = local.then(|| resolve(from, &path.replace("%20", " ")))??;
+        Some((at, path))
+    })
+}
+
+/// Returns whether an address is of another site.
+fn is_elsewhere(target: &str) -> bool {
+    target.contains("://") || target.starts_with("mailto:")
+}
+
 /// Resolves a link against the file it stands in; none if it leads above the root.
-fn resolve(from: &str, link: &str) -> Option<String> {
+pub(crate) fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());
     }

@@ -1,6 +1,6 @@
 //! A bad input for each rule, which it must find, and good ones that look alike.
 
-use super::{Check, Tree, files, findings, links, numbers};
+use super::{Check, Tree, book, files, findings, links, numbers};
 
 const SOURCE: &str = "
 // Not 7: const PORT: u16 = 7;
@@ -122,4 +122,29 @@ fn numbers_that_do_not_hold_are_found() {
         v2 <!-- tidy: const src/a.rs PORT -->      -> no whole number stands right before the directive
     ";
     assert_found(numbers::check, bad);
+}
+
+#[test]
+fn what_the_contents_of_the_book_do_not_list_is_found() {
+    let files = [
+        ("docs/SUMMARY.md", "- [a](a.md)\n- [b](../x/README.md)\n"),
+        (
+            "docs/a.md",
+            "[b](../x/README.md#x)\n[c](../y/README.md)\n[d](../y)\n[e](https://example.org/e.md)\n[f](../src/f.rs)\n",
+        ),
+        ("docs/forgotten.md", ""),
+        ("x/README.md", "# x\n"),
+        ("y/README.md", ""),
+        ("src/f.rs", ""),
+    ];
+    let owned = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+    let tree = Tree(owned.into());
+    let expected = [
+        "docs/a.md:2: y/README.md is linked here, but docs/SUMMARY.md does not list it",
+        "docs/a.md:3: y is a directory, and a book has none: name a file in it",
+        "docs/forgotten.md:1: docs/SUMMARY.md does not list it",
+    ];
+    assert_eq!(findings(&tree, &[book::check]), expected);
+    let copied = ["docs/a.md", "src/f.rs", "x/README.md", "y", "y/README.md"];
+    assert_eq!(book::files(&tree), copied);
 }

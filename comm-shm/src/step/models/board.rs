@@ -66,6 +66,10 @@ impl Board {
         false
     }
 
+    pub(crate) fn copies_once(&self) -> bool {
+        true
+    }
+
     pub(crate) fn cause(&self) -> Option<Cause> {
         Cause::load(&self.control().cause, self.size())
     }

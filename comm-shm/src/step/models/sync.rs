@@ -24,8 +24,14 @@ pub(crate) enum Rule {
     Presence,
     /// A rank has a line per parity.
     TwoLines,
+    /// That a note is being written is ordered before its new text.
+    FenceBeforeText,
     /// The first cause stands, because it is written by compare-exchange.
     FirstCause,
+    /// A buffer is read before the look for a cause.
+    FenceAfterRead,
+    /// The cause is ordered before what is written into a buffer that was lent.
+    FenceBeforeLeaving,
 }
 
 static BROKEN: std::sync::Mutex<Option<Rule>> = std::sync::Mutex::new(None);
@@ -51,6 +57,24 @@ pub(crate) fn second_look(look: impl FnOnce() -> bool) -> bool {
 
 pub(crate) fn publisher_fence(ordering: Ordering) {
     if !broken(Rule::FenceBeforeRing) && !panicking() {
+        fence(ordering);
+    }
+}
+
+pub(crate) fn text_fence(ordering: Ordering) {
+    if !broken(Rule::FenceBeforeText) {
+        fence(ordering);
+    }
+}
+
+pub(crate) fn reader_fence(ordering: Ordering) {
+    if !broken(Rule::FenceAfterRead) {
+        fence(ordering);
+    }
+}
+
+pub(crate) fn leaver_fence(ordering: Ordering) {
+    if !broken(Rule::FenceBeforeLeaving) {
         fence(ordering);
     }
 }

@@ -130,11 +130,10 @@ impl Task for Forward<'_> {
     }
 }
 
-/// Folds what the workers send, portion by portion in rank order, and sends the results back.
+/// Folds what the workers send into what rank 0 has, portion by portion in rank order, and sends the results back.
 #[derive(Debug)]
 pub(crate) struct Allreduce<'a> {
-    send: &'a [u8],
-    recv: &'a mut [u8],
+    buffer: &'a mut [u8],
     reduction: (ReduceOp, ScalarKind),
     /// The portion that is being folded: one slot per worker, and how much of each has come.
     slots: &'a mut [u8],
@@ -150,16 +149,14 @@ pub(crate) const SLOT: usize = 64 << 10;
 impl<'a> Allreduce<'a> {
     /// `slots` has room for [`SLOT`] bytes of every worker.
     pub(crate) fn new(
-        send: &'a [u8],
-        recv: &'a mut [u8],
+        buffer: &'a mut [u8],
         reduction: (ReduceOp, ScalarKind),
         slots: &'a mut [u8],
     ) -> Self {
         let workers = slots.len() / SLOT;
         Self {
-            portion: send.len().min(SLOT),
-            send,
-            recv,
+            portion: buffer.len().min(SLOT),
+            buffer,
             reduction,
             slots,
             came: vec![0; workers],
@@ -170,13 +167,12 @@ impl<'a> Allreduce<'a> {
 
     fn fold(&mut self) -> Result<(), Broken> {
         let range = self.folded..self.folded + self.portion;
-        let into = &mut self.recv[range.clone()];
-        into.copy_from_slice(&self.send[range.clone()]);
+        let into = &mut self.buffer[range.clone()];
         for slot in self.slots.chunks_exact(SLOT) {
             fold(into, &slot[..self.portion], self.reduction, 0)?;
         }
         self.folded = range.end;
-        self.portion = (self.send.len() - self.folded).min(SLOT);
+        self.portion = (self.buffer.len() - self.folded).min(SLOT);
         self.came.fill(0);
         Ok(())
     }
@@ -200,12 +196,12 @@ impl Task for Allreduce<'_> {
         for (gone, link) in self.gone.iter_mut().zip(&mut links.data) {
             if *gone < self.folded {
                 let end = self.folded.min(*gone + PORTION);
-                let count = link.write(&[IoSlice::new(&self.recv[*gone..end])])?;
+                let count = link.write(&[IoSlice::new(&self.buffer[*gone..end])])?;
                 *gone += count;
                 moved |= count > 0;
             }
         }
-        let done = self.gone.iter().all(|&gone| gone == self.send.len());
+        let done = self.gone.iter().all(|&gone| gone == self.buffer.len());
         Ok(Progress::of(done, moved))
     }
 

@@ -5,5 +5,5 @@ mod allreduce;
 mod broadcast;
 
 pub(crate) use allgatherv::{Allgatherv, bytes_out, links_crossed};
-pub(crate) use allreduce::Allreduce;
+pub(crate) use allreduce::{Allreduce, Own};
 pub(crate) use broadcast::Broadcast;

@@ -7,7 +7,7 @@ use super::*;
 /// Accepts on both families, so that there are two sources on one machine.
 fn both_loopbacks() -> Option<(TcpListener, u16)> {
     let Ok(listener) = TcpListener::bind("[::]:0") else {
-        println!("not run: this machine has no IPv6");
+        not_run("this machine has no IPv6");
         return None;
     };
     let port = listener.local_addr().unwrap().port();

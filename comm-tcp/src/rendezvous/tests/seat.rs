@@ -62,7 +62,7 @@ fn a_worker_whose_host_vanished_counts_as_missing() {
 fn the_listener_of_the_ring_has_room_for_many() {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
     if most.trim().parse::<u32>().unwrap_or(0) < 400 {
-        println!("not run: the system allows no longer queue");
+        not_run("the system allows no longer queue");
         return;
     }
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

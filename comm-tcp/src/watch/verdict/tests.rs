@@ -11,6 +11,9 @@ fn judge(size: usize) -> (Judge, Instant) {
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// After which the log says who is waited for.
+const TEN_SECONDS: Duration = Duration::from_secs(10);
+
 fn timed_out(sequence: u64, call: Call) -> Notice {
     Notice::TimedOut {
         sequence,
@@ -129,13 +132,6 @@ fn a_timeout_with_a_visible_disagreement_is_a_mismatch() {
 #[test]
 fn a_stall_is_blamed_on_who_is_accused_and_silent() {
     let (mut judge, now) = judge(4);
-    let stalled = |peer, last| Notice::Stalled {
-        sequence: 3,
-        peer,
-        last,
-        timeout: TIMEOUT,
-        flow: Flow::default(),
-    };
     assert_eq!(judge.hear(0, stalled(3, false), now), None);
     assert_eq!(judge.hear(3, stalled(2, false), now), None);
     assert_eq!(judge.hear(1, stalled(0, false), now), None);
@@ -180,7 +176,7 @@ fn nonsense_from_a_rank_is_survived() {
 #[test]
 fn a_wait_that_is_over_is_not_warned_of() {
     let (mut judge, now) = judge(3);
-    let later = now + SLOW + Duration::from_secs(1);
+    let later = now + TEN_SECONDS + Duration::from_secs(1);
     judge.hear(1, waiting(4), now);
     assert!(judge.next_due(now).is_some());
     // Rank 0 is through with call 4: there is nothing to say, now or later.
@@ -195,12 +191,12 @@ fn a_wait_is_warned_of_when_it_is_slow_itself() {
     judge.hear(1, waiting(4), now);
     judge.hear(2, waiting(5), now + begun);
     // The first wait is over, the second has only begun.
-    judge.due(now + SLOW, 5);
-    assert_eq!(judge.next_due(now + SLOW), Some(begun));
+    judge.due(now + TEN_SECONDS, 5);
+    assert_eq!(judge.next_due(now + TEN_SECONDS), Some(begun));
     // It is slow in its turn, warned of, and will be again.
-    let slow = now + SLOW + SLOW;
+    let slow = now + TEN_SECONDS + TEN_SECONDS;
     judge.due(slow, 5);
-    assert_eq!(judge.next_due(slow), Some(SLOW));
+    assert_eq!(judge.next_due(slow), Some(TEN_SECONDS));
 }
 
 /// A rank that is stuck in the middle of the call before waits for another: it is not missing.
@@ -234,6 +230,7 @@ fn a_timeout_is_not_blamed_on_who_has_just_come() {
     let call = Call::barrier();
     let heard = judge.hear(1, timed_out(7, call), now);
     assert_eq!(heard, None);
+    assert_eq!(judge.next_due(now), Some(Duration::from_millis(50)));
     let soon = now + Duration::from_millis(10);
     assert_eq!(judge.hear(0, waiting(7), soon), None);
     assert_eq!(
@@ -358,4 +355,77 @@ fn a_link_that_swallows_bytes_is_named_with_both_its_ends() {
         let ends = "between rank 1 (host-1) and rank 2 (host-2)";
         assert!(cause.message.contains(ends), "{}", cause.message);
     }
+}
+
+fn stalled(peer: usize, last: bool) -> Notice {
+    Notice::Stalled {
+        sequence: 3,
+        peer,
+        last,
+        timeout: TIMEOUT,
+        flow: Flow::default(),
+    }
+}
+
+/// Rank 3 was stuck behind rank 2 once, and has said nothing since: it is the one that is silent now.
+#[test]
+fn a_stall_that_was_reported_long_ago_accuses_nobody_and_excuses_nobody() {
+    let (mut judge, now) = judge(4);
+    assert_eq!(judge.hear(3, stalled(2, false), now), None);
+    let later = now + Duration::from_millis(600);
+    assert_eq!(judge.hear(0, stalled(3, false), later), None);
+    assert_eq!(
+        blame(judge.hear(1, stalled(0, true), later)),
+        Some((TimedOut, Some(3)))
+    );
+}
+
+/// The same of a rank that does not come to the next call, as another does not that was never stuck.
+#[test]
+fn who_was_stuck_long_ago_is_missing_now() {
+    let (mut judge, now) = judge(4);
+    assert_eq!(judge.hear(1, stalled(2, false), now), None);
+    let later = now + Duration::from_millis(600);
+    for rank in [0, 3] {
+        assert_eq!(judge.hear(rank, waiting(4), later), None);
+    }
+    let heard = judge.hear(0, timed_out(4, Call::barrier()), later);
+    assert_eq!(
+        blame(decided(&mut judge, heard, later)),
+        Some((TimedOut, Some(1)))
+    );
+}
+
+/// Who reports says what it has received; the other end is where that came from, and is named.
+#[test]
+fn a_link_that_cannot_be_trusted_is_blamed_on_its_other_end() {
+    let altered = |peer| Notice::Altered {
+        peer,
+        reason: "a bit".into(),
+    };
+    let (mut judge, now) = judge(4);
+    let Some(Ruling::Cause(cause)) = judge.hear(3, altered(1), now) else {
+        panic!("no cause");
+    };
+    assert_eq!((cause.kind, cause.rank), (Io, Some(1)));
+    let ends = "between rank 3 (host-3) and rank 1 (host-1) cannot be trusted";
+    assert!(cause.message.contains(ends), "{}", cause.message);
+}
+
+#[test]
+fn a_broken_link_is_named_with_both_its_ends_in_the_order_of_the_report() {
+    let (mut judge, now) = judge(4);
+    let broken = Notice::Broken {
+        sequence: 1,
+        peer: 1,
+        reason: "reset".into(),
+    };
+    assert_eq!(judge.hear(2, broken, now), None);
+    let after = now + Duration::from_millis(200);
+    let Some(Ruling::Cause(cause)) = judge.due(after, 0) else {
+        panic!("no cause");
+    };
+    assert_eq!((cause.kind, cause.rank), (Io, Some(1)));
+    let ends = "between rank 2 (host-2) and rank 1 (host-1) broke (reset)";
+    assert!(cause.message.contains(ends), "{}", cause.message);
 }

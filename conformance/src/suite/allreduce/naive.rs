@@ -1,19 +1,14 @@
-//! The fold once more, one element and one rank at a time, from the words of the contract alone.
+//! Inputs of a fold that are easily treated wrong, and the fold of the reference over them.
 
-use comm_api::{Reduce, ReduceOp};
+use comm_api::ReduceOp;
+use comm_testing::reference::{Plain, fold};
 
 use crate::noise::Noise;
 
-/// Folds one pair.
-pub(crate) trait Naive: Reduce {
+/// Is what is folded.
+pub(crate) trait Naive: Plain {
     /// Values that are easily treated wrong.
     const SPECIAL: &'static [Self];
-
-    /// Returns `op(a, b)`.
-    fn combine(op: ReduceOp, a: Self, b: Self) -> Self;
-
-    /// Replaces a NaN by the canonical one.
-    fn canonical(self) -> Self;
 
     /// Returns what `rank` brings: special values, in an order of its own.
     fn inputs(rank: usize, len: usize) -> Vec<Self>;
@@ -33,16 +28,7 @@ macro_rules! loops {
 
         fn fold(all: &[Vec<Self>], op: ReduceOp) -> Vec<Self> {
             (0..all[0].len())
-                .map(|at| {
-                    let mut ranks = all.iter().map(|data| data[at]);
-                    let first = ranks.next().unwrap_or_default();
-                    let result = ranks.fold(first, |acc, next| Self::combine(op, acc, next));
-                    if all.len() > 1 {
-                        result.canonical()
-                    } else {
-                        result
-                    }
-                })
+                .map(|at| fold(all.iter().map(|data| data[at]), op))
                 .collect()
         }
     };
@@ -55,20 +41,6 @@ macro_rules! integers {
                 0, 1, 2, 3, $t::MAX, $t::MIN, $t::MAX - 1, $t::MIN + 1, $t::MAX / 2, $t::MAX / 3,
                 $t::MAX / 5, 100, 85, 42, 7,
             ];
-
-            fn combine(op: ReduceOp, a: Self, b: Self) -> Self {
-                match op {
-                    ReduceOp::Sum => a.wrapping_add(b),
-                    ReduceOp::Min => if b < a { b } else { a },
-                    ReduceOp::Max => if b > a { b } else { a },
-                    ReduceOp::BitwiseOr => a | b,
-                    ReduceOp::BitwiseAnd => a & b,
-                }
-            }
-
-            fn canonical(self) -> Self {
-                self
-            }
 
             loops!();
         }
@@ -87,24 +59,6 @@ macro_rules! floats {
                 $t::from_bits($payload), $t::from_bits($signalling), $t::from_bits($negative),
                 3.5, -2.25, 1e7, -1e7, 12345.679, 0.3, 2.0, 1e-20, 7.0,
             ];
-
-            #[expect(clippy::float_cmp, reason = "equal numbers differ in sign only: zeros")]
-            fn combine(op: ReduceOp, a: Self, b: Self) -> Self {
-                let nan = $t::from_bits($quiet);
-                match op {
-                    ReduceOp::Sum => a + b,
-                    _ if a.is_nan() || b.is_nan() => nan,
-                    ReduceOp::Min if a < b || (a == b && a.is_sign_negative()) => a,
-                    ReduceOp::Min => b,
-                    ReduceOp::Max if a > b || (a == b && a.is_sign_positive()) => a,
-                    ReduceOp::Max => b,
-                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd => unreachable!("{op} of floats"),
-                }
-            }
-
-            fn canonical(self) -> Self {
-                if self.is_nan() { $t::from_bits($quiet) } else { self }
-            }
 
             loops!();
         }

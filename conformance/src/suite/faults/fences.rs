@@ -1,8 +1,9 @@
-//! A fence hears of a death as a collective does.
+//! A fence hears of a death, and gives up on a rank that stays away, as a collective does.
 
 use comm_api::{Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::PATIENCE;
 use super::survivors::{died, in_time};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C9, C12};
@@ -11,7 +12,7 @@ use crate::model::{Memory, Need};
 use crate::report::Leaving;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::fails;
+use crate::suite::{ends_the_region, fails, still_works, words};
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -26,7 +27,44 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         })
         .at_least(2)
         .deaths(),
+        Case::new("faults::a_fence_times_out", &[C9, C12], |run| {
+            a_fence_times_out::<S>(run)
+        })
+        .at_least(2)
+        .deaths(),
     ]
+}
+
+/// The middle rank lives and stays away from the fence of a region; the communicator stays usable.
+fn a_fence_times_out<S: Subject>(run: &Run) -> Verdict {
+    let comm = run.open_seat::<S>(&run.seat("").with_timeout(PATIENCE))?;
+    let mut region = comm.create_shared_region::<u64>(100)?;
+    region.fence()?;
+    comm.barrier()?;
+    let absent = run.size() / 2;
+    if run.rank == absent {
+        run.wait_all(run.others(), "told")?;
+    } else {
+        let metronome = Metronome::start();
+        run.at(format_args!("in a fence without rank {absent}"));
+        let entered = clock::now();
+        let result = region.fence();
+        let told = clock::now();
+        run.post("told", "")?;
+        if S::MODEL.memory == Memory::Heap {
+            result?;
+        } else {
+            ends_the_region("fence", &result);
+            let message = fails("fence", result, FailureKind::TimedOut, absent);
+            words::absent(absent, PATIENCE, &message);
+            let bound = PATIENCE + S::MODEL.death_within();
+            let took = in_time(entered, told, bound, &metronome).took;
+            assert!(took >= PATIENCE / 2, "given up after {took:?} only");
+        }
+    }
+    // All are past the fence before anybody waits for anybody again.
+    run.wait_all((0..run.size()).filter(|&rank| rank != absent), "told")?;
+    still_works(run, &comm)
 }
 
 /// The middle rank goes while the others are in the fence of a region.

@@ -61,8 +61,8 @@ fn told_while_the_first_is_stopped<S: Subject>(run: &Run) -> Verdict {
     );
     if run.rank > 0 {
         let since = died(run, victim, "gone")?.max(entered);
-        let took = in_time(since, told, S::MODEL.death_without_rank_0(), &metronome);
-        run.report.told(took);
+        let bound = S::MODEL.death_without_rank_0();
+        run.report.told(in_time(since, told, bound, &metronome));
     }
     // Nobody leaves before all have been told: who leaves would tell them.
     let others = run.others().filter(|&other| other != victim);

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{PATIENCE, Point, Way};
 use crate::case::Verdict;
 use crate::clock::{self, Metronome};
+use crate::report::Told;
 use crate::run::Run;
 use crate::subject::Failure;
 use crate::suite::{fails, words};
@@ -50,7 +51,7 @@ pub(super) fn survive<C: Communicator>(
         None => words::absent(victim, PATIENCE, &message),
     }
     if way.is_alive() {
-        let took = in_time(entered, told, PATIENCE + within, &metronome);
+        let took = in_time(entered, told, PATIENCE + within, &metronome).took;
         let least = PATIENCE.mul_f64(0.5);
         assert!(
             took >= least,
@@ -77,20 +78,20 @@ pub(super) fn died(run: &Run, victim: usize, key: &str) -> Result<Duration, Fail
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Checks that a rank was told soon enough; returns how long it took.
+/// Checks that a rank was told soon enough; returns how soon.
 #[track_caller]
 pub(super) fn in_time(
     since: Duration,
     told: Duration,
     bound: Duration,
     metronome: &Metronome,
-) -> Duration {
+) -> Told {
     let (took, slack) = (told.saturating_sub(since), metronome.slack());
     assert!(
         took <= bound + slack,
         "told after {took:?}, bound {bound:?}, the machine added {slack:?}"
     );
-    took
+    Told { took, bound, slack }
 }
 
 /// Every later call returns the first cause again, at once.

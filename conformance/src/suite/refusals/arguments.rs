@@ -1,6 +1,6 @@
 //! Every refusal of the contract's table, with the error it gives.
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_api::{Argument, CommError, Communicator, ReduceOp, ScalarKind};
 
 /// Names a way to call a collective wrongly, and its right twin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,20 +81,25 @@ impl Wrong {
 
     /// Returns the error of the wrong call, the same on every rank.
     pub(super) fn error(self, size: usize) -> CommError {
-        let buffer = |operation, expected, actual| CommError::InvalidBufferSize {
+        let buffer = |operation, argument, expected, actual| CommError::InvalidBufferSize {
             operation,
+            argument,
             expected,
             actual,
         };
         match self {
-            Self::Counts => buffer("allgatherv", size, size + 1),
-            Self::Displs => buffer("allgatherv", size, size - 1),
-            Self::Send => buffer("allgatherv", 2, 3),
-            Self::Overflow => buffer("allgatherv", usize::MAX, 2 * size),
-            Self::Overlap if size == 1 => buffer("allgatherv", 2, 0),
+            Self::Counts => buffer("allgatherv", Argument::Counts, size, size + 1),
+            Self::Displs => buffer("allgatherv", Argument::Displs, size, size - 1),
+            Self::Send => buffer("allgatherv", Argument::Send, 2, 3),
+            Self::Overflow => buffer("allgatherv", Argument::Recv, usize::MAX, 2 * size),
+            Self::Overlap if size == 1 => buffer("allgatherv", Argument::Recv, 2, 0),
             // What is missing at the end and what is covered twice are one element each.
-            Self::PastTheEnd | Self::Overlap => buffer("allgatherv", 2 * size, 2 * size - 1),
-            Self::Lengths => buffer("allreduce", 2, 3),
+            Self::PastTheEnd => buffer("allgatherv", Argument::Recv, 2 * size, 2 * size - 1),
+            Self::Overlap => {
+                let last_two = Argument::Overlap(size - 2, size - 1);
+                buffer("allgatherv", last_two, 2 * size, 2 * size - 1)
+            }
+            Self::Lengths => buffer("allreduce", Argument::Recv, 2, 3),
             Self::Bitwise => CommError::UnsupportedReduction {
                 op: ReduceOp::BitwiseOr,
                 scalar: ScalarKind::F32,

@@ -9,7 +9,7 @@ use crate::case::{Case, Verdict};
 use crate::clause::Clause::C9;
 use crate::run::Run;
 use crate::subject::Subject;
-use crate::suite::{fails, still_works};
+use crate::suite::{ends_the_region, fails, still_works};
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -119,14 +119,18 @@ fn a_dropped_handle_is_named<C: Communicator + SharedMemoryProvider>(
             run.at(format_args!("a fence without rank {gone}"));
             let start = Instant::now();
             let named = run.rank - rank + gone;
-            fails("fence", region.fence(), FailureKind::PeerLost, named);
+            let result = region.fence();
+            ends_the_region("fence", &result);
+            fails("fence", result, FailureKind::PeerLost, named);
             let limit = run.orders.limit / 4;
             assert!(start.elapsed() < limit, "took {:?}", start.elapsed());
             panic_of("as_slice of a broken handle", || region.as_slice().len());
             panic_of("as_mut_slice of a broken handle", || {
                 region.as_mut_slice().len()
             });
-            fails("fence again", region.fence(), FailureKind::PeerLost, named);
+            let result = region.fence();
+            ends_the_region("fence again", &result);
+            fails("fence again", result, FailureKind::PeerLost, named);
         }
         run.at(format_args!("another region, after one was lost"));
         other.fence()?;

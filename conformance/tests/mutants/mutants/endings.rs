@@ -45,6 +45,15 @@ impl Mutation<Reference> for EarlyRoot {
     }
 }
 
+/// Reports a failed fence as if the communicator had failed.
+pub(crate) struct EndsAllWithARegion;
+
+impl Mutation<Reference> for EndsAllWithARegion {
+    fn fence_error(&self, error: CommError) -> CommError {
+        error.again("barrier")
+    }
+}
+
 /// Does not wait in barriers.
 pub(crate) struct LeavesBarriersEarly;
 
@@ -107,6 +116,38 @@ impl Mutation<Reference> for StaleRegion {
         if let Some(last) = written.last_mut() {
             *last = 0;
         }
+    }
+}
+
+/// Never gives back the memory of a region.
+pub(crate) struct LeaksRegions;
+
+impl Mutation<Reference> for LeaksRegions {
+    fn before_fence(&self, written: &mut [u8]) {
+        Box::leak(written.to_vec().into_boxed_slice());
+    }
+}
+
+/// Does not give up on a rank that stays away from a fence, for long.
+pub(crate) struct WaitsOnInFences;
+
+impl Mutation<Reference> for WaitsOnInFences {
+    fn fence_error(&self, error: CommError) -> CommError {
+        thread::sleep(Duration::from_secs(2));
+        error
+    }
+}
+
+/// Tells of a loss late, and keeps the processors busy until then, as if the machine were.
+pub(crate) struct TellsLateAndSpins;
+
+impl Mutation<Reference> for TellsLateAndSpins {
+    fn error(&self, _: &Reference, error: CommError) -> CommError {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(700) {
+            std::hint::spin_loop();
+        }
+        error
     }
 }
 

@@ -15,7 +15,7 @@ fn everybody(comm: &Reference, send: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
     let mut all = vec![0; size * len];
     let displs: Vec<usize> = (0..size).map(|rank| rank * len).collect();
     comm.allgatherv_bytes(send, &mut all, &vec![len; size], &displs, 1)?;
-    Ok(all.chunks(len).map(<[u8]>::to_vec).collect())
+    Ok(all.chunks(len.max(1)).map(<[u8]>::to_vec).collect())
 }
 
 /// Forgets the last element of a broadcast.
@@ -50,6 +50,41 @@ impl Mutation<Reference> for IgnoresTheOperation {
         _: ReduceOp,
     ) -> Result<(), CommError> {
         comm.allreduce_bytes(send, recv, scalar, ReduceOp::Sum)
+    }
+}
+
+/// Overwrites its own input with what came before it, and folds the result: the aliasing that a reduction in place invites.
+pub(crate) struct FoldsItselfTwice;
+
+impl Mutation<Reference> for FoldsItselfTwice {
+    fn allreduce_in_place(
+        &self,
+        comm: &Reference,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let own = buf.to_vec();
+        comm.allreduce_in_place_bytes(buf, scalar, op)?;
+        fold_into(buf, &own, scalar, op)
+    }
+}
+
+/// Makes another call of a reduction in place, so that ranks with two buffers do not match it.
+pub(crate) struct CallsItSomethingElse;
+
+impl Mutation<Reference> for CallsItSomethingElse {
+    fn allreduce_in_place(
+        &self,
+        comm: &Reference,
+        buf: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let all = everybody(comm, buf)?;
+        buf.copy_from_slice(&all[0]);
+        let mut others = all[1..].iter();
+        others.try_for_each(|next| fold_into(buf, next, scalar, op))
     }
 }
 

@@ -24,7 +24,8 @@ use crate::link::{Broken, Link};
 pub(crate) struct Allgatherv<'a> {
     heads: Heads,
     rank: usize,
-    send: &'a [u8],
+    /// The block of this rank, unless it is in its place already.
+    send: Option<&'a [u8]>,
     recv: &'a mut [u8],
     blocks: Blocks<'a>,
     out: Cursor,
@@ -51,7 +52,7 @@ impl<'a> Allgatherv<'a> {
     pub(crate) fn new(
         at: (u64, Call),
         rank: usize,
-        send: &'a [u8],
+        send: Option<&'a [u8]>,
         recv: &'a mut [u8],
         blocks: Blocks<'a>,
     ) -> Self {
@@ -91,7 +92,7 @@ impl<'a> Allgatherv<'a> {
     fn available(&self) -> usize {
         let Cursor { block, offset } = self.out;
         let ready = match block {
-            0 => self.send.len(),
+            0 => self.range(0).len(),
             _ if block >= self.length() => return 0,
             _ if self.inward.block >= block => self.range(block).len(),
             _ if self.inward.block + 1 == block => self.inward.offset,
@@ -120,8 +121,8 @@ impl<'a> Allgatherv<'a> {
         }
         let Cursor { block, offset } = self.out;
         let range = self.range(block);
-        let count = if block == 0 {
-            let part = &self.send[offset..offset + available];
+        let count = if let (0, Some(send)) = (block, self.send) {
+            let part = &send[offset..offset + available];
             let count = next.write(&[IoSlice::new(part)])?;
             // The own block is copied while it is still in the cache.
             self.recv[range][offset..offset + count].copy_from_slice(&part[..count]);

@@ -28,7 +28,7 @@ pub(crate) struct Allreduce<'a> {
     down: Heads,
     rank: usize,
     size: usize,
-    send: &'a [u8],
+    own: Own<'a>,
     recv: &'a mut [u8],
     reduction: (ReduceOp, ScalarKind),
     /// Partial results that have come from below, been folded, and gone up; results that have come
@@ -40,15 +40,24 @@ pub(crate) struct Allreduce<'a> {
     gone_down: usize,
 }
 
+/// Where a rank has what it contributes.
+#[derive(Debug)]
+pub(crate) enum Own<'a> {
+    /// In a buffer of its own.
+    Apart(&'a [u8]),
+    /// Where the result goes; what comes from below has this room until it is folded, for whole elements of every kind.
+    InPlace(&'a mut [u8]),
+}
+
 impl<'a> Allreduce<'a> {
     pub(crate) fn new(
         at: (u64, Call),
         (rank, size): (usize, usize),
-        send: &'a [u8],
+        own: Own<'a>,
         recv: &'a mut [u8],
         reduction: (ReduceOp, ScalarKind),
     ) -> Self {
-        let length = send.len();
+        let length = recv.len();
         let (first, last) = (rank == 0, rank == size - 1);
         let bytes = |none: bool| if none { 0 } else { length };
         Self {
@@ -56,7 +65,7 @@ impl<'a> Allreduce<'a> {
             down: Heads::new(at, bytes(first), bytes(last)),
             rank,
             size,
-            send,
+            own,
             recv,
             reduction,
             // The first rank has nothing to wait for, and the last nobody to ask.
@@ -69,7 +78,7 @@ impl<'a> Allreduce<'a> {
     }
 
     fn length(&self) -> usize {
-        self.send.len()
+        self.recv.len()
     }
 
     fn is_last(&self) -> bool {
@@ -89,14 +98,31 @@ impl<'a> Allreduce<'a> {
         if self.came_up == self.length() || !self.up.came(prev)? {
             return Ok(false);
         }
-        let end = self.length().min(self.came_up + PORTION);
-        let count = prev.read(&mut self.recv[self.came_up..end])?;
+        let most = PORTION.min(self.length() - self.came_up);
+        let count = match &mut self.own {
+            Own::Apart(_) => prev.read(&mut self.recv[self.came_up..][..most])?,
+            Own::InPlace(room) => {
+                // In front of it is what came of an element that is not whole yet.
+                let held = self.came_up - self.folded;
+                let most = most.min(room.len() - held);
+                prev.read(&mut room[held..][..most])?
+            }
+        };
         self.came_up += count;
         let (_, scalar) = self.reduction;
         let whole = self.came_up - self.came_up % scalar.size();
-        let part = self.folded..whole;
-        let own = &self.send[part.clone()];
-        fold(&mut self.recv[part], own, self.reduction, self.rank)?;
+        let part = &mut self.recv[self.folded..whole];
+        match &mut self.own {
+            Own::Apart(send) => {
+                let own = &send[self.folded..whole];
+                fold(part, own, self.reduction, self.rank)?;
+            }
+            // The other way round, with the same bits: a NaN is made canonical.
+            Own::InPlace(room) => {
+                fold(part, &room[..part.len()], self.reduction, self.rank)?;
+                room.copy_within(part.len()..self.came_up - self.folded, 0);
+            }
+        }
         self.folded = whole;
         Ok(count > 0)
     }
@@ -106,7 +132,10 @@ impl<'a> Allreduce<'a> {
         if self.gone_up >= end || !self.up.sent(next)? {
             return Ok(false);
         }
-        let source: &[u8] = if self.rank == 0 { self.send } else { self.recv };
+        let source: &[u8] = match self.own {
+            Own::Apart(send) if self.rank == 0 => send,
+            _ => self.recv,
+        };
         let count = next.write(&[IoSlice::new(&source[self.gone_up..end])])?;
         self.gone_up += count;
         Ok(count > 0)

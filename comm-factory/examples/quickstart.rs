@@ -1,6 +1,7 @@
-//! The program of the README: written once, run here by one rank.
-use comm_api::{CommError, Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
-use comm_local::LocalBackend;
+//! The program of the README: written once, for any number of ranks on any backend.
+use std::error::Error;
+
+use comm_factory::api::{CommError, Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
 
 /// Integrates 4 / (1 + x * x) over 0..1: every rank takes its share of the points.
 fn pi<C: Communicator + SharedMemoryProvider>(comm: &C) -> Result<f64, CommError> {
@@ -18,8 +19,11 @@ fn pi<C: Communicator + SharedMemoryProvider>(comm: &C) -> Result<f64, CommError
     Ok(total[0])
 }
 
-fn main() -> Result<(), CommError> {
-    let comm = LocalBackend;
-    println!("pi is {:.6}, says rank {}", pi(&comm)?, comm.rank());
+fn main() -> Result<(), Box<dyn Error>> {
+    let comm = comm_factory::create_communicator()?;
+    let pi = pi(&comm)?;
+    if comm.rank() == 0 {
+        println!("pi is {pi:.6}, from {} x {}", comm.size(), comm.name());
+    }
     Ok(())
 }

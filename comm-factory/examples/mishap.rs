@@ -1,0 +1,88 @@
+//! A job in which one rank does something wrong, to see what the others get and what a launcher says.
+//!
+//! ```text
+//! comm-run -n 4 -- mishap panic 2
+//! ```
+//!
+//! The others exit with code 4, as they do when they were told and cannot go on.
+
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use comm_factory::api::{CommError, Communicator, ReduceOp};
+
+/// What the rank does, and what it ends with.
+const WAYS: &str = "\
+  none    nothing, code 0
+  tell    it cannot go on and says so in a collective, code 1
+  exit    it exits without a word, code 7
+  leave   it is done before the others, code 0
+  panic   it panics, code 101
+  unwrap  it panics, and so do the others about it, code 101
+  kill    it ends by SIGABRT
+  abort   it calls abort(9), code 9
+  hang    it does nothing any more";
+
+/// What a rank exits with that was told.
+const TOLD: u8 = 4;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let (way, culprit) = (arguments.next(), arguments.next());
+    let culprit = culprit.and_then(|rank| rank.parse().ok());
+    let (Some(way), Some(culprit)) = (way, culprit) else {
+        eprintln!("usage: mishap WAY RANK, where WAY is one of\n{WAYS}");
+        return ExitCode::from(2);
+    };
+    let comm = match comm_factory::create_communicator() {
+        Ok(comm) => comm,
+        Err(error) => {
+            eprintln!("mishap: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = work(&comm, &way, comm.rank() == culprit);
+    if way == "unwrap" {
+        #[expect(clippy::unwrap_used, reason = "what a program in a hurry does")]
+        result.as_ref().unwrap();
+    }
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("mishap: {error}");
+            ExitCode::from(TOLD)
+        }
+    }
+}
+
+fn work(comm: &impl Communicator, way: &str, is_culprit: bool) -> Result<ExitCode, CommError> {
+    // All are at work when it happens.
+    for _ in 0..10 {
+        comm.barrier()?;
+    }
+    match way {
+        "none" => return Ok(ExitCode::SUCCESS),
+        "tell" => {
+            let mut failed = [0_u8];
+            comm.allreduce(&[u8::from(is_culprit)], &mut failed, ReduceOp::Max)?;
+            if is_culprit {
+                eprintln!("mishap: the case cannot be read");
+                return Ok(ExitCode::FAILURE);
+            }
+            return Ok(ExitCode::from(TOLD));
+        }
+        _ if !is_culprit => {}
+        "exit" => std::process::exit(7),
+        "leave" => return Ok(ExitCode::SUCCESS),
+        "panic" | "unwrap" => panic!("this panic is what was asked for"),
+        "kill" => std::process::abort(),
+        "abort" => comm.abort(9),
+        _ => loop {
+            sleep(Duration::from_secs(1));
+        },
+    }
+    loop {
+        comm.barrier()?;
+    }
+}

@@ -1,0 +1,143 @@
+//! A reduction in place takes no second buffer behind the scenes: the bytes that the calling thread allocates are counted.
+#![allow(unsafe_code, reason = "an allocator has no safe interface")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::TcpListener;
+use std::time::Duration;
+
+use comm_factory::api::{Communicator, ReduceOp};
+use comm_factory::local::LocalBackend;
+use comm_factory::shm::{ShmBackend, ShmConfig};
+use comm_factory::tcp::{TcpBackend, TcpConfig};
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts what each thread asks the system for.
+struct Counting;
+
+fn count(bytes: usize) {
+    // A thread that is ending has no counter any more.
+    let _ = ALLOCATED.try_with(|sum| sum.set(sum.get().saturating_add(bytes)));
+}
+
+// SAFETY: passes everything on to the allocator of the system.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size);
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Returns how many bytes this thread allocates in `call`.
+fn allocated(call: impl FnOnce()) -> usize {
+    let before = ALLOCATED.get();
+    call();
+    ALLOCATED.get() - before
+}
+
+/// Elements of 32 MiB.
+const LARGE: usize = 4 << 20;
+
+/// What a backend may take for a large call, to keep it: room for a portion, whatever the length of the buffer.
+const ROOM: usize = 4 << 20;
+
+/// What may be allocated when the same call is made again.
+const AGAIN: usize = 64 << 10;
+
+fn check<C: Communicator>(comm: &C) {
+    for len in [1, 100, 10_000, LARGE] {
+        let mut buf = vec![0_usize; len];
+        for (turn, most) in [ROOM, AGAIN, AGAIN].into_iter().enumerate() {
+            buf.fill(3);
+            let call = || comm.allreduce_in_place(&mut buf, ReduceOp::Sum).unwrap();
+            let taken = allocated(call);
+            assert!(taken <= most, "{taken} bytes for {len}, turn {turn}");
+            assert!(buf.iter().all(|&sum| sum == 3 * comm.size()), "{len}");
+        }
+    }
+}
+
+/// Runs `rank_main` as every rank of a world.
+fn world(size: usize, rank_main: impl Fn(usize) + Sync) {
+    std::thread::scope(|scope| {
+        for rank in 0..size {
+            let rank_main = &rank_main;
+            scope.spawn(move || rank_main(rank));
+        }
+    });
+}
+
+/// A counter that counts nothing would let everything pass.
+#[test]
+fn what_is_allocated_is_counted() {
+    let taken = allocated(|| drop(std::hint::black_box(vec![1_u8; LARGE])));
+    assert!((LARGE..2 * LARGE).contains(&taken), "{taken}");
+}
+
+#[test]
+fn local() {
+    let mut buf = vec![1.0; LARGE];
+    let call = || {
+        LocalBackend
+            .allreduce_in_place(&mut buf, ReduceOp::Sum)
+            .unwrap();
+    };
+    assert_eq!(allocated(call), 0);
+}
+
+#[test]
+fn shm() {
+    for size in [1, 2, 3] {
+        let name = format!("cobre-in-place-{}-{size}", std::process::id());
+        world(size, |rank| {
+            let comm = ShmBackend::attach(ShmConfig::new(&name, rank, size)).unwrap();
+            check(&comm);
+        });
+    }
+}
+
+#[test]
+fn tcp() {
+    for size in [1, 2, 3] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        world(size, |rank| {
+            let mut config = TcpConfig::new("127.0.0.1", rank, size);
+            config.port = port;
+            config.timeout = Some(Duration::from_secs(30));
+            let comm = match rank {
+                0 => {
+                    let listener = listener.try_clone().unwrap();
+                    TcpBackend::connect_with_listener(config, listener)
+                }
+                _ => TcpBackend::connect(config),
+            };
+            check(&comm.unwrap());
+        });
+    }
+}

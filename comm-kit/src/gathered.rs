@@ -1,0 +1,154 @@
+//! Gathered regions: who created one, and which part is whose.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use comm_api::CommError;
+
+use crate::words;
+
+/// Tells a communicator of this process from all others that it has or had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommId(u64);
+
+impl CommId {
+    /// The communicator of a process alone, of which there is one.
+    pub const LOCAL: Self = Self(0);
+
+    /// Returns one that no other communicator of this process has.
+    #[must_use]
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: the numbers only have to differ.
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Says where a gathered region comes from.
+///
+/// Of two regions with the same origin the ranks mean the same: the communicator is compared on the rank itself, the
+/// number among the ranks, [exactly](crate::Call::exchange).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The communicator that created it, the only one that exchanges it.
+    pub communicator: CommId,
+    /// The place of its creation in the sequence of that communicator, which is the same on all ranks.
+    pub number: u64,
+}
+
+/// Holds which elements of a region each rank owns: the parts lie in rank order, one after the other.
+///
+/// ```
+/// use comm_kit::Parts;
+///
+/// let parts = Parts::new(vec![2, 0, 3], 8).unwrap();
+/// assert_eq!((parts.len(), parts.range(2)), (5, 2..5));
+/// assert!(Parts::new(vec![usize::MAX, 1], 8).is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    counts: Vec<usize>,
+    displs: Vec<usize>,
+    total: usize,
+}
+
+impl Parts {
+    /// Lays out `counts[r]` elements of `elem_size` bytes for each rank `r`.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::AllocationFailed`] if they are more than can be addressed: all ranks have the same counts, so all find
+    /// that or none.
+    pub fn new(counts: Vec<usize>, elem_size: usize) -> Result<Self, CommError> {
+        let mut total = 0_usize;
+        let mut displs = Vec::with_capacity(counts.len());
+        for &count in &counts {
+            displs.push(total);
+            total = total.saturating_add(count);
+        }
+        let exact = counts
+            .iter()
+            .try_fold(0_usize, |sum, &count| sum.checked_add(count));
+        let bytes = exact.and_then(|count| count.checked_mul(elem_size));
+        if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+            return Err(words::too_large(total, elem_size));
+        }
+        Ok(Self {
+            counts,
+            displs,
+            total,
+        })
+    }
+
+    /// Returns how many elements each rank owns.
+    #[must_use]
+    pub fn counts(&self) -> &[usize] {
+        &self.counts
+    }
+
+    /// Returns where the part of each rank begins.
+    #[must_use]
+    pub fn displs(&self) -> &[usize] {
+        &self.displs
+    }
+
+    /// Returns how many elements all ranks own together.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.total
+    }
+
+    /// Returns whether nobody owns anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// Returns the elements that `rank` owns.
+    #[must_use]
+    pub fn range(&self, rank: usize) -> Range<usize> {
+        self.displs[rank]..self.displs[rank] + self.counts[rank]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_in_rank_order() {
+        let parts = Parts::new(vec![3, 0, 4], 8).unwrap();
+        assert_eq!(
+            (parts.counts(), parts.displs()),
+            (&[3, 0, 4][..], &[0, 3, 3][..])
+        );
+        let ranges = [0, 1, 2].map(|rank| parts.range(rank));
+        assert_eq!(ranges, [0..3, 3..3, 3..7]);
+        assert!(Parts::new(vec![0, 0], 8).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_addressed_is_refused_with_all_its_bytes() {
+        let requested = |counts, elem_size| match Parts::new(counts, elem_size) {
+            Err(CommError::AllocationFailed {
+                requested_bytes, ..
+            }) => requested_bytes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(requested(vec![usize::MAX, 1], 8), usize::MAX);
+        assert_eq!(requested(vec![1 << 62, 1 << 62], 1), 1 << 63);
+        assert_eq!(requested(vec![1 << 33, 1 << 33], 5 << 30), usize::MAX);
+        // Elements without a size take no room, but their number must be one.
+        assert_eq!(requested(vec![usize::MAX, 1], 0), 0);
+        assert_eq!(
+            Parts::new(vec![usize::MAX, 0], 0).unwrap().len(),
+            usize::MAX
+        );
+    }
+
+    #[test]
+    fn communicators_differ() {
+        let ids = [CommId::LOCAL, CommId::next(), CommId::next()];
+        assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
+    }
+}

@@ -1,0 +1,217 @@
+//! The first cause of a rank, on its way to the launcher.
+//!
+//! Ranks that lost a peer often end before the peer does: it still prints a backtrace, or frees its memory. Whoever watches only
+//! exits blames the wrong rank then. So a launcher may pass every rank the writing end of a pipe, and say so in [`VARIABLE`]; the
+//! [`Gate`](crate::Gate) writes there, once per process, which rank its communicator lost and how.
+//!
+//! Nothing is opened, read or checked before something fails, so it costs nothing where no launcher asked for it. The variable
+//! holds the number of the descriptor, the inode of the pipe and the rank, and a report is written only if the descriptor is that
+//! pipe: a number that means something else by now, or that somebody made up, is left alone. The pipe is opened anew for the
+//! report, without blocking, so that neither the launcher nor anybody who holds the other end can stop a rank.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use comm_api::{CommError, FailureKind};
+
+/// The variable in which a launcher describes the pipe: a [`Place`].
+pub const VARIABLE: &str = "COBRE_COMM_REPORT_FD";
+
+/// Where the descriptors of this process are found as files.
+const DESCRIPTORS: &str = if cfg!(target_os = "linux") {
+    "/proc/self/fd"
+} else {
+    "/dev/fd"
+};
+
+/// Every line begins with it: something else that ends up in the pipe is no report.
+const MAGIC: &str = "cobre-report";
+
+/// Where a rank reports: `descriptor:inode:rank`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the descriptor in the rank.
+    pub descriptor: u32,
+    /// The inode of the pipe.
+    pub inode: u64,
+    /// The rank.
+    pub rank: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.descriptor, self.inode, self.rank)
+    }
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let mut part = || parts.next().and_then(number);
+        let (descriptor, inode, rank) = (part()?, part()?, part()?);
+        Some(Self {
+            // 0, 1 and 2 belong to the program.
+            descriptor: u32::try_from(descriptor).ok().filter(|&fd| fd > 2)?,
+            inode,
+            rank: usize::try_from(rank).ok()?,
+        })
+        .filter(|_| parts.next().is_none())
+    }
+}
+
+/// Digits and nothing else; `parse` would take a sign.
+fn number(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
+/// What a rank reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// The rank that reports.
+    pub rank: usize,
+    /// What happened to it.
+    pub what: What,
+    /// The rank to blame, if it knows.
+    pub named: Option<usize>,
+}
+
+/// What happened to a rank that reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// A call failed for good.
+    Failed(FailureKind),
+    /// The ranks did not come together.
+    Start,
+    /// It panicked inside a call.
+    Panicked,
+}
+
+impl What {
+    /// Returns a short name that programs and logs may rely on: it never changes.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed(kind) => kind.as_str(),
+            Self::Start => "start_failed",
+            Self::Panicked => "panicked",
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(kind) => kind.fmt(f),
+            Self::Start => f.pad("not all ranks came"),
+            Self::Panicked => f.pad("panicked inside a call"),
+        }
+    }
+}
+
+/// The words of the pipe.
+const WORDS: [(&str, What); 8] = [
+    ("lost", What::Failed(FailureKind::PeerLost)),
+    ("late", What::Failed(FailureKind::TimedOut)),
+    ("mismatch", What::Failed(FailureKind::Mismatch)),
+    ("aborted", What::Failed(FailureKind::Aborted)),
+    ("io", What::Failed(FailureKind::Io)),
+    ("mpi", What::Failed(FailureKind::Mpi)),
+    ("start", What::Start),
+    ("panicked", What::Panicked),
+];
+
+impl Report {
+    /// Returns the line that travels; far below `PIPE_BUF`, so it arrives in one piece. `None` for a failure that is never a first cause.
+    fn line(self) -> Option<String> {
+        let (word, _) = WORDS.iter().find(|(_, what)| *what == self.what)?;
+        let named = self.named.map_or("-".to_owned(), |rank| rank.to_string());
+        Some(format!("{MAGIC} {} {word} {named}\n", self.rank))
+    }
+
+    /// Returns the rank that is lost, as far as this one knows: it has ended or is about to.
+    #[must_use]
+    pub fn lost(&self) -> Option<usize> {
+        let kinds = [FailureKind::PeerLost, FailureKind::Aborted];
+        let is_lost = kinds.map(What::Failed).contains(&self.what);
+        self.named.filter(|_| is_lost)
+    }
+
+    /// Reads a line as the launcher finds it in the pipe, where others may have written too.
+    #[must_use]
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(line).ok()?.split(' ');
+        let (magic, rank, word) = (parts.next()?, parts.next()?, parts.next()?);
+        let named = match parts.next()? {
+            "-" => None,
+            named => Some(usize::try_from(number(named)?).ok()?),
+        };
+        let (_, what) = WORDS.iter().find(|(known, _)| *known == word)?;
+        let report = Self {
+            rank: usize::try_from(number(rank)?).ok()?,
+            what: *what,
+            named,
+        };
+        Some(report).filter(|_| magic == MAGIC && parts.next().is_none())
+    }
+}
+
+/// Reports the first cause of a communicator.
+#[cold]
+pub(crate) fn failed(error: &CommError) {
+    if let CommError::CollectiveFailed { kind, rank, .. } = *error {
+        send(What::Failed(kind), rank);
+    }
+}
+
+/// Reports that this rank panicked inside a call.
+#[cold]
+pub(crate) fn panicked(rank: usize) {
+    send(What::Panicked, Some(rank));
+}
+
+/// Reports that the ranks did not come together because of the rank `named`, or of one that this rank does not know: for the
+/// start-up of a backend, which has no [`Gate`](crate::Gate) yet.
+#[cold]
+pub fn start_failed(named: Option<usize>) {
+    send(What::Start, named);
+}
+
+/// Writes the first report of this process; later ones, and those that nobody asked for, go nowhere.
+fn send(what: What, named: Option<usize>) {
+    static SENT: AtomicBool = AtomicBool::new(false);
+    let Ok(place) = std::env::var(VARIABLE) else {
+        return;
+    };
+    if let Some(place) = Place::parse(&place)
+        // Relaxed: it guards nothing but itself.
+        && !SENT.swap(true, Ordering::Relaxed)
+    {
+        write(place, what, named);
+    }
+}
+
+/// Writes to the pipe of `place`, if it is there. A launcher that is gone or does not read loses the report.
+fn write(place: Place, what: What, named: Option<usize>) -> Option<()> {
+    let rank = place.rank;
+    let line = Report { rank, what, named }.line()?;
+    let path = format!("{DESCRIPTORS}/{}", place.descriptor);
+    let is_the_pipe =
+        |found: &std::fs::Metadata| found.file_type().is_fifo() && found.ino() == place.inode;
+    // Before it is opened, which alone would do something to some devices, and again for what was opened.
+    std::fs::metadata(&path).ok().filter(is_the_pipe)?;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut pipe = OpenOptions::new();
+    let mut pipe = pipe.write(true).custom_flags(flags).open(&path).ok()?;
+    pipe.metadata().ok().filter(is_the_pipe)?;
+    // One write: `write_all` would go on after a part.
+    let written = pipe.write(line.as_bytes()).ok()?;
+    (written == line.len()).then_some(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! How long a rank waits for the card of another, and how it spends that time.
+//!
+//! A receive of MPI waits for ever. So the comparison asks whether a card is there, again and again, and looks at the clock
+//! in between: see [`Patience::pause`].
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, FailureKind};
+use comm_kit::clock::Clock;
+use comm_kit::{interrupt, words};
+
+/// How long a rank asks without sleeping. Whoever comes to a call at about the same time comes within this time.
+const AWAKE: Duration = Duration::from_millis(2);
+
+/// A rank that sleeps does so for this part of the time that it has waited: it hears of a card that much later at most.
+const PART: u32 = 20;
+
+/// The longest sleep.
+const LONGEST: Duration = Duration::from_millis(5);
+
+/// Says why a rank waits no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The timeout has passed.
+    TimedOut,
+    /// The hook of this process said so.
+    Interrupted,
+}
+
+/// Counts the time of one wait.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    timeout: Option<Duration>,
+    /// Started at the first pause: a card that is there costs no look at the clock.
+    since: Option<(Clock, Instant)>,
+    /// When the log hears of it next.
+    logged: Duration,
+}
+
+impl Patience {
+    /// Begins a wait of `timeout`, or for ever.
+    pub(crate) fn new(timeout: Option<Duration>) -> Self {
+        Self {
+            timeout,
+            since: None,
+            logged: words::SLOW,
+        }
+    }
+
+    /// Lets some time pass before the next look, or says why there is none. `log` is called now and then with the time
+    /// waited.
+    #[inline]
+    pub(crate) fn pause(&mut self, log: impl FnOnce(Duration)) -> Result<(), Over> {
+        let (clock, began) = self.since.get_or_insert_with(|| {
+            let clock = Clock::start();
+            let began = clock.last();
+            (clock, began)
+        });
+        let waited = clock.now().saturating_duration_since(*began);
+        if self.timeout.is_some_and(|timeout| waited >= timeout) {
+            return Err(Over::TimedOut);
+        }
+        if waited < AWAKE {
+            // Ranks may outnumber processors.
+            thread::yield_now();
+            return Ok(());
+        }
+        if interrupt::requested() {
+            return Err(Over::Interrupted);
+        }
+        if waited >= self.logged {
+            self.logged += words::SLOW;
+            log(waited);
+        }
+        let mut nap = (waited / PART).min(LONGEST);
+        if let Some(timeout) = self.timeout {
+            nap = nap.min(timeout.saturating_sub(waited));
+        }
+        thread::sleep(nap);
+        clock.waited(nap);
+        Ok(())
+    }
+}
+
+/// Creates the error of a wait that is over: `missing` did not come to `operation`, and `called` says what those that are
+/// there called.
+#[cold]
+pub(crate) fn error(
+    over: Over,
+    operation: &'static str,
+    own: usize,
+    missing: &[usize],
+    called: &str,
+    timeout: Option<Duration>,
+) -> CommError {
+    match over {
+        Over::Interrupted => CommError::failed(
+            operation,
+            FailureKind::Aborted,
+            Some(own),
+            words::interrupted(),
+        ),
+        Over::TimedOut => {
+            let absent =
+                words::absent(&words::ranks(missing), timeout, crate::config::TIMEOUT_SECS);
+            let message = format!("{absent}; {called}");
+            let blamed = missing.first().copied();
+            CommError::failed(operation, FailureKind::TimedOut, blamed, message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(timeout: Option<Duration>, looks: usize) -> Result<Duration, Over> {
+        let began = Instant::now();
+        let mut patience = Patience::new(timeout);
+        (0..looks).try_for_each(|_| patience.pause(|_| {}))?;
+        Ok(began.elapsed())
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_timeout() {
+        let began = Instant::now();
+        let timeout = Duration::from_millis(40);
+        assert_eq!(wait(Some(timeout), usize::MAX), Err(Over::TimedOut));
+        let took = began.elapsed();
+        assert!(took >= timeout, "{took:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+    }
+
+    #[test]
+    fn without_a_timeout_it_goes_on() {
+        assert!(wait(None, 100).is_ok());
+    }
+
+    #[test]
+    fn who_is_missing_and_what_the_others_called_is_said() {
+        let timeout = Some(Duration::from_mins(1));
+        let called = "ranks 0, 2 called barrier";
+        let error = error(Over::TimedOut, "barrier", 0, &[1, 3], called, timeout);
+        assert_eq!(
+            error.to_string(),
+            "barrier: timed out, rank 1: ranks 1, 3 did not come within 60s; raise COBRE_MPI_TIMEOUT_SECS if that is too \
+             short for the work between two calls (0 waits for ever); ranks 0, 2 called barrier"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! The ranks, where calls are compared: every mistake is an error that names the rank, and nobody waits for ever.
+#![expect(
+    clippy::unwrap_used,
+    reason = "without a harness clippy does not see that this is a test"
+)]
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
+use comm_mpi::{FerrompiBackend, MpiConfig};
+
+/// The cases that end with 0.
+pub(crate) const WELL: [&str; 6] = [
+    "a_wrong_length_is_a_mismatch",
+    "a_barrier_against_an_allreduce_is_a_mismatch",
+    "differing_roots_are_a_mismatch",
+    "a_rank_that_returns_early_is_named_at_once",
+    "a_rank_that_refuses_and_leaves_is_named",
+    "a_refusal_does_not_hide_who_has_left",
+];
+
+/// The case that does not.
+pub(crate) const ABSENT: &str = "a_rank_that_does_not_come_is_named";
+
+pub(crate) const ALL: [&str; 7] = {
+    let [a, b, c, d, e, f] = WELL;
+    [a, b, c, d, e, f, ABSENT]
+};
+
+/// How soon a rank hears of one that has left. At once; this machine may be busy. The timeout is longer than a job may take.
+const PROMPT: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(case: &str) {
+    let mut config = MpiConfig::new();
+    config.check = true;
+    if case == ABSENT {
+        config.timeout = Some(Duration::from_millis(500));
+    }
+    let comm = FerrompiBackend::init(config).unwrap();
+    comm.barrier().unwrap();
+    let first = comm.rank() == 0;
+    match case {
+        "a_wrong_length_is_a_mismatch" => {
+            let send = vec![1.0; if first { 3 } else { 4 }];
+            let summed = comm.allreduce(&send, &mut vec![0.0; send.len()], ReduceOp::Sum);
+            is_mismatch(
+                &summed.unwrap_err(),
+                "rank 1 called allreduce(Sum of 4 f64)",
+            );
+        }
+        "a_barrier_against_an_allreduce_is_a_mismatch" => {
+            let called = if first {
+                comm.barrier()
+            } else {
+                comm.allreduce(&[1_u64], &mut [0], ReduceOp::Max)
+            };
+            is_mismatch(&called.unwrap_err(), "rank 0 called barrier");
+        }
+        "differing_roots_are_a_mismatch" => {
+            let sent = comm.broadcast(&mut [1_u8], comm.rank());
+            is_mismatch(&sent.unwrap_err(), "from root 1");
+        }
+        "a_rank_that_returns_early_is_named_at_once" => {
+            if first {
+                is_lost(&comm);
+            }
+        }
+        "a_rank_that_refuses_and_leaves_is_named" => {
+            if first {
+                let error = comm.barrier().unwrap_err();
+                assert!(error.to_string().contains("root 7"), "{error}");
+                is_lost(&comm);
+            } else {
+                comm.broadcast(&mut [1_u8], 7).unwrap_err();
+            }
+        }
+        "a_refusal_does_not_hide_who_has_left" => {
+            if first {
+                for _ in 0..40 {
+                    comm.broadcast(&mut [1_u8], 7).unwrap_err();
+                }
+                is_lost(&comm);
+            }
+        }
+        _ => {
+            if comm.rank() == 2 {
+                thread::sleep(Duration::from_mins(1));
+            }
+            let error = comm.barrier().unwrap_err();
+            assert!(error.is_fatal(), "{error}");
+            assert_eq!(comm.barrier(), Err(error.clone()), "the first cause stays");
+            eprintln!("Error: {error}");
+        }
+    }
+}
+
+fn is_mismatch(error: &CommError, words: &str) {
+    assert!(error.to_string().contains(words), "{error}");
+    let CommError::CollectiveFailed { kind, rank, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((*kind, *rank), (FailureKind::Mismatch, Some(1)), "{error}");
+}
+
+/// Rank 1 has left, and this rank hears of it at once.
+fn is_lost(comm: &FerrompiBackend) {
+    let began = Instant::now();
+    let error = comm.barrier().unwrap_err();
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+    let CommError::CollectiveFailed { kind, rank, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((kind, rank), (FailureKind::PeerLost, Some(1)));
+    assert_eq!(comm.barrier().unwrap_err().to_string(), error.to_string());
+}

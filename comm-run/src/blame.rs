@@ -1,0 +1,119 @@
+//! Which rank is the cause. The first exit often is not: a rank that panics still writes its backtrace when those that lost it
+//! have ended.
+//!
+//! Pure: a rule over what is known when the job has ended.
+//!
+//! | first | who |
+//! |---|---|
+//! | 1 | a rank that others name and that names nobody itself; one that a signal killed or that panicked before one that exited |
+//! | 2 | a rank that a signal killed, or that panicked, and that names nobody |
+//! | 3 | a rank that failed and names nobody |
+//! | 4 | a rank that failed and names another |
+//!
+//! In the same line of this table: of those that ended within 250 ms of the earliest, the lowest rank.
+
+use std::time::Duration;
+
+use comm_kit::report::{Report, What};
+
+use crate::escalation::REPORT;
+use crate::outcome::Exit;
+
+/// Ranks whose ends lie closer together ended at the same time, for all that a launcher on a busy machine can tell.
+const TOGETHER: Duration = Duration::from_millis(250);
+/// How a panic of Rust exits.
+const PANIC: Exit = Exit::Code(101);
+
+/// What is known of one rank.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Evidence {
+    /// How it ended.
+    pub(crate) exit: Option<Exit>,
+    /// Whether the launcher had a hand in it.
+    pub(crate) was_ended: bool,
+    /// When, from the start.
+    pub(crate) at: Duration,
+    /// What it reported.
+    pub(crate) report: Option<Report>,
+}
+
+impl Evidence {
+    fn failed(&self) -> bool {
+        !self.was_ended && self.exit.is_some_and(Exit::failed)
+    }
+
+    fn broke(&self) -> bool {
+        !self.was_ended && (matches!(self.exit, Some(Exit::Signal(_))) || self.exit == Some(PANIC))
+    }
+}
+
+/// The ranks to blame, counted on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The cause. Others may name it although it did not fail: it left early, or hung until it was ended.
+    pub(crate) cause: usize,
+    /// The first of those that failed by themselves.
+    pub(crate) failed: usize,
+}
+
+/// Weighs what is known of the ranks, numbered from `first_rank`; `None` if nobody failed.
+pub(crate) fn weigh(first_rank: usize, ranks: &[Evidence]) -> Option<Verdict> {
+    let failures = || ranks.iter().filter(|rank| rank.failed());
+    let first = failures().map(|rank| rank.at).min()?;
+    // Who goes on although another failed, and fails much later, has a cause of its own.
+    let in_time = |rank: &Evidence| rank.at <= first + REPORT;
+    let is_named = |place: usize| named_by(first_rank, ranks, place).next().is_some();
+    let place = |(place, rank): (usize, &Evidence)| {
+        let names_another = names_another(first_rank + place, rank);
+        let line = match (is_named(place), names_another) {
+            (true, false) if rank.broke() => 0,
+            (true, false) => 1,
+            (false, false) if rank.broke() && in_time(rank) => 2,
+            (false, false) if rank.failed() && in_time(rank) => 3,
+            _ if rank.failed() => 4,
+            _ => return None,
+        };
+        Some((line, rank.at, place))
+    };
+    let places = ranks.iter().enumerate().filter_map(place);
+    let failed = places
+        .clone()
+        .filter(|&(_, _, place)| ranks[place].failed());
+    Some(Verdict {
+        cause: lowest(places)?,
+        failed: lowest(failed)?,
+    })
+}
+
+/// Returns the ranks, counted on this machine, that name the one at `place`.
+pub(crate) fn named_by(
+    first_rank: usize,
+    ranks: &[Evidence],
+    place: usize,
+) -> impl Iterator<Item = usize> {
+    let names_it = move |report: &Report| report.named == Some(first_rank + place);
+    let others = ranks.iter().enumerate();
+    let others = others
+        .filter(move |(other, rank)| *other != place && rank.report.as_ref().is_some_and(names_it));
+    others.map(|(other, _)| other)
+}
+
+/// Returns whether a rank only reports what another did.
+fn names_another(own: usize, rank: &Evidence) -> bool {
+    rank.report.is_some_and(|report| match report.named {
+        Some(named) => named != own,
+        None => report.what != What::Panicked,
+    })
+}
+
+/// Returns the lowest rank of those that ended first in the first line of the table.
+fn lowest(places: impl Iterator<Item = (u8, Duration, usize)> + Clone) -> Option<usize> {
+    let line = places.clone().map(|(line, ..)| line).min()?;
+    let places = places.filter(|place| place.0 == line);
+    let first = places.clone().map(|(_, at, _)| at).min()?;
+    let together = places.filter(|&(_, at, _)| at <= first + TOGETHER);
+    together.map(|(.., place)| place).min()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The life of a job as lines of JSON: scripts and logs need not read sentences.
+//!
+//! One object per line, with a stable name in `event`:
+//!
+//! | `event` | when |
+//! |---|---|
+//! | `started` | every rank runs its program |
+//! | `not_started` | the job could not start |
+//! | `cause` | the ranks have ended, and not all of them well: what came first |
+//! | `ended` | the ranks have ended, right after `cause` if there is one |
+//!
+//! Names never change; further members may come.
+
+mod json;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use json::{Object, list};
+use signal_hook::low_level::signal_name;
+
+use crate::error::StartError;
+use crate::job::Job;
+use crate::outcome::{Ending, Exit, Outcome, RankOutcome};
+use crate::signal::Signal;
+
+/// Where the events go, if anywhere.
+#[derive(Default)]
+pub(crate) struct Events {
+    out: Option<Box<dyn Write + Send>>,
+    /// What sets this start of the job apart, if the launcher knows.
+    job: Option<String>,
+    restart: usize,
+}
+
+impl Events {
+    pub(crate) fn to(out: impl Write + Send + 'static) -> Self {
+        Self {
+            out: Some(Box::new(out)),
+            ..Self::default()
+        }
+    }
+
+    /// Writes that every rank runs.
+    ///
+    /// # Errors
+    ///
+    /// The writer's. It is not asked again.
+    pub(crate) fn started(
+        &mut self,
+        job: &Job,
+        id: Option<&str>,
+        restart: usize,
+        pids: &[u32],
+    ) -> io::Result<()> {
+        self.job = id.map(str::to_owned);
+        self.restart = restart;
+        self.write("started", |line| {
+            let nodes = job.node.as_ref().map_or(1, |node| node.nodes);
+            line.text("backend", job.backend.as_str())
+                .text("program", &job.program.to_string_lossy())
+                .plain("size", nodes * job.size)
+                .plain("first_rank", job.first_rank())
+                .plain("pids", list(pids))
+        })
+    }
+
+    /// Writes why the job did not start.
+    ///
+    /// # Errors
+    ///
+    /// As for [`started`](Self::started).
+    pub(crate) fn not_started(&mut self, error: &StartError) -> io::Result<()> {
+        self.write("not_started", |line| {
+            line.text("error", error.as_str())
+                .plain("exit_code", error.exit_code())
+                .text("message", &error.to_string())
+        })
+    }
+
+    /// Writes the cause, if the job did not end well, and that it ended.
+    ///
+    /// # Errors
+    ///
+    /// As for [`started`](Self::started).
+    pub(crate) fn ended(&mut self, outcome: &Outcome, starts_again: bool) -> io::Result<()> {
+        if !outcome.success() {
+            self.write("cause", |line| cause(line, outcome))?;
+        }
+        self.write("ended", |line| {
+            let ranks = (outcome.first_rank..).zip(&outcome.ranks);
+            line.text("ending", outcome.ending.as_str())
+                .plain("exit_code", outcome.exit_code())
+                .plain("seconds", seconds(outcome.elapsed))
+                .plain("starts_again", starts_again)
+                .plain("ranks", list(ranks.map(|(rank, end)| of_rank(rank, end))))
+        })
+    }
+
+    fn write(&mut self, event: &str, fill: impl FnOnce(Object) -> Object) -> io::Result<()> {
+        let Some(out) = &mut self.out else {
+            return Ok(());
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let line = Object::new()
+            .text("event", event)
+            .plain("time", seconds(now.unwrap_or_default()))
+            .maybe_text("job", self.job.as_deref())
+            .plain("restart", self.restart);
+        let line = fill(line).end() + "\n";
+        // In one piece: jobs that share a file do not mix their lines.
+        let result = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        if result.is_err() {
+            self.out = None;
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events(..)")
+    }
+}
+
+fn cause(line: Object, outcome: &Outcome) -> Object {
+    let line = line.text("ending", outcome.ending.as_str());
+    match outcome.ending {
+        Ending::RankFailed(place) | Ending::Unknown(place) => {
+            let rank = &outcome.ranks[place];
+            let named_by = outcome.named_by.iter();
+            let reported = outcome.named_by.first();
+            let reported = reported.and_then(|&by| outcome.ranks[by].report.as_ref());
+            exit(line.plain("rank", outcome.first_rank + place), rank)
+                .plain("named_by", list(named_by.map(|by| outcome.first_rank + by)))
+                .maybe_text("reported", reported.map(|report| report.kind))
+        }
+        Ending::Stopped(signal) => line.text("signal", &signal.to_string()),
+        Ending::OutputLost => {
+            let error = outcome.output_error.as_ref().map(ToString::to_string);
+            line.maybe_text("message", error.as_deref())
+        }
+        Ending::Completed | Ending::TimedOut => line,
+    }
+}
+
+fn of_rank(number: usize, rank: &RankOutcome) -> String {
+    let line = Object::new().plain("rank", number).plain("pid", rank.pid);
+    let report = rank.report.as_ref();
+    exit(line, rank)
+        .maybe_text("reported", report.map(|report| report.kind))
+        .maybe("named", report.and_then(|report| report.named))
+        .plain("seconds", seconds(rank.elapsed))
+        .end()
+}
+
+/// Adds how a rank ended: `exit` is `null` if it did not.
+fn exit(line: Object, rank: &RankOutcome) -> Object {
+    let (code, signal) = match rank.exit {
+        Some(Exit::Code(code)) => (Some(code), None),
+        Some(Exit::Signal(number)) => (None, Some(signal_text(number))),
+        Some(Exit::Unknown) | None => (None, None),
+    };
+    let ended_by = rank.ended_by.map(|signal: Signal| signal.to_string());
+    line.maybe_text("exit", rank.exit.map(Exit::as_str))
+        .maybe("code", code)
+        .maybe_text("signal", signal.as_deref())
+        .maybe_text("ended_by", ended_by.as_deref())
+}
+
+/// Returns the name of a signal, or `signal 34` for one that has none.
+fn signal_text(number: i32) -> String {
+    signal_name(number).map_or_else(|| format!("signal {number}"), str::to_owned)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64())
+}

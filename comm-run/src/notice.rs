@@ -1,0 +1,62 @@
+//! What a job tells its owner while it goes on.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::error::StartError;
+use crate::outcome::Outcome;
+use crate::signal::Signal;
+
+/// What a job tells its owner while it goes on: see [`Job::on_notice`](crate::Job::on_notice).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// A stop was passed on a second ago, and some ranks still use the time they have.
+    Stopping {
+        /// The signal that they got.
+        signal: Signal,
+        /// How many of them are left.
+        left: usize,
+        /// How much longer they may take.
+        grace: Duration,
+    },
+    /// The job failed, and is started again.
+    Restarting {
+        /// How it ended.
+        outcome: &'a Outcome,
+        /// Which restart this is, counted from 1.
+        restart: usize,
+    },
+    /// The job failed, and could not be started again.
+    NotRestarted(&'a StartError),
+    /// An event could not be written where [`Job::events`](crate::Job::events) wants it; none will be from now on.
+    EventsLost(&'a io::Error),
+}
+
+type Listener = Box<dyn FnMut(&Notice<'_>) + Send>;
+
+/// Who is told.
+#[derive(Default)]
+pub(crate) struct Notices(pub(crate) Option<Listener>);
+
+impl Notices {
+    pub(crate) fn tell(&mut self, notice: &Notice<'_>) {
+        if let Some(listener) = &mut self.0 {
+            listener(notice);
+        }
+    }
+
+    /// Tells if an event could not be written.
+    pub(crate) fn events(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.tell(&Notice::EventsLost(&error));
+        }
+    }
+}
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notices(..)")
+    }
+}

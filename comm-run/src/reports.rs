@@ -1,0 +1,118 @@
+//! The pipe on which the ranks report their first cause: see `comm_kit::report`.
+//!
+//! A rank writes before it ends, so whatever it had to say is in the pipe when its end is seen. Nobody waits for the end of the
+//! pipe: what a rank has started may hold it for as long as it likes.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, PipeWriter, Read as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::Arc;
+
+use comm_kit::report::{Place, Report};
+use rustix::fs::{OFlags, fcntl_setfl, fstat};
+
+/// Longer than any report; more without a newline is none.
+const LONGEST: usize = 256;
+
+/// The end that the ranks write to; closed here once they have started.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) pipe: Arc<PipeWriter>,
+    inode: u64,
+}
+
+impl Outbox {
+    /// Returns what the variable of a rank holds, numbered in the whole job.
+    pub(crate) fn place(&self, rank: usize) -> OsString {
+        let place = Place {
+            descriptor: self.pipe.as_raw_fd().unsigned_abs(),
+            inode: self.inode,
+            rank,
+        };
+        place.to_string().into()
+    }
+}
+
+/// The reports of the ranks on this machine.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    pipe: PipeReader,
+    /// The beginning of a line whose end has not come.
+    rest: Vec<u8>,
+    first_rank: usize,
+    /// The first report of each rank.
+    reports: Vec<Option<Report>>,
+}
+
+/// Creates the pipe for `size` ranks, numbered from `first_rank`.
+pub(crate) fn channel(first_rank: usize, size: usize) -> io::Result<(Outbox, Inbox)> {
+    let (reader, writer) = io::pipe()?;
+    fcntl_setfl(reader.as_fd(), OFlags::NONBLOCK)?;
+    let inode = fstat(writer.as_fd())?.st_ino;
+    let outbox = Outbox {
+        pipe: Arc::new(writer),
+        inode,
+    };
+    let inbox = Inbox {
+        pipe: reader,
+        rest: Vec::new(),
+        first_rank,
+        reports: vec![None; size],
+    };
+    Ok((outbox, inbox))
+}
+
+impl Inbox {
+    /// Takes what the ranks have reported by now, and returns the first report of each.
+    pub(crate) fn take(&mut self) -> &[Option<Report>] {
+        let mut bytes = [0; 4096];
+        // A descendant that writes without end must not hold the loop: the rest comes with the next look.
+        for _ in 0..64 {
+            match self.pipe.read(&mut bytes) {
+                Ok(read) if read > 0 => self.note(&bytes[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        &self.reports
+    }
+
+    fn note(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.rest.extend_from_slice(piece);
+            if let Some(line) = self.rest.strip_suffix(b"\n") {
+                let report = Report::parse(line);
+                let place = report.and_then(|report| report.rank.checked_sub(self.first_rank));
+                if let Some(slot) = place.and_then(|place| self.reports.get_mut(place)) {
+                    *slot = slot.or(report);
+                }
+                self.rest.clear();
+            } else if self.rest.len() > LONGEST {
+                self.rest.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::channel;
+
+    #[test]
+    fn the_first_report_of_each_rank_counts_and_garbage_does_not() {
+        let (outbox, mut inbox) = channel(4, 3).unwrap();
+        let mut pipe = &*outbox.pipe;
+        assert!(inbox.take().iter().all(Option::is_none));
+        pipe.write_all(b"cobre-report 5 lost 4\ncobre-rep").unwrap();
+        assert_eq!(inbox.take()[1].unwrap().named, Some(4));
+        pipe.write_all(b"ort 6 late 5\nnonsense\n").unwrap();
+        pipe.write_all(b"cobre-report 5 late 6\ncobre-report 3 lost 4\ncobre-report 7 lost 4\n")
+            .unwrap();
+        pipe.write_all(&[b'x'; 5000]).unwrap();
+        pipe.write_all(b"\ncobre-report 4 lost -\n").unwrap();
+        let named = inbox.take().iter().map(|report| report.unwrap().named);
+        assert_eq!(named.collect::<Vec<_>>(), [None, Some(4), Some(5)]);
+    }
+}

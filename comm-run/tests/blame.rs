@@ -1,0 +1,196 @@
+//! Which rank is the cause, on a busy machine: the first exit often is not.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod common;
+#[path = "../../comm-factory/tests/hello/mod.rs"]
+mod hello;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Ended, Starter, comm_run, fresh_mark};
+
+fn mishap() -> &'static str {
+    static MISHAP: OnceLock<String> = OnceLock::new();
+    MISHAP.get_or_init(|| hello::example("mishap", "shm,tcp"))
+}
+
+/// Returns how often each mishap happens: more on request, where the result is to be trusted.
+fn runs() -> usize {
+    common::asked_for(common::MORE_BLAME).map_or(4, |runs| runs as usize)
+}
+
+/// Runs a mishap of one of four ranks, with backtraces.
+fn run(backend: &str, way: &str, culprit: usize) -> Ended {
+    let mark = fresh_mark();
+    let culprit = culprit.to_string();
+    let args = [
+        "-n",
+        "4",
+        "--backend",
+        backend,
+        "--",
+        mishap(),
+        way,
+        &culprit,
+    ];
+    let mut command = comm_run(&args, &mark);
+    command.env("RUST_BACKTRACE", "full");
+    // Not for the others: a backtrace may take longer on a busy machine.
+    if way == "hang" {
+        for variable in ["COBRE_SHM_TIMEOUT_SECS", "COBRE_TCP_TIMEOUT_SECS"] {
+            command.env(variable, "2");
+        }
+    }
+    Starter::of(command, mark).end()
+}
+
+/// Keeps every processor busy until it is dropped.
+struct Load(&'static AtomicBool, Vec<std::thread::JoinHandle<()>>);
+
+impl Load {
+    fn new() -> Self {
+        let goes_on: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(true)));
+        let processors = std::thread::available_parallelism().unwrap().get();
+        let spin = move || while goes_on.load(Ordering::Relaxed) {};
+        Self(
+            goes_on,
+            (0..processors).map(|_| std::thread::spawn(spin)).collect(),
+        )
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+        for thread in self.1.drain(..) {
+            thread.join().unwrap();
+        }
+    }
+}
+
+#[track_caller]
+fn always(way: &str, culprits: &[usize], code: i32, how: &str) {
+    mishap();
+    let _load = Load::new();
+    for number in 0..runs() {
+        let backend = ["shm", "tcp"][number % 2];
+        let culprit = culprits[number / 2 % culprits.len()];
+        let ended = run(backend, way, culprit);
+        assert_eq!(ended.code(), code, "run {number}, {backend}: {ended:?}");
+        let headline = format!("comm-run: rank {culprit} {how}");
+        let blamed = ended
+            .stderr
+            .iter()
+            .find(|line| line.starts_with("comm-run: "));
+        assert!(
+            blamed.is_some_and(|line| line.starts_with(&headline)),
+            "run {number}, {backend}: {ended:?}"
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_told_the_others_in_a_collective() {
+    always("tell", &[0], 1, "exited with code 1");
+}
+
+#[test]
+fn a_rank_that_panics() {
+    always("panic", &[3, 0, 1], 101, "exited with code 101");
+}
+
+#[test]
+fn a_rank_that_panics_and_the_others_about_it() {
+    always("unwrap", &[2, 3], 101, "exited with code 101");
+}
+
+#[test]
+fn a_rank_that_exits_or_is_killed() {
+    always("exit", &[3, 1], 7, "exited with code 7");
+    always("kill", &[3, 1], 134, "was killed by SIGABRT");
+    always("abort", &[3, 1], 9, "exited with code 9");
+}
+
+#[test]
+fn a_rank_that_leaves_or_hangs_is_named_and_the_code_is_that_of_the_others() {
+    always(
+        "leave",
+        &[3, 1],
+        4,
+        "exited with code 0, before the others were done,",
+    );
+    always(
+        "hang",
+        &[3, 1],
+        4,
+        "did not go on, and was ended with SIGTERM",
+    );
+}
+
+#[test]
+fn all_codes_and_the_last_lines_of_the_cause_are_shown() {
+    let ended = run("shm", "panic", 2);
+    assert!(ended.says("the last lines of rank 2:"), "{ended:?}");
+    assert!(
+        ended.says("ranks 0, 1, 3 reported it: peer lost"),
+        "{ended:?}"
+    );
+    let codes = "ranks 0, 1, 3 exited with code 4; rank 2 exited with code 101";
+    assert!(ended.says(codes), "{ended:?}");
+}
+
+#[test]
+fn the_message_of_a_panic_is_shown_although_its_backtrace_is_long() {
+    let ended = run("shm", "panic", 2);
+    assert!(ended.says("comm-run: the panic of rank 2:"), "{ended:?}");
+    let shown: Vec<_> = ended
+        .stderr
+        .iter()
+        .filter_map(|line| line.strip_prefix("comm-run:   [2] "))
+        .collect();
+    assert!(shown[0].contains(" panicked at "), "{shown:?}");
+    assert_eq!(shown[1], "this panic is what was asked for", "{shown:?}");
+}
+
+/// A Python program, say, that does without the package, or a shell.
+#[test]
+fn any_program_can_report() {
+    let script = "[ $RANK = 2 ] && exec sleep 1000; pipe=/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; \
+                  echo nonsense >$pipe; echo cobre-report $RANK late 2 >$pipe; exit 3";
+    let ended = Starter::shell(4, script).end();
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let headline = "comm-run: rank 2 did not go on, and was ended with SIGTERM";
+    assert!(ended.stderr[0].starts_with(headline), "{ended:?}");
+    assert!(
+        ended.says("ranks 0, 1, 3 reported it: timed out"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_lost_rank_has_time_for_its_last_words() {
+    let script = "pipe=/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; \
+                  [ $RANK = 2 ] && sleep 1.5 && echo last words && exit 101; \
+                  echo cobre-report $RANK lost 2 >$pipe; exit 4";
+    let ended = Starter::shell(3, script).end();
+    assert_eq!(ended.code(), 101, "{ended:?}");
+    assert!(ended.says("comm-run:   [2] last words"), "{ended:?}");
+}
+
+#[test]
+fn what_a_rank_started_may_hold_the_pipe_of_the_reports() {
+    // It leaves the group of its rank, and lives on: nobody waits for it.
+    let script = format!(
+        "setsid sleep 1000 >/dev/null 2>&1 & exec {} exit 1",
+        mishap()
+    );
+    let mark = fresh_mark();
+    let command = comm_run(&["-n", "3", "--", "sh", "-c", &script], &mark);
+    let mut starter = Starter::of(command, mark.clone());
+    let code = starter.wait().code();
+    let lives_on = common::kill_marked(&mark);
+    assert_eq!((code, lives_on), (Some(7), 3));
+    starter.gone();
+}

@@ -1,0 +1,218 @@
+//! Ctrl-Z and `fg`, and a launcher that is the first process of a container.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod common;
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Starter, comm_run, eventually, fresh_mark};
+use rustix::process::Signal;
+
+/// Starts `comm-run` in a group of its own, as a shell with job control does: this process is the one that can continue it.
+fn start(args: &[&str]) -> Starter {
+    let mark = fresh_mark();
+    let mut command = comm_run(args, &mark);
+    command.process_group(0);
+    Starter::of(command, mark)
+}
+
+fn state(pid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.unwrap_or('X')
+}
+
+/// Returns whether a rank is stopped, or waits for a process that it was about to start and that is stopped.
+fn stands_still(pid: u32) -> bool {
+    matches!(state(pid), 'T' | 'D')
+}
+
+fn pids(starter: &Starter, ranks: usize) -> Vec<u32> {
+    let mut pids = Vec::new();
+    while pids.len() < ranks {
+        let line = starter.line();
+        pids.extend(
+            line.split(' ')
+                .nth(1)
+                .and_then(|word| word.parse::<u32>().ok()),
+        );
+    }
+    pids
+}
+
+/// Presses Ctrl-Z, waits until everything stands still, and for so long again.
+fn suspend(starter: &Starter, ranks: &[u32], pause: Duration) {
+    starter.signal(Signal::TSTP);
+    eventually("comm-run is stopped", || state(starter.child.id()) == 'T');
+    for &rank in ranks {
+        // The signal is sent by now; a busy system delivers it a moment later.
+        eventually("a rank is stopped", || stands_still(rank));
+    }
+    std::thread::sleep(pause);
+    for &rank in ranks {
+        assert!(stands_still(rank), "a rank goes on too soon");
+    }
+}
+
+#[test]
+fn ctrl_z_stops_the_whole_job_and_fg_continues_it() {
+    let folder = common::Folder::new();
+    let end = folder.join("end");
+    // Until they are told: how often they run in between is not known.
+    let script = "echo $$; while [ ! -e \"$0\" ]; do sleep 0.01; done; echo done";
+    let args = ["-n", "3", "--", "sh", "-c", script, end.to_str().unwrap()];
+    let starter = start(&args);
+    let ranks = pids(&starter, 3);
+    for _ in 0..10 {
+        suspend(&starter, &ranks, Duration::from_millis(50));
+        starter.signal(Signal::CONT);
+        eventually("all go on", || {
+            let mut all = ranks.iter().copied().chain([starter.child.id()]);
+            all.all(|pid| state(pid) != 'T')
+        });
+    }
+    std::fs::write(&end, "").unwrap();
+    let ended = starter.end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.stdout.len(), 3, "{ended:?}");
+}
+
+#[test]
+fn time_that_a_job_stands_still_does_not_count() {
+    let folder = common::Folder::new();
+    let end = folder.join("end");
+    let script = "echo $$; while [ ! -e \"$0\" ]; do sleep 0.01; done";
+    let program = ["--", "sh", "-c", script, end.to_str().unwrap()];
+    let starter = start(&[&["-n", "1", "--timeout", "6"], &program[..]].concat());
+    let ranks = pids(&starter, 1);
+    suspend(&starter, &ranks, Duration::from_millis(6500));
+    std::fs::write(&end, "").unwrap();
+    starter.signal(Signal::CONT);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn a_job_within_a_job_is_stopped_too() {
+    let comm_run = env!("CARGO_BIN_EXE_comm-run");
+    let inner = "echo $$; while [ ! -e \"$0\" ]; do sleep 0.01; done";
+    let folder = common::Folder::new();
+    let end = folder.join("end");
+    let args = [
+        "-n", "1", "--", comm_run, "-n", "2", "--", "sh", "-c", inner,
+    ];
+    let starter = start(&[&args[..], &[end.to_str().unwrap()]].concat());
+    let ranks: Vec<u32> = starter
+        .lines(2)
+        .iter()
+        .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
+        .collect();
+    suspend(&starter, &ranks, Duration::from_millis(50));
+    std::fs::write(&end, "").unwrap();
+    starter.signal(Signal::CONT);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn a_stopped_job_can_be_ended() {
+    let starter = start(&["-n", "2", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
+    let ranks = pids(&starter, 2);
+    suspend(&starter, &ranks, Duration::ZERO);
+    // As `kill %1` of a shell does.
+    starter.signal(Signal::TERM);
+    starter.signal(Signal::CONT);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 143, "{ended:?}");
+}
+
+#[test]
+fn a_stopped_job_that_is_killed_leaves_nothing() {
+    let mut starter = start(&["-n", "2", "--", "sh", "-c", "echo $$; sleep 1000 & wait"]);
+    let ranks = pids(&starter, 2);
+    suspend(&starter, &ranks, Duration::ZERO);
+    starter.signal(Signal::KILL);
+    starter.wait();
+    starter.gone();
+}
+
+#[test]
+fn where_nobody_could_continue_it_ctrl_z_is_ignored() {
+    let mark = fresh_mark();
+    let mut command = Command::new("setsid");
+    command
+        .args(["--wait", env!("CARGO_BIN_EXE_comm-run"), "-n", "1", "--"])
+        .args(["sh", "-c", "kill -TSTP $PPID; sleep 0.3; echo done"])
+        .env("COMM_RUN_TEST_MARK", &mark)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let ended = Starter::of(command, mark).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.stdout, ["[0] done"]);
+}
+
+/// Starts `comm-run` as the first process of a container, if this system lets us make one.
+fn container(args: &[&str]) -> Option<Starter> {
+    let unshare = |program: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--pid", "--fork", "--mount-proc"]);
+        // Signals reach `comm-run` by its number outside, not through `unshare`.
+        command.arg("--kill-child").args(program);
+        command
+    };
+    let possible = unshare(&["true"]).stderr(Stdio::null()).status();
+    if !possible.is_ok_and(|status| status.success()) {
+        println!("not run: this system does not let us make a container (unshare --pid)");
+        return None;
+    }
+    let mark = fresh_mark();
+    // Whoever runs these tests may ignore signals, as a shell makes what it starts with `&` do.
+    let heedful = ["env", "--default-signal", env!("CARGO_BIN_EXE_comm-run")];
+    let mut command = unshare(&[&heedful[..], args].concat());
+    command.env("COMM_RUN_TEST_MARK", &mark);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Some(Starter::of(command, mark))
+}
+
+#[test]
+fn the_first_process_of_a_container_reaps_what_is_left_to_it() {
+    // A hundred orphans that leave the group of their rank; the first process is their parent then.
+    let script = "for n in $(seq 1 100); do (setsid true >/dev/null 2>&1 &); done; \
+                  tries=0; while [ $tries -lt 500 ]; do \
+                    zombies=$(cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z 1 '); \
+                    [ $zombies = 0 ] && echo clean && exit 0; sleep 0.01; tries=$((tries + 1)); \
+                  done; echo $zombies zombies; exit 1";
+    let Some(starter) = container(&["-n", "1", "--", "sh", "-c", script]) else {
+        return;
+    };
+    let ended = starter.end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn the_first_process_of_a_container_passes_signals_on() {
+    for (signal, code) in [(Signal::TERM, 9), (Signal::USR1, 6), (Signal::QUIT, 8)] {
+        let script = "trap 'exit 9' TERM; trap 'exit 6' USR1; trap 'exit 8' QUIT; echo up; \
+                      while :; do sleep 0.01; done";
+        let Some(starter) = container(&["-n", "1", "--", "sh", "-c", script]) else {
+            return;
+        };
+        starter.line();
+        let outside = starter.child.id();
+        let children = format!("/proc/{outside}/task/{outside}/children");
+        let first = std::fs::read_to_string(children).unwrap();
+        let first = rustix::process::Pid::from_raw(first.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(first, signal).unwrap();
+        let ended = starter.end();
+        assert_eq!(ended.code(), code, "{ended:?}");
+    }
+}

@@ -1,0 +1,5 @@
+//! Selects the atomics of loom.
+
+fn main() {
+    println!("cargo::rustc-cfg=loom");
+}

@@ -1,0 +1,58 @@
+//! Whether the ranks of a job can read each other's memory: found out while they attach, by reading a known word of each, and
+//! decided once for all of them.
+
+use comm_kit::Beacon;
+
+use crate::config::OneCopy;
+use crate::foreign::{self, Foreign};
+use crate::layout::Member;
+use crate::process::Process;
+use crate::sync::Ordering;
+
+/// With more ranks the slots are as fast, whatever travels: nobody opens its memory, or tries to read R x R times.
+pub(crate) const MOST_RANKS: usize = 3;
+
+/// Publishes where the memory of this rank is recognised, before it says that it came; nothing if it is not to be read, or
+/// never would be among that many ranks.
+pub(crate) fn offer(member: &Member, wish: OneCopy, size: usize) {
+    if wish == OneCopy::Off || size > MOST_RANKS {
+        return;
+    }
+    if wish == OneCopy::On
+        && let Err(error) = foreign::open_to_siblings()
+    {
+        tracing::debug!(%error, "cannot open this process to its siblings, which matters only where Yama restricts tracing");
+    }
+    if let Some(Beacon { address, word }) = Beacon::here() {
+        for (place, word) in member.beacon.iter().zip([address, word]) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns where the memory of a rank that came is read; `None` if it does not offer it.
+pub(crate) fn offered(member: &Member) -> Option<Foreign> {
+    let [address, word] = [&member.beacon[0], &member.beacon[1]];
+    let beacon = Beacon {
+        address: address.load(Ordering::Relaxed),
+        word: word.load(Ordering::Relaxed),
+    };
+    let Process { pid, .. } = Process::of_seat(member.seat.load(Ordering::Acquire));
+    (beacon.word != 0).then_some(Foreign { pid, beacon })
+}
+
+/// Finds out whether this rank can read the memory of all `ranks`, itself among them.
+pub(crate) fn reads_all(ranks: impl Iterator<Item = Option<Foreign>>, wish: OneCopy) -> bool {
+    for (rank, foreign) in ranks.enumerate() {
+        let Some(foreign) = foreign else {
+            return false;
+        };
+        if let Err(error) = foreign.read(foreign.beacon.address, &mut [0; size_of::<u64>()]) {
+            if wish == OneCopy::On {
+                tracing::warn!(rank, %error, "COBRE_SHM_ONE_COPY is 1, and the memory of this rank cannot be read; payloads are copied twice");
+            }
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,146 @@
+//! The exchange of a gathered region: all ranks have written, all may read.
+//!
+//! Nothing moves: what the ranks need is that everybody has closed its write phase before anybody reads. That is one step of the
+//! communicator, in which they compare that they mean the same region.
+//!
+//! Where a job has other nodes, the ranks of one do not meet those of another in a step. There the region's own lines serve, in
+//! two steps: between them rank 0 brings what the other nodes wrote.
+
+use comm_api::{CommData, CommError, FailureKind};
+use comm_kit::{Call, CommId, Ended};
+
+use super::ShmRegion;
+use super::memory::Memory;
+use crate::step::{Sequence, Turn};
+use crate::sync::Ordering;
+
+/// Lets those who fence a region know that this rank will not, unless the exchange goes well or is refused: they are in
+/// the read phase then, if the step was complete for them.
+struct Farewell<'a>(Option<&'a mut Sequence>);
+
+impl Farewell<'_> {
+    fn not_needed(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        if let Some(sequence) = self.0.take() {
+            sequence.leave();
+        }
+    }
+}
+
+impl<T: CommData> ShmRegion<T> {
+    /// Takes one step of the communicator, `sequence`, to end the write phase.
+    #[inline]
+    pub(crate) fn exchange(&mut self, sequence: &Sequence) -> Result<(), CommError> {
+        let gate = sequence.gate();
+        // Before the phase ends: a forked child leaves the handle as it was.
+        gate.owner().check()?;
+        let checked = self.memory.check_exchange(gate.id(), sequence.rank());
+        let call = Call::exchange(gate.checked(checked)?);
+        let farewell = Farewell(Some(&mut self.sequence));
+        let mut turn = match sequence.begin(call) {
+            Ok(turn) => turn,
+            Err(error) if error.is_fatal() => {
+                self.memory.fail(&error);
+                return Err(error);
+            }
+            Err(error) => {
+                farewell.not_needed();
+                return Err(error);
+            }
+        };
+        let ended = self.memory.close();
+        turn.publish();
+        match turn.meet() {
+            Ok(()) => self.memory.open_after(ended, &turn),
+            Err(error) if error.is_fatal() => {
+                self.memory.fail(&error);
+                return Err(error);
+            }
+            Err(error) => {
+                self.memory.resume(ended, &turn);
+                farewell.not_needed();
+                return Err(error);
+            }
+        }
+        farewell.not_needed();
+        Ok(())
+    }
+
+    /// Checks that `communicator` can exchange the region, on `rank` of the job.
+    pub(crate) fn check_exchange(
+        &self,
+        communicator: CommId,
+        rank: usize,
+    ) -> Result<u64, CommError> {
+        self.memory.check_exchange(communicator, rank)
+    }
+
+    /// Breaks the handle for good, and leaves the steps of the region.
+    pub(crate) fn fail(&mut self, cause: &CommError) {
+        self.memory.fail(cause);
+        self.sequence.leave();
+    }
+
+    /// Ends the write phase on this node in steps of the region itself: in one, or, where there is something to `bring` from
+    /// other nodes, in two, between which rank 0 has the whole region.
+    pub(crate) fn exchange_in_node(
+        &mut self,
+        number: u64,
+        bring: Option<impl FnOnce(&mut [T]) -> Result<(), CommError>>,
+    ) -> Result<(), CommError> {
+        // Before the phase ends: a forked child leaves the handle as it was.
+        self.sequence.gate().owner().check()?;
+        let ended = self.memory.close();
+        match meet_in_node(&mut self.memory, &self.sequence, &ended, number, bring) {
+            Ok(turn) => {
+                self.memory.open_after(ended, &turn);
+                Ok(())
+            }
+            Err(error) => {
+                self.memory.fail(&error);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Takes the steps of an exchange on a node; what it returns has met all ranks in the last one.
+fn meet_in_node<'a, T: CommData>(
+    memory: &mut Memory<T>,
+    sequence: &'a Sequence,
+    ended: &Ended,
+    number: u64,
+    bring: Option<impl FnOnce(&mut [T]) -> Result<(), CommError>>,
+) -> Result<Turn<'a>, CommError> {
+    let mut turn = sequence.begin(Call::exchange(number))?;
+    turn.publish();
+    let Some(bring) = bring else {
+        turn.meet()?;
+        return Ok(turn);
+    };
+    turn.meet_before(true)?;
+    let brought = match turn.rank() {
+        0 => memory.lend(ended, &turn, bring),
+        _ => Ok(()),
+    };
+    turn.advance();
+    turn.own_line().inline[0].store(brought.is_err().into(), Ordering::Relaxed);
+    turn.publish();
+    let met = turn.meet();
+    brought?;
+    met?;
+    if turn.line(0).inline[0].load(Ordering::Relaxed) == 0 {
+        return Ok(turn);
+    }
+    Err(CommError::failed(
+        "exchange",
+        FailureKind::Io,
+        Some(0),
+        "it could not exchange with the other nodes; its own error says why",
+    ))
+}

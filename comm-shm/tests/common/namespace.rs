@@ -1,0 +1,38 @@
+//! Surroundings of its own for a rank: namespaces, as root and, where the system allows it, as anybody else.
+
+use std::process::{Command, ExitStatus};
+
+use comm_testing::not_run;
+
+/// How a script ends that may not do what it is for.
+pub const FORBIDDEN: i32 = 77;
+
+/// Returns the command, `unshare` and its options, that makes namespaces of these kinds; where there is none the test that
+/// asks does not run, and says so.
+///
+/// What is tried is what the test does with it: words of a message would also be found where the test itself fails.
+pub fn unshare(kinds: &str) -> Option<String> {
+    let mut reason = String::new();
+    for user in ["", "--user --map-root-user "] {
+        let command = format!("unshare {user}{kinds}");
+        let words = command.split(' ').skip(1);
+        match Command::new("unshare").args(words).arg("true").output() {
+            Ok(output) if output.status.success() => return Some(command),
+            Ok(output) => reason = String::from_utf8_lossy(&output.stderr).into_owned(),
+            Err(error) => reason = format!("unshare: {error}"),
+        }
+    }
+    not_run(reason);
+    None
+}
+
+/// Returns whether a script ended because this user may not do what it is for; then the test does not run, and says so.
+pub fn is_forbidden(status: ExitStatus, output: &str) -> bool {
+    let forbidden = status.code() == Some(FORBIDDEN);
+    if forbidden {
+        not_run(format_args!(
+            "this user may not do what it is about: {output}"
+        ));
+    }
+    forbidden
+}

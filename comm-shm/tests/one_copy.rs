@@ -1,0 +1,365 @@
+//! Large payloads that ranks read out of each other's memory: right whether they may or not, and whoever gives up or dies on the way.
+#![cfg(all(target_os = "linux", not(comm_portable_wait)))]
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+#![allow(unsafe_code, reason = "forks, and memory that nobody else may read")]
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
+use comm_conformance::events::{assert_heard, listen};
+use comm_shm::{OneCopy, ShmBackend, ShmConfig};
+use common::forbid::forbid_reading;
+use common::{Outcome, blame, fresh_name, job, kill_self, launch, role, say};
+use rstest::rstest;
+
+/// Below, at and above the sizes between which ranks read each other's memory.
+const LENGTHS: [usize; 10] = [
+    4095, 32_767, 32_768, 100_000, 262_143, 262_144, 600_001, 4_100_000, 8_388_607, 9_000_001,
+];
+
+fn byte(rank: usize, round: usize) -> u8 {
+    u8::try_from((rank * 37 + round * 11) % 251).unwrap()
+}
+
+/// Gathers `len` bytes of each rank, one more of each next rank, and checks all of them.
+fn gather(comm: &ShmBackend, send: &[u8], round: usize) -> Result<(), CommError> {
+    let size = comm.size();
+    let counts: Vec<usize> = (0..size)
+        .map(|rank| send.len() - comm.rank() + rank)
+        .collect();
+    let displs: Vec<usize> = (0..size)
+        .map(|rank| counts[..rank].iter().sum::<usize>() + rank)
+        .collect();
+    let mut all = vec![0; counts.iter().sum::<usize>() + size];
+    comm.allgatherv(send, &mut all, &counts, &displs)?;
+    for rank in 0..size {
+        let block = &all[displs[rank]..][..counts[rank]];
+        assert!(
+            block == vec![byte(rank, round); counts[rank]],
+            "block of rank {rank}"
+        );
+        assert_eq!(
+            all[displs[rank] + counts[rank]],
+            0,
+            "the gap after rank {rank}"
+        );
+    }
+    Ok(())
+}
+
+/// Gathers and broadcasts `len` bytes, from every root, and checks the results.
+fn exchange(comm: &ShmBackend, len: usize, round: usize) -> Result<(), CommError> {
+    let rank = comm.rank();
+    gather(comm, &vec![byte(rank, round); len + rank], round)?;
+    let root = round % comm.size();
+    let mut buf = vec![byte(rank, round); len];
+    comm.broadcast(&mut buf, root)?;
+    assert!(buf == vec![byte(root, round); len], "what rank {root} told");
+    let mut sum = vec![0; 2];
+    comm.allreduce(&[1, rank], &mut sum, ReduceOp::Sum)?;
+    assert_eq!(sum[0], comm.size());
+    Ok(())
+}
+
+fn all_done(outcomes: &[Outcome]) {
+    for Outcome {
+        rank,
+        status,
+        said,
+        output,
+    } in outcomes
+    {
+        let done = status.success() && said.last().is_some_and(|said| said == "done");
+        assert!(done, "rank {rank}: {status}\n{output}");
+    }
+}
+
+/// Runs `body` on every rank, with a setting of `COBRE_SHM_ONE_COPY`.
+fn ranks(test: &str, size: usize, setting: &str, body: impl FnOnce(ShmConfig)) {
+    if let Some(config) = role(test) {
+        let _turn = listen();
+        body(config);
+        return say("done");
+    }
+    all_done(&launch(test, size, &[("COBRE_SHM_ONE_COPY", setting)]));
+}
+
+fn this_test() -> String {
+    thread::current().name().unwrap().to_owned()
+}
+
+#[rstest]
+fn every_length(#[values("auto", "1", "0")] setting: &str, #[values(1, 2, 3, 5)] size: usize) {
+    ranks(&this_test(), size, setting, |config| {
+        let comm = ShmBackend::attach(config).unwrap();
+        for (round, len) in LENGTHS.into_iter().enumerate() {
+            exchange(&comm, len, round).unwrap();
+        }
+        // More than three ranks do not even find out.
+        let used = if setting == "0" || size > 3 {
+            "one_copy=false"
+        } else {
+            "one_copy=true"
+        };
+        assert_heard(1, &["INFO", "attached", used]);
+        assert_heard(0, &["copied twice"]);
+    });
+}
+
+/// One rank that must not is enough: all ranks go the same way.
+#[test]
+fn ranks_that_are_told_different_things_agree() {
+    ranks(&this_test(), 3, "auto", |mut config| {
+        if config.rank == 1 {
+            config.one_copy = OneCopy::Off;
+        }
+        let comm = ShmBackend::attach(config).unwrap();
+        assert_heard(1, &["attached", "one_copy=false"]);
+        exchange(&comm, 100_000, 1).unwrap();
+    });
+}
+
+/// What a filter of system calls forbids when the ranks attach is not tried again; what it forbids later is tried once.
+#[rstest]
+fn forbidden(#[values(true, false)] on_all: bool, #[values(true, false)] before: bool) {
+    ranks(&this_test(), 3, "1", |config| {
+        let forbid = on_all || config.rank == 1;
+        if before && forbid {
+            forbid_reading().unwrap();
+        }
+        let comm = ShmBackend::attach(config).unwrap();
+        if before {
+            assert_heard(1, &["attached", "one_copy=false"]);
+            assert_heard(usize::from(forbid), &["WARN", "COBRE_SHM_ONE_COPY"]);
+        } else if forbid {
+            forbid_reading().unwrap();
+        }
+        for round in 0..3 {
+            exchange(&comm, 700_000, round).unwrap();
+        }
+        assert_heard(usize::from(!before), &["INFO", "copied twice"]);
+    });
+}
+
+/// Memory that not even the kernel reads for another process travels through the segment.
+#[test]
+fn memory_that_cannot_be_read() {
+    const LEN: usize = 1 << 17;
+    // SAFETY: creates a file that has memory of its own.
+    let secret = unsafe { libc::syscall(libc::SYS_memfd_secret, 0) };
+    if secret < 0 {
+        let why = std::io::Error::last_os_error();
+        return comm_testing::not_run(format!("memfd_secret: {why}"));
+    }
+    let secret = i32::try_from(secret).unwrap();
+    ranks(&this_test(), 2, "auto", |config| {
+        let comm = ShmBackend::attach(config).unwrap();
+        exchange(&comm, LEN, 0).unwrap();
+        assert_heard(0, &["copied twice"]);
+        let mut own = vec![0; LEN + comm.rank()];
+        let send = if comm.rank() == 0 {
+            // SAFETY: a file of this test.
+            assert_eq!(unsafe { libc::ftruncate(secret, 1 << 17) }, 0);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: a new mapping, at an address of the kernel's choice.
+            let map = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    LEN,
+                    access,
+                    libc::MAP_SHARED,
+                    secret,
+                    0,
+                )
+            };
+            assert_ne!(map, libc::MAP_FAILED);
+            // SAFETY: mapped just above for that length, zeroed, never unmapped, known to nobody else.
+            unsafe { std::slice::from_raw_parts_mut(map.cast::<u8>(), LEN) }
+        } else {
+            &mut own
+        };
+        for round in 1..4 {
+            send.fill(byte(comm.rank(), round));
+            gather(&comm, send, round).unwrap();
+        }
+        assert_heard(1, &["INFO", "copied twice"]);
+    });
+}
+
+/// A child has a copy of the buffers of its parent; what is read is the parent's.
+#[test]
+fn a_rank_that_forked() {
+    job("a_rank_that_forked", &[2], |comm| {
+        let mut send = vec![byte(comm.rank(), 0); 2_000_000 + comm.rank()];
+        gather(&comm, &send, 0).unwrap();
+        // SAFETY: the child waits for the signal that ends it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            loop {
+                // SAFETY: sleeps until a signal comes.
+                unsafe { libc::pause() };
+            }
+        }
+        for round in 1..5 {
+            send.fill(byte(comm.rank(), round));
+            gather(&comm, &send, round).unwrap();
+        }
+        // SAFETY: our own child.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        // SAFETY: our own child, whose status is not asked for.
+        let reaped = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        assert_eq!(reaped, child);
+    });
+}
+
+/// Runs `body` on every rank, each a thread of this process.
+fn threads(size: usize, body: impl Fn(ShmConfig) + Sync) {
+    let name = fresh_name();
+    thread::scope(|scope| {
+        for rank in 0..size {
+            let config = ShmConfig::new(name.clone(), rank, size);
+            let body = &body;
+            scope.spawn(move || body(config));
+        }
+    });
+}
+
+#[test]
+fn ranks_that_are_threads() {
+    threads(3, |config| {
+        let comm = ShmBackend::attach(config).unwrap();
+        for (round, len) in LENGTHS.into_iter().enumerate() {
+            exchange(&comm, len, round).unwrap();
+        }
+    });
+}
+
+/// The calls agree, or nobody reads anything: also where one of the two lengths is read and the other is not.
+#[test]
+fn a_mismatch_where_the_ways_part() {
+    for (short, long) in [(262_143, 262_144), (1000, 300_000), (8_000_000, 8_388_608)] {
+        threads(3, |config| {
+            let comm = ShmBackend::attach(config).unwrap();
+            let mut buf = vec![0_u8; if comm.rank() == 1 { long } else { short }];
+            let error = comm.broadcast(&mut buf, 1).unwrap_err();
+            assert_eq!(blame(&error), (FailureKind::Mismatch, Some(1)), "{error}");
+            assert!(buf.iter().all(|&byte| byte == 0), "nothing was read");
+        });
+    }
+}
+
+/// Nobody reads in a call that somebody refuses, and everybody does in the next one.
+#[test]
+fn a_refusal_before_a_large_call() {
+    threads(3, |config| {
+        let comm = ShmBackend::attach(config).unwrap();
+        for round in 0..20 {
+            let mut buf = vec![0_u8; 2_000_000];
+            let root = if comm.rank() == round % 3 { 9 } else { 0 };
+            comm.broadcast(&mut buf, root).unwrap_err();
+            exchange(&comm, 1_000_000, round).unwrap();
+        }
+    });
+}
+
+/// A root whose patience ends gets its buffer back, and writes it, while another rank reads it: that one does not take what it
+/// read for a result.
+#[test]
+fn whoever_gives_up_spoils_no_result() {
+    const ROUNDS: u64 = 30;
+    const MOST_ROUNDS: u64 = 400;
+    const LEN: usize = (8 << 20) - 1;
+    let spoilt = AtomicU64::new(0);
+    for round in 0..MOST_ROUNDS {
+        if round >= ROUNDS && spoilt.load(Ordering::Relaxed) > 0 {
+            break;
+        }
+        threads(2, |mut config| {
+            let impatient = config.rank == 0;
+            if impatient {
+                config.timeout = Some(Duration::from_micros(1100 + 100 * (round % 40)));
+            }
+            let comm = ShmBackend::attach(config).unwrap();
+            let mut buf = vec![if impatient { 7_u8 } else { 0 }; LEN];
+            // Both come at the same time, or the first one gives up here.
+            if comm.barrier().is_err() {
+                return;
+            }
+            let told = comm.broadcast(&mut buf, 0);
+            match told {
+                Ok(()) => assert!(buf == vec![7; LEN], "what was written later counts"),
+                Err(error) => {
+                    assert_eq!(blame(&error).0, FailureKind::TimedOut, "{error}");
+                    if impatient {
+                        buf.fill(0xee);
+                        std::hint::black_box(&buf);
+                    } else if buf.contains(&0xee) {
+                        spoilt.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+    }
+    if spoilt.into_inner() == 0 {
+        comm_testing::not_run(
+            "this machine was too busy for a buffer to be written while it was read",
+        );
+    }
+}
+
+/// How many ranks are killed while they or others read. A variable asks for more.
+fn kills() -> u64 {
+    let kills = std::env::var("COMM_SHM_TEST_KILLS");
+    kills.map_or(12, |kills| kills.parse().expect("a number"))
+}
+
+/// A rank is killed at any moment of a large call: the others get what it sent, whole, or hear that it is lost.
+#[test]
+fn a_rank_is_killed_in_the_middle_of_a_copy() {
+    const SIZE: usize = 2;
+    const LEN: usize = 4_100_000;
+    let test = "a_rank_is_killed_in_the_middle_of_a_copy";
+    if let Some(config) = role(test) {
+        let after: u64 = std::env::var("COMM_SHM_TEST_AFTER")
+            .unwrap()
+            .parse()
+            .unwrap();
+        let victim = usize::try_from(after % SIZE as u64).unwrap();
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        if comm.rank() == victim {
+            thread::spawn(move || {
+                thread::sleep(Duration::from_micros(after));
+                kill_self();
+            });
+        }
+        for round in 0.. {
+            let began = Instant::now();
+            if let Err(error) = exchange(&comm, LEN, round) {
+                assert_eq!(
+                    blame(&error),
+                    (FailureKind::PeerLost, Some(victim)),
+                    "{error}"
+                );
+                assert!(
+                    began.elapsed() < Duration::from_secs(5),
+                    "{:?}",
+                    began.elapsed()
+                );
+                return say("done");
+            }
+        }
+    }
+    for kill in 0..kills() {
+        let after = (kill * 1709 + 300) % 60_000;
+        let victim = usize::try_from(after % SIZE as u64).unwrap();
+        let mut outcomes = launch(test, SIZE, &[("COMM_SHM_TEST_AFTER", &after.to_string())]);
+        let dead = outcomes.remove(victim);
+        assert!(!dead.status.success(), "{}", dead.output);
+        all_done(&outcomes);
+    }
+}

@@ -1,0 +1,226 @@
+//! The ratios of all rows as a picture: a panel for each backend, a band for each call, a mark for each number of ranks.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::book::{Line, median};
+use super::table::Table;
+
+mod axis;
+mod mark;
+
+use axis::Axis;
+use mark::Mark;
+
+/// Where something is, in pixels.
+type At = (i32, i32);
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn Error>>;
+
+const FONT: &str = "sans-serif";
+const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
+const GRID: RGBColor = RGBColor(0xcc, 0xcc, 0xcc);
+const BAND: RGBColor = RGBColor(0xf3, 0xf3, 0xf3);
+
+/// The width of the names of the calls, of the ratios beside them, and of the space around.
+const NAMES: i32 = 190;
+const RATIOS: i32 = 470;
+const MARGIN: i32 = 20;
+/// The height of a mark with its surroundings, of what is above the panels and of what is below.
+const STEP: i32 = 14;
+const TOP: i32 = 112;
+const BOTTOM: i32 = 64;
+
+/// The least width: that of the legend with all numbers of ranks.
+const LEGEND: i32 = 970;
+
+/// Creates the file, so that one that cannot be written is noticed before anything is measured.
+pub(super) fn create(path: &Path) -> Result<File, String> {
+    File::create(path).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+/// Draws the tables that compare ours with others into the file.
+pub(super) fn write(mut file: File, heading: &str, tables: &[Table]) -> Result<(), String> {
+    let svg = draw(heading, tables).map_err(|why| format!("the plot: {why}"))?;
+    let written = file.write_all(svg.as_bytes());
+    written.map_err(|why| format!("the plot: {why}"))
+}
+
+/// Holds the lines of a table by call.
+struct Panel<'a> {
+    title: &'a str,
+    other: &'static str,
+    bands: Vec<(&'a str, Vec<&'a Line>)>,
+}
+
+impl<'a> Panel<'a> {
+    /// Returns none for a table without ratios, or one of ours with ours.
+    fn new(table: &'a Table) -> Option<Self> {
+        let others = ["best peer", "other", "library"];
+        let lines = table.lines.iter().filter(|line| !line.ratios.is_empty());
+        let mut bands: Vec<(&str, Vec<&Line>)> = Vec::new();
+        for line in lines {
+            let band = bands.iter_mut().find(|(call, _)| *call == line.call);
+            match band {
+                Some((_, lines)) => lines.push(line),
+                None => bands.push((&line.call, vec![line])),
+            }
+        }
+        // Calls that only many ranks have come last; they belong to those of their name.
+        let name = |call: &'a str| call.split(' ').next().unwrap_or(call);
+        let names: Vec<&str> = bands.iter().map(|(call, _)| name(call)).collect();
+        bands.sort_by_key(|(call, _)| names.iter().position(|other| *other == name(call)));
+        (others.contains(&table.other) && !bands.is_empty()).then_some(Self {
+            title: &table.title,
+            other: table.other,
+            bands,
+        })
+    }
+
+    fn height(&self) -> i32 {
+        self.bands.iter().map(|(_, lines)| height(lines)).sum()
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &'a Line> {
+        self.bands
+            .iter()
+            .flat_map(|(_, lines)| lines.iter().copied())
+    }
+}
+
+/// Returns the height of a band: as high as its name at least.
+fn height(lines: &[&Line]) -> i32 {
+    STEP * i32::try_from(lines.len().max(2)).unwrap_or(i32::MAX / STEP)
+}
+
+fn draw(heading: &str, tables: &[Table]) -> Result<String, Box<dyn Error>> {
+    let panels: Vec<Panel<'_>> = tables.iter().filter_map(Panel::new).collect();
+    let lines = || panels.iter().flat_map(Panel::lines);
+    let axis = Axis::over(lines(), RATIOS);
+    let count = i32::try_from(panels.len().max(1))?;
+    let tallest = panels.iter().map(Panel::height).max().unwrap_or(STEP);
+    let width = MARGIN + count * (NAMES + RATIOS + MARGIN);
+    let size = (width.max(LEGEND), TOP + tallest + BOTTOM);
+    let mut svg = String::new();
+    {
+        let size = (u32::try_from(size.0)?, u32::try_from(size.1)?);
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        say(&root, heading, (MARGIN, 22), 15, HPos::Left)?;
+        legend(&root, &mark::ranks(lines()), (MARGIN, 50))?;
+        for (panel, number) in panels.iter().zip(0..) {
+            let left = MARGIN + number * (NAMES + RATIOS + MARGIN) + NAMES;
+            draw_panel(&root, panel, &axis, left)?;
+        }
+        root.present()?;
+    }
+    Ok(svg)
+}
+
+/// Writes a text whose left end, middle or right end is at a place, in the middle of its height.
+fn say(root: &Area<'_>, text: &str, at: At, size: i32, anchor: HPos) -> Drawn {
+    let font = (FONT, size).into_font().color(&TEXT);
+    let style = font.pos(Pos::new(anchor, VPos::Center));
+    root.draw(&Text::new(text.to_owned(), at, style))?;
+    Ok(())
+}
+
+fn stroke(root: &Area<'_>, from: At, to: At, style: ShapeStyle) -> Drawn {
+    root.draw(&PathElement::new([from, to], style))?;
+    Ok(())
+}
+
+/// Explains the marks, in one line.
+fn legend(root: &Area<'_>, ranks: &[usize], (mut x, y): At) -> Drawn {
+    for &ranks in ranks {
+        Mark::of(ranks).draw(root, (x + 6, y), true)?;
+        say(root, &format!("{ranks} ranks"), (x + 17, y), 13, HPos::Left)?;
+        x += 88;
+    }
+    let black = TEXT.stroke_width(1);
+    stroke(root, (x, y), (x + 24, y), black)?;
+    say(root, "lowest to highest round", (x + 32, y), 13, HPos::Left)?;
+    x += 190;
+    target(root, (x + 4, y))?;
+    say(root, "target", (x + 14, y), 13, HPos::Left)?;
+    x += 72;
+    Mark::of(2).draw(root, (x + 6, y), false)?;
+    say(root, "hollow: no target", (x + 17, y), 13, HPos::Left)
+}
+
+/// Marks what a row should reach.
+fn target(root: &Area<'_>, (x, y): At) -> Drawn {
+    stroke(root, (x, y - 5), (x, y + 5), TEXT.stroke_width(2))
+}
+
+fn draw_panel(root: &Area<'_>, panel: &Panel<'_>, axis: &Axis, left: i32) -> Drawn {
+    let (top, right) = (TOP, left + RATIOS);
+    let bottom = top + panel.height();
+    say(root, panel.title, (left, top - 34), 16, HPos::Left)?;
+    let mut y = top;
+    for (number, (call, lines)) in panel.bands.iter().enumerate() {
+        let end = y + height(lines);
+        if number % 2 == 0 {
+            let corners = [(left - NAMES + 4, y), (right, end)];
+            root.draw(&Rectangle::new(corners, BAND.filled()))?;
+        }
+        say(
+            root,
+            call,
+            (left - 10, i32::midpoint(y, end)),
+            13,
+            HPos::Right,
+        )?;
+        y = end;
+    }
+    for (ratio, label) in axis.ticks() {
+        let x = left + axis.place(ratio);
+        stroke(root, (x, top), (x, bottom), GRID.stroke_width(1))?;
+        say(root, &label, (x, bottom + 14), 13, HPos::Center)?;
+    }
+    let one = left + axis.place(1.0);
+    stroke(root, (one, top - 6), (one, bottom), TEXT.stroke_width(2))?;
+    say(root, panel.other, (one, top - 14), 13, HPos::Center)?;
+    let told = "our time over the other's of the same round; left of the line ours is faster";
+    let middle = left + RATIOS / 2;
+    say(root, told, (middle, bottom + 38), 13, HPos::Center)?;
+    let mut y = top;
+    for (_, lines) in &panel.bands {
+        let own = STEP * i32::try_from(lines.len())?;
+        let first = y + (height(lines) - own) / 2 + STEP / 2;
+        for (line, step) in lines.iter().zip(0..) {
+            draw_line(root, line, axis, (left, first + step * STEP))?;
+        }
+        y += height(lines);
+    }
+    Ok(())
+}
+
+/// Draws the median of a row, how far its rounds go, and its target.
+fn draw_line(root: &Area<'_>, line: &Line, axis: &Axis, (left, y): At) -> Drawn {
+    let Some(middle) = median(line.ratios.clone()) else {
+        return Ok(());
+    };
+    let ratios = line.ratios.iter().copied();
+    let ends = [
+        ratios.clone().fold(middle, f64::min),
+        ratios.fold(middle, f64::max),
+    ];
+    let [low, high] = ends.map(|end| (left + axis.place(end), y));
+    let mark = Mark::of(line.ranks);
+    stroke(root, low, high, mark.colour().stroke_width(1))?;
+    let most = line.target.most();
+    if let Some(most) = most {
+        target(root, (left + axis.place(most), y))?;
+    }
+    mark.draw(root, (left + axis.place(middle), y), most.is_some())
+}
+
+#[cfg(test)]
+mod tests;

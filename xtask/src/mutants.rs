@@ -1,0 +1,251 @@
+//! Changes the code in small ways, one at a time, and lists the changes that no test notices.
+//!
+//! `cargo-mutants` makes the changes, in a copy of the workspace that stays below `target`, so that the next run compiles little. There are
+//! thousands of them and a test run takes long: each run tries others, in an order of its own, for as long as it was given.
+
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{cargo, command, copy_tree, run, shown, workspace_root};
+use crate::report::bold;
+use crate::tools::CARGO_MUTANTS;
+
+/// Says what to change, and for how long.
+///
+/// A mutant that lives is a change that the tests of its package did not notice: a gap in the tests, or a change that makes no
+/// difference. Somebody has to judge which.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Mutants {
+    /// Run for M minutes in all; may be a fraction
+    #[arg(long, value_name = "M", default_value_t = 30.0)]
+    minutes: f64,
+    /// Change this package only; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = package_name)]
+    package: Vec<String>,
+}
+
+/// The packages, with what judges their mutants: what is quick first, since the first test that fails is enough.
+const PACKAGES: [(&str, &[&str]); 6] = [
+    ("comm-api", &[]),
+    ("comm-kit", &[]),
+    ("comm-shm", &["--lib", "--test", "conformance"]),
+    ("comm-tcp", &["--lib", "--test", "conformance"]),
+    (
+        "comm-factory",
+        &["--features", "shm,tcp", "--lib", "--test", "select"],
+    ),
+    ("comm-run", &[]),
+];
+
+/// How long the tests of one mutant may take.
+const TEST_SECONDS: &str = "240";
+
+fn package_name(argument: &str) -> Result<String, String> {
+    let names = PACKAGES.map(|(name, _)| name);
+    if names.contains(&argument) {
+        Ok(argument.to_owned())
+    } else {
+        Err(format!("the packages are {}", names.join(", ")))
+    }
+}
+
+/// Tries mutants of all packages, in equal shares of the time, and lists what lives; returns whether any could be tried.
+pub(crate) fn run_all(arguments: &Mutants) -> bool {
+    if let Err(advice) = CARGO_MUTANTS.obtain() {
+        eprintln!("error: {advice}");
+        return false;
+    }
+    let place = workspace_root().join("target/mutants");
+    if let Err(error) = copy(&place) {
+        eprintln!(
+            "error: the workspace cannot be copied to {}: {error}",
+            place.display()
+        );
+        return false;
+    }
+    let chosen = |name: &str| {
+        arguments.package.is_empty() || arguments.package.iter().any(|chosen| chosen == name)
+    };
+    let packages: Vec<_> = PACKAGES
+        .into_iter()
+        .filter(|(name, _)| chosen(name))
+        .collect();
+    let all = Duration::from_secs_f64(arguments.minutes.clamp(0.0, 1e4) * 60.0);
+    let share = all / u32::try_from(packages.len()).unwrap_or(1).max(1);
+    let mut sample = Sample::default();
+    for (package, tests) in packages {
+        let mut mutants = prepare(&place, package, tests, share);
+        println!("{}", bold(&format!("==> {package}: {}", shown(&mutants))));
+        // However it ends, what it has found by then is in its files.
+        run(&mut mutants);
+        sample.packages.push(Found::read(package, &place));
+    }
+    println!("{}\n{sample}", bold("==> summary"));
+    sample.packages.iter().any(|found| found.tried() > 0)
+}
+
+/// Copies the workspace without what is built.
+fn copy(place: &Path) -> std::io::Result<()> {
+    let root = workspace_root();
+    let wanted = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !(name == ".git" || name == "target" || name.starts_with("target-"))
+    };
+    let tree = place.join("tree");
+    if tree.exists() {
+        fs::remove_dir_all(&tree)?;
+    }
+    copy_tree(&root, &tree, &wanted)
+}
+
+/// Prepares the run for one package. An interruption lets `cargo-mutants` write down what it has found.
+fn prepare(place: &Path, package: &str, tests: &[&str], share: Duration) -> Command {
+    let seconds = share.as_secs().max(1).to_string();
+    let cargo = cargo(&[]).get_program().to_string_lossy().into_owned();
+    let mut mutants = command(
+        "timeout",
+        &[
+            "--signal=INT",
+            "--kill-after=60",
+            &seconds,
+            &cargo,
+            "mutants",
+        ],
+    );
+    mutants
+        .args([
+            "--in-place",
+            "--shuffle",
+            "--baseline",
+            "skip",
+            "--no-times",
+        ])
+        .args(["--timeout", TEST_SECONDS, "--package", package])
+        .arg("--output")
+        .arg(place.join(package))
+        .arg("--")
+        .args(tests)
+        .current_dir(place.join("tree"))
+        .env("CARGO_TARGET_DIR", place.join("target"));
+    mutants
+}
+
+/// Holds what became of the mutants of one package.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    package: String,
+    caught: usize,
+    /// The tests did not end: noticed, too, by a person at the latest.
+    hung: usize,
+    /// They did not compile.
+    unviable: usize,
+    lived: Vec<String>,
+}
+
+impl Found {
+    /// Reads the files of the last run.
+    fn read(package: &str, place: &Path) -> Self {
+        let folder: PathBuf = place.join(package).join("mutants.out");
+        let lines = |name: &str| {
+            let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
+            text.lines().map(str::to_owned).collect::<Vec<String>>()
+        };
+        Self {
+            package: package.to_owned(),
+            caught: lines("caught.txt").len(),
+            hung: lines("timeout.txt").len(),
+            unviable: lines("unviable.txt").len(),
+            lived: lines("missed.txt"),
+        }
+    }
+
+    fn tried(&self) -> usize {
+        self.caught + self.hung + self.lived.len()
+    }
+}
+
+/// Holds what was found in one run.
+#[derive(Debug, Default)]
+struct Sample {
+    packages: Vec<Found>,
+}
+
+impl Display for Sample {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<14}{:>7}{:>7}{:>7}{:>11}",
+            "package", "caught", "hung", "lived", "unviable"
+        )?;
+        for found in &self.packages {
+            writeln!(
+                f,
+                "{:<14}{:>7}{:>7}{:>7}{:>11}",
+                found.package,
+                found.caught,
+                found.hung,
+                found.lived.len(),
+                found.unviable
+            )?;
+        }
+        for found in &self.packages {
+            for mutant in &found.lived {
+                write!(f, "\nlived: {mutant}")?;
+            }
+        }
+        let tried: usize = self.packages.iter().map(Found::tried).sum();
+        let lived: usize = self.packages.iter().map(|found| found.lived.len()).sum();
+        write!(f, "\n{lived} of {tried} mutants lived")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lives_is_listed_and_counted() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("comm-x/mutants.out");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("caught.txt"), "a\nb\nc\n").unwrap();
+        fs::write(folder.join("timeout.txt"), "d\n").unwrap();
+        fs::write(folder.join("missed.txt"), "x/src/lib.rs:3: replace f\n").unwrap();
+        let packages = vec![Found::read("comm-x", place.path())];
+        let shown = Sample { packages }.to_string();
+        assert!(
+            shown.contains("\ncomm-x              3      1      1          0\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("\nlived: x/src/lib.rs:3: replace f\n"),
+            "{shown}"
+        );
+        assert!(shown.ends_with("\n1 of 5 mutants lived"), "{shown}");
+    }
+
+    #[test]
+    fn a_package_of_which_nothing_is_known_was_not_tried() {
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(Found::read("comm-x", place.path()).tried(), 0);
+    }
+
+    #[test]
+    fn the_time_is_bounded_and_the_workspace_itself_is_not_changed() {
+        let place = Path::new("/place");
+        let mutants = prepare(place, "comm-x", &["--lib"], Duration::from_mins(5));
+        let shown = shown(&mutants);
+        assert!(
+            shown.starts_with("timeout --signal=INT --kill-after=60 300 "),
+            "{shown}"
+        );
+        assert!(
+            shown.ends_with("--output /place/comm-x -- --lib"),
+            "{shown}"
+        );
+        assert_eq!(mutants.get_current_dir(), Some(Path::new("/place/tree")));
+    }
+}
