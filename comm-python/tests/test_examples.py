@@ -23,7 +23,7 @@ def launched(ranks: int, backend: str, *command: str | Path) -> list[str]:
 
 
 def test_hello_prints_the_bits_of_rust_on_every_backend(built: Path) -> None:
-    rust = built / "debug/examples/hello"
+    rust = built / "programs/python/debug/examples/hello"
     python = EXAMPLES / "hello.py"
     assert run(sys.executable, python) == run(rust)
     for backend in ("shm", "tcp"):

@@ -16,7 +16,7 @@ use hello::prefixed;
 /// Builds the example of comm-factory with every backend that this test starts, once.
 fn hello() -> &'static str {
     static HELLO: OnceLock<String> = OnceLock::new();
-    HELLO.get_or_init(|| hello::build("shm,tcp"))
+    hello::once(&HELLO, || hello::build("shm,tcp"))
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {

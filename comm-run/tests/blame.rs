@@ -13,7 +13,7 @@ use common::{Ended, Starter, comm_run, fresh_mark};
 
 fn mishap() -> &'static str {
     static MISHAP: OnceLock<String> = OnceLock::new();
-    MISHAP.get_or_init(|| hello::example("mishap", "shm,tcp"))
+    hello::once(&MISHAP, || hello::example("mishap", "shm,tcp"))
 }
 
 /// Returns how often each mishap happens: more on request, where the result is to be trusted.

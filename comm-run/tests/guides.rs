@@ -64,7 +64,7 @@ fn runnable(name: &str) -> Vec<(String, usize)> {
 /// A folder with the program of the guides in it.
 fn workplace() -> Folder {
     static HELLO: OnceLock<String> = OnceLock::new();
-    let program = HELLO.get_or_init(|| hello::build("shm,tcp"));
+    let program = hello::once(&HELLO, || hello::build("shm,tcp"));
     let folder = Folder::new();
     std::os::unix::fs::symlink(program, folder.join("hello")).unwrap();
     folder

@@ -19,7 +19,7 @@ use common::{Ended, Starter, comm_run, fresh_mark};
 /// Returns the path of the program.
 fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| heat::build(""))
+    hello::once(&PROGRAM, || heat::build(""))
 }
 
 fn document(path: &str) -> String {

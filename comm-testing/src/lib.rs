@@ -6,7 +6,7 @@
 //! | answers and failures of your choice | [`Script`] |
 //! | one rank of a world of threads, with its regions | [`Reference`] |
 //! | a test that cannot run here | [`not_run()`] |
-//! | a test that might hang | [`watchdog()`] |
+//! | a test that might hang | [`watchdog()`], [`unwatched`] |
 //!
 //! ```
 //! use comm_api::{CommError, Communicator, ReduceOp};
@@ -35,7 +35,7 @@ pub use not_run::not_run;
 pub use reference::{Reference, ReferenceRegion};
 pub use script::Script;
 pub use threads::threads;
-pub use watchdog::watchdog;
+pub use watchdog::{unwatched, watchdog};
 
 /// Keeps the examples of the README true.
 #[cfg(doctest)]

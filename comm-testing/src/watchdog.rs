@@ -28,6 +28,17 @@ pub fn watchdog() {
     })));
 }
 
+/// Runs what takes as long as it takes, as compiling does: until it is over, the watchdog of this thread rests. Then the test has three
+/// minutes from there.
+pub fn unwatched<R>(run: impl FnOnce() -> R) -> R {
+    let watched = GUARD.take().is_some();
+    let result = run();
+    if watched {
+        watchdog();
+    }
+    result
+}
+
 /// Calls `bark` after `limit`, unless what is returned was dropped by then.
 fn watch(limit: Duration, bark: impl FnOnce() + Send + 'static) -> Sender<()> {
     let (guard, dropped) = mpsc::channel();
@@ -57,6 +68,24 @@ mod tests {
         // The other end is dropped without a word.
         let rest = heard.recv_timeout(LONG);
         assert_eq!(rest, Err(RecvTimeoutError::Disconnected));
+    }
+
+    #[test]
+    fn it_rests_while_something_is_compiled_and_watches_again_then() {
+        let is_watched = || GUARD.with_borrow(Option::is_some);
+        let (barked, heard) = mpsc::channel();
+        let test = thread::spawn(move || {
+            assert!(!unwatched(is_watched) && !is_watched());
+            GUARD.set(Some(watch(LONG, move || barked.send(()).unwrap())));
+            assert!(!unwatched(is_watched));
+            is_watched()
+        });
+        assert!(test.join().unwrap());
+        // The watchdog from before was called off, not only forgotten.
+        assert_eq!(
+            heard.recv_timeout(LONG / 2),
+            Err(RecvTimeoutError::Disconnected)
+        );
     }
 
     #[test]

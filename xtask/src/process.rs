@@ -35,6 +35,15 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&program, arguments)
 }
 
+/// Lets a build share what is compiled in `target` and keep its programs in a folder of their own, which it returns: those who build the
+/// same program with other features at the same time would put theirs in its place.
+pub(crate) fn apart(build: &mut Command, target: &Path, name: &str) -> PathBuf {
+    let programs = target.join("programs").join(name);
+    build.env("CARGO_BUILD_BUILD_DIR", target);
+    build.arg("--target-dir").arg(&programs);
+    programs
+}
+
 /// Prepares cargo so that ranks wait as on systems other than Linux. Only the packages of the workspace are built anew, beside their
 /// other builds.
 pub(crate) fn with_portable_wait(arguments: &[&str]) -> Command {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::process::{Terminal, cargo, workspace_root};
+use crate::process::{Terminal, apart, cargo, workspace_root};
 use crate::report::{Outcome, Report};
 use crate::tools::PYTHON;
 
@@ -273,7 +273,7 @@ fn bench(terminal: &Terminal, rounds: &str) -> Outcome {
     }
     build_example(terminal, "timings", true, &|terminal| {
         let mut script = Environment::tools().python(&["bench/compare.py", "--rounds", rounds]);
-        terminal.run(script.env("COMM_TIMINGS", target().join("release/examples/timings")))
+        terminal.run(script.env("COMM_TIMINGS", programs().join("release/examples/timings")))
     })
 }
 
@@ -292,6 +292,7 @@ fn build_example(
         "shm,tcp",
     ]);
     build.args(["--example", name]);
+    apart(&mut build, &target(), PROGRAMS);
     if release {
         build.arg("--release");
     }
@@ -299,6 +300,13 @@ fn build_example(
         Outcome::Passed => then(terminal),
         failed => failed,
     }
+}
+
+/// The folder of the examples that the package is compared with.
+const PROGRAMS: &str = "python";
+
+fn programs() -> PathBuf {
+    target().join("programs").join(PROGRAMS)
 }
 
 /// Returns the folder of what cargo builds.

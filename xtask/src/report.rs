@@ -26,6 +26,8 @@ pub(crate) struct Row {
     not_run: Vec<String>,
     time: Duration,
     processors: Duration,
+    /// Why it failed before, if it ran again.
+    before: Option<String>,
 }
 
 impl Row {
@@ -44,9 +46,33 @@ impl Row {
             not_run: terminal.not_run(),
             time,
             processors: terminal.processors(),
+            before: None,
         }
     }
+
+    /// Adds the names of the tests that failed to the reason, if the step failed: its output may be long, or far above.
+    pub(crate) fn naming_failures(mut self, output: &str) -> Self {
+        if let Outcome::Failed(reason) = &mut self.outcome {
+            let failures = output.lines().filter_map(|line| {
+                let name = line.strip_prefix("test ")?.strip_suffix("FAILED")?;
+                Some(name.trim_end_matches([' ', '.']))
+            });
+            for name in failures.take(MOST_NAMES) {
+                reason.push_str("; ");
+                reason.push_str(name);
+            }
+        }
+        self
+    }
+
+    /// Returns whether it passed, but only when it ran again.
+    fn passed_late(&self) -> bool {
+        self.before.is_some() && self.outcome == Outcome::Passed
+    }
 }
+
+/// How many tests that failed a row names.
+const MOST_NAMES: usize = 5;
 
 /// Collects the rows of all steps.
 #[derive(Debug, Default)]
@@ -72,6 +98,37 @@ impl Report {
         self.add(row)
     }
 
+    /// Returns the names of the steps that failed.
+    pub(crate) fn failed(&self) -> Vec<&'static str> {
+        let failed = |row: &&Row| matches!(row.outcome, Outcome::Failed(_));
+        self.rows
+            .iter()
+            .filter(failed)
+            .map(|row| row.name)
+            .collect()
+    }
+
+    /// Runs a step that failed once more. Its row is that of the second try, and holds why the first one failed.
+    pub(crate) fn again(
+        &mut self,
+        name: &'static str,
+        what: &str,
+        step: impl FnOnce(&Terminal) -> Outcome,
+    ) {
+        println!(
+            "{}",
+            bold(&format!("==> {name}, once more and alone: {what}"))
+        );
+        let mut row = Row::of(name, &Terminal::default(), step);
+        if let Some(first) = self.rows.iter_mut().find(|row| row.name == name) {
+            if let Outcome::Failed(reason) = &first.outcome {
+                row.before = Some(reason.clone());
+            }
+            println!("{row}\n");
+            *first = row;
+        }
+    }
+
     fn add(&mut self, row: Row) -> bool {
         println!("{row}\n");
         let passed = row.outcome == Outcome::Passed;
@@ -79,10 +136,11 @@ impl Report {
         passed
     }
 
-    /// Returns whether nothing failed; `strict` asks that everything ran, too.
+    /// Returns whether nothing failed; `strict` asks that everything ran, too, and passed at once.
     pub(crate) fn succeeded(&self, strict: bool) -> bool {
         let [_, failed, skipped] = self.counts();
-        failed == 0 && !(strict && skipped > 0)
+        let late = self.rows.iter().any(Row::passed_late);
+        failed == 0 && !(strict && (skipped > 0 || late))
     }
 
     fn counts(&self) -> [usize; 3] {
@@ -101,10 +159,11 @@ impl Report {
 
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (result, reason) = match &self.outcome {
-            Outcome::Passed => ("ok", ""),
-            Outcome::Failed(reason) => ("FAILED", reason.as_str()),
-            Outcome::NotRun(reason) => ("NOT RUN", reason.as_str()),
+        let (result, reason) = match (&self.outcome, &self.before) {
+            (Outcome::Passed, None) => ("ok", ""),
+            (Outcome::Passed, Some(before)) => ("2ND TRY", before.as_str()),
+            (Outcome::Failed(reason), _) => ("FAILED", reason.as_str()),
+            (Outcome::NotRun(reason), _) => ("NOT RUN", reason.as_str()),
         };
         let line = format!(
             "{:<12}{result:<8}{:>8.1}{:>12.1}  {reason}",
@@ -162,6 +221,7 @@ mod tests {
             not_run: Vec::new(),
             time: Duration::from_millis(1250),
             processors: Duration::from_millis(2500),
+            before: None,
         });
         Report { rows: rows.into() }
     }
@@ -179,6 +239,34 @@ mod tests {
             "step        NOT RUN      1.2         2.5  install it"
         );
         assert_eq!(lines.last(), Some(&"1 passed, 1 failed, 1 skipped"));
+    }
+
+    #[test]
+    fn a_step_that_failed_names_its_tests() {
+        let output = "test one ... ok\ntest a::two ... FAILED\n  test three ... FAILED\ntest [C12]  four/2   ... FAILED\n";
+        let failed = |_: &Terminal| Outcome::Failed("cargo test".to_owned());
+        let row = Row::of("step", &Terminal::default(), failed).naming_failures(output);
+        let reason = "cargo test; a::two; [C12]  four/2";
+        assert!(row.to_string().ends_with(reason), "{row}");
+        let row = Row::of("step", &Terminal::default(), |_| Outcome::Passed);
+        assert!(row.naming_failures(output).to_string().contains("ok"));
+    }
+
+    #[test]
+    fn what_passes_only_the_second_time_shows_why_and_counts_when_strict() {
+        let mut report = Report::default();
+        let fails = |_: &Terminal| Outcome::Failed("a test".to_owned());
+        report.step("one", "fails", fails);
+        report.step("two", "fails", fails);
+        report.again("one", "passes", |_| Outcome::Passed);
+        let shown = report.to_string();
+        let row = shown.lines().nth(1).unwrap();
+        assert!(row.starts_with("one         2ND TRY"), "{row}");
+        assert!(row.ends_with("  a test"), "{row}");
+        report.again("two", "fails", fails);
+        assert_eq!(report.failed(), ["two"]);
+        report.again("two", "passes", |_| Outcome::Passed);
+        assert!(report.succeeded(false) && !report.succeeded(true));
     }
 
     #[test]

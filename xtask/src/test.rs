@@ -18,7 +18,8 @@ pub(crate) struct Test {
     /// Run only these steps of the summary
     #[arg(value_name = "STEP", value_parser = step_name)]
     steps: Vec<String>,
-    /// Exit with 1 if a step did not run because a tool is missing, or a test because the system or the user does not allow it
+    /// Exit with 1 also if a step did not run because a tool is missing, a test because the system or the user does not allow it, or a
+    /// step passed only when it ran again
     #[arg(long)]
     strict: bool,
 }
@@ -66,7 +67,9 @@ type Function = Box<dyn FnOnce(&Terminal) -> Outcome + Send>;
 
 /// Runs all steps, prints the summary and returns whether nothing failed.
 ///
-/// A failure does not hide the ones after it. Only what needs compiled code is left out when it does not compile.
+/// A failure does not hide the ones after it. Only what needs compiled code is left out when it does not compile. A step that failed beside
+/// others runs again alone, at the end: many tests ask for an answer within a time, and a machine that is too small for all lanes breaks such
+/// bounds without a defect. The summary says which step needed it.
 pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
     let chosen = |step: &Step| steps.is_empty() || steps.iter().any(|name| name == step.name);
     let mut report = Report::default();
@@ -77,6 +80,7 @@ pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
     let others = after_build().into_iter().filter(chosen).collect();
     if build.is_none_or(|build| build.run_in_front(&mut report)) {
         run_lanes(&mut report, others);
+        run_again(&mut report, after_build());
     } else {
         for step in others {
             let reason = "the workspace does not compile".to_owned();
@@ -118,6 +122,17 @@ fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
     });
 }
 
+/// Runs the steps that failed once more, one after the other, with nothing beside them.
+fn run_again(report: &mut Report, steps: Vec<Step>) {
+    let failed = report.failed();
+    for step in steps {
+        if failed.contains(&step.name) {
+            let what = step.what();
+            report.again(step.name, &what, |terminal| step.work.run(terminal));
+        }
+    }
+}
+
 /// Holds what is to be shown of a step that ran beside others.
 struct Finished {
     what: String,
@@ -147,7 +162,8 @@ impl Step {
         let (row, output) = match Terminal::beside(self.lane == Lane::Beside) {
             Ok(terminal) => {
                 let row = Row::of(name, &terminal, |terminal| self.work.run(terminal));
-                (row, terminal.output())
+                let output = terminal.output();
+                (row.naming_failures(&output), output)
             }
             Err(error) => {
                 let reason = format!("there is no file for its output: {error}");
@@ -202,6 +218,34 @@ mod tests {
         let shown = report.to_string();
         assert!(shown.ends_with("3 passed, 1 failed, 0 skipped"), "{shown}");
         assert!(shown.contains("three       FAILED"), "{shown}");
+    }
+
+    /// Fails where its file is not there yet, and creates it.
+    fn fails_once(name: &'static str, lane: Lane, file: &std::path::Path) -> Step {
+        let script = format!("[ -e {0} ] || {{ : >{0}; exit 1; }}", file.display());
+        step(name, lane, &script)
+    }
+
+    #[test]
+    fn a_step_that_fails_runs_again_alone_and_the_summary_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let steps = || {
+            vec![
+                fails_once("one", Lane::Second, &file),
+                step("two", Lane::Front, "exit 1"),
+                step("three", Lane::Front, "exit 0"),
+            ]
+        };
+        let mut report = Report::default();
+        run_lanes(&mut report, steps());
+        assert_eq!(report.failed(), ["two", "one"]);
+        run_again(&mut report, steps());
+        let shown = report.to_string();
+        assert!(shown.contains("one         2ND TRY"), "{shown}");
+        assert!(shown.contains("two         FAILED"), "{shown}");
+        assert!(shown.contains("three       ok"), "{shown}");
+        assert!(shown.ends_with("2 passed, 1 failed, 0 skipped"), "{shown}");
     }
 
     #[test]

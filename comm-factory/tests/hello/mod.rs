@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Builds `hello` with these features and returns its path.
 pub fn build(features: &str) -> String {
@@ -21,11 +22,20 @@ pub fn example(name: &str, features: &str) -> String {
     cargo_build(&[&example[..], &["--features", features]].concat())
 }
 
+/// Builds a program for the first test that asks for it, and returns its path to all. Nobody knows how much there is to compile, nor
+/// how long another cargo keeps the folder to itself, so no watchdog runs meanwhile: neither in the test that builds nor in one that waits.
+pub fn once(built: &'static OnceLock<String>, build: impl FnOnce() -> String) -> &'static str {
+    comm_testing::unwatched(|| built.get_or_init(build))
+}
+
 /// Builds the one program that the arguments name, with what was compiled for this test, and returns its path.
 ///
 /// It lies in a folder for these arguments: a test that runs at the same time may build it with other features.
-/// Call it before a watchdog starts: nobody knows how much there is to compile.
 pub fn cargo_build(arguments: &[&str]) -> String {
+    comm_testing::unwatched(|| run_cargo(arguments))
+}
+
+fn run_cargo(arguments: &[&str]) -> String {
     let compiled = compiled();
     let folder = arguments.join("-").replace([',', '/'], "-");
     let built = Command::new(env!("CARGO"))

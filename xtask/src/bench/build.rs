@@ -7,7 +7,7 @@ use std::process::Command;
 use super::contender::{Contender, Peer};
 use super::{Backend, Bench};
 use crate::mpi::Mpi;
-use crate::process::{self, cargo, command, workspace_root};
+use crate::process::{self, apart, cargo, command, workspace_root};
 use crate::report::Outcome;
 use crate::tools::GLOO;
 
@@ -15,6 +15,8 @@ use crate::tools::GLOO;
 type Program = [&'static str; 4];
 
 const TIMINGS: Program = ["--package", "comm-factory", "--example", "timings"];
+/// The folder of what is built for a benchmark alone.
+const PROGRAMS: &str = "bench";
 pub(super) const SOLVER: Program = ["--package", "sddp", "--bin", "sddp"];
 
 /// Names the places of the measuring programs.
@@ -104,7 +106,7 @@ impl Checkout {
         } else {
             let mut build = cargo(&["build", "--package", "comm-run", "--bin", "comm-run"]);
             build.args(["--features", "comm-factory/shm,comm-factory/tcp"]);
-            build.arg("--target-dir").arg(&self.target);
+            apart(&mut build, &self.target, PROGRAMS);
             build
         };
         build.arg("--quiet").args(program).current_dir(&self.root);
@@ -118,7 +120,7 @@ impl Checkout {
     pub(super) fn folder(&self, backend: Backend) -> PathBuf {
         let target = match backend.mpi() {
             Some(mpi) => self.root.join(mpi.target()),
-            None => self.target.clone(),
+            None => self.target.join("programs").join(PROGRAMS),
         };
         target.join(if self.optimised { "release" } else { "debug" })
     }
@@ -230,7 +232,7 @@ mod tests {
         let folder = |contender, backend| programs.folder(contender, backend);
         let ours = folder(Contender::Ours, Backend::Shm);
         assert_eq!(ours, folder(Contender::Ours, Backend::Tcp));
-        assert_eq!(ours, Path::new("ours/target/release"));
+        assert_eq!(ours, Path::new("ours/target/programs/bench/release"));
         let other = folder(Contender::Other, Backend::MpiMpich);
         assert_eq!(other, Path::new("other/target-mpich/release"));
     }

@@ -257,10 +257,10 @@ mod tests {
     fn all_are_asked_for_the_same() {
         let rows = "barrier:0 allreduce:32";
         for (contender, checkout) in [(Contender::Ours, "ours"), (Contender::Other, "other")] {
-            let program = format!("{checkout}/target/release/examples/timings --seconds 0.2");
+            let program = format!("{checkout}/target/programs/bench/release/examples/timings");
             assert_eq!(
                 shown(&started(contender, Backend::Tcp, true)),
-                format!("comm-run -n 4 --backend tcp -- {program} {rows}")
+                format!("comm-run -n 4 --backend tcp -- {program} --seconds 0.2 {rows}")
             );
         }
         for peer in Peer::ALL.into_iter().filter(|peer| peer.mpi().is_some()) {

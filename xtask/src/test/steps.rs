@@ -4,6 +4,7 @@
 //! groups: [`SHARED`] is most of them; the launcher, this program and the factory, once for each of its features, are built on top.
 
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Lane::{Beside, Front, Second, Third};
@@ -247,11 +248,15 @@ fn sealed_suite() -> Command {
     suite
 }
 
-/// Injects faults, other ones every time: what the summary and the headline show repeats them.
+/// Injects faults, other ones every time: what the summary and the headline show repeats them. The same in one run: a seed that fails is
+/// not given up for another.
 fn chaos() -> Command {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let seed = now.map_or(1, |now| now.as_secs()).to_string();
-    test(&CHAOS, &["--seed", &seed])
+    static SEED: OnceLock<String> = OnceLock::new();
+    let seed = SEED.get_or_init(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.map_or(1, |now| now.as_secs()).to_string()
+    });
+    test(&CHAOS, &["--seed", seed])
 }
 
 /// Runs the benchmark for a moment, to see that the command works; the figures mean nothing.
