@@ -86,6 +86,7 @@ impl FerrompiBackend {
         let rules = check.then_some(Rules {
             timeout,
             node: None,
+            before: 0,
         });
         let of_all = rules.map(|rules| Rules {
             node: Some(&members),

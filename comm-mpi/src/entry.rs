@@ -82,7 +82,13 @@ pub(crate) struct Rules<'a> {
     pub(crate) timeout: Option<Duration>,
     /// The ranks of this node, where that is not all; also says that this is the communicator of all ranks.
     pub(crate) node: Option<&'a [usize]>,
+    /// How many communicators these ranks have made before, this one in the place of one of them, perhaps: MPI gives what it has freed to
+    /// the next, with cards that nobody read. The places of a communicator are above those of all before it, so such a card is an old one.
+    pub(crate) before: u64,
 }
+
+/// The places of one communicator: more than it has calls.
+const PLACES: u32 = 40;
 
 /// The place of this rank in the sequence of calls, and its outgoing cards.
 pub(crate) struct Entry {
@@ -108,16 +114,21 @@ pub(crate) struct Entry {
 impl Entry {
     /// Begins the sequence of calls.
     pub(crate) fn new(rank: usize, size: usize, rules: Rules<'_>) -> Self {
-        let Rules { timeout, node } = rules;
+        let Rules {
+            timeout,
+            node,
+            before,
+        } = rules;
+        let first = before << PLACES;
         let is_near = |rank| node.is_none_or(|node| node.contains(&rank));
         Self {
             rank,
             timeout: timeout.filter(|timeout| !timeout.is_zero()),
             says_goodbye: node.is_some(),
             is_near: (0..size).map(is_near).collect(),
-            near: 0,
-            far: 0,
-            seen: vec![0; size],
+            near: first,
+            far: first,
+            seen: vec![first; size],
             has_left: vec![false; size],
             outgoing: Vec::new(),
         }
@@ -345,7 +356,7 @@ impl Entry {
         }
         let mut card = [0; WORDS];
         comm.recv(&mut card, from, CARD)?;
-        self.seen[rank] = card[SEQUENCE];
+        self.seen[rank] = self.seen[rank].max(card[SEQUENCE]);
         self.has_left[rank] = card[STATUS] == LEFT;
         Ok(Some(card))
     }

@@ -35,6 +35,8 @@ struct Made {
     /// stays until all ranks of the node have dropped theirs, which is found out at the next split,
     /// where all are anyway. Finalizing MPI frees what is left.
     splits: Vec<Arc<Held>>,
+    /// How many there have been, the same on all ranks.
+    count: u64,
     /// The shared memory, once a region was asked for.
     regions: Option<NodeRegions>,
 }
@@ -66,13 +68,18 @@ impl Node {
 
     /// Creates a communicator of the node; collective over it.
     pub(crate) fn split(&self) -> Result<Box<dyn Communicator>, CommError> {
-        let splits = &mut self.made().splits;
+        let Made { splits, count, .. } = &mut *self.made();
         self.ranks.perform_compared("split_local", |_| {
             self.free(splits)?;
+            *count += 1;
+            let rules = self.rules.map(|rules| Rules {
+                before: *count,
+                ..rules
+            });
             let comm = Held::new(self.ranks.comm().duplicate()?);
             splits.push(Arc::clone(&comm));
             let (life, reduce) = (self.ranks.life(), self.ranks.reduce());
-            let ranks = Ranks::new(life, comm, reduce, self.rules);
+            let ranks = Ranks::new(life, comm, reduce, rules);
             Ok(Box::new(ranks) as Box<dyn Communicator>)
         })
     }

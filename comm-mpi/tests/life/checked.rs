@@ -7,25 +7,26 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
 use comm_mpi::{FerrompiBackend, MpiConfig};
 
 /// The cases that end with 0.
-pub(crate) const WELL: [&str; 6] = [
+pub(crate) const WELL: [&str; 7] = [
     "a_wrong_length_is_a_mismatch",
     "a_barrier_against_an_allreduce_is_a_mismatch",
     "differing_roots_are_a_mismatch",
     "a_rank_that_returns_early_is_named_at_once",
     "a_rank_that_refuses_and_leaves_is_named",
     "a_refusal_does_not_hide_who_has_left",
+    "a_refusal_on_a_split_that_is_gone_does_not_reach_the_next",
 ];
 
 /// The case that does not.
 pub(crate) const ABSENT: &str = "a_rank_that_does_not_come_is_named";
 
-pub(crate) const ALL: [&str; 7] = {
-    let [a, b, c, d, e, f] = WELL;
-    [a, b, c, d, e, f, ABSENT]
+pub(crate) const ALL: [&str; 8] = {
+    let [a, b, c, d, e, f, g] = WELL;
+    [a, b, c, d, e, f, g, ABSENT]
 };
 
 /// How soon a rank hears of one that has left. At once; this machine may be busy. The timeout is longer than a job may take.
@@ -81,6 +82,19 @@ pub(crate) fn run(case: &str) {
                     comm.broadcast(&mut [1_u8], 7).unwrap_err();
                 }
                 is_lost(&comm);
+            }
+        }
+        "a_refusal_on_a_split_that_is_gone_does_not_reach_the_next" => {
+            // Nobody calls anything on it that would meet the refusal.
+            let split = comm.split_local().unwrap();
+            if !first {
+                split.broadcast(&mut [1_u8], 7).unwrap_err();
+            }
+            drop(split);
+            // MPI may give the next one the place of the one that is freed here.
+            for _ in 0..3 {
+                let split = comm.split_local().unwrap();
+                split.barrier().unwrap();
             }
         }
         _ => {
