@@ -52,8 +52,8 @@ use crate::op::ScalarKind;
     message = "`{Self}` cannot travel between ranks: it is not plain old data",
     label = "every bit pattern must be a value, and there must be no padding",
     note = "a `bool` or a `char` travels as a number, `u8` or `u32`; an enum as the number of its variant; a tuple as a struct",
-    note = "a struct travels with `#[derive(Clone, Copy, Pod, Zeroable)] #[repr(C)] #[bytemuck(crate = \"comm_api::bytemuck\")]`, \
-            after `use comm_api::bytemuck::{{Pod, Zeroable}}`"
+    note = "a struct travels with `#[derive(Clone, Copy, Pod, Zeroable)] #[repr(C)] #[bytemuck(crate = \"comm_factory::api::bytemuck\")]`, \
+            after `use comm_factory::api::bytemuck::{{Pod, Zeroable}}`; without comm-factory it is `comm_api::bytemuck`"
 )]
 pub trait CommData: Pod + Send + Sync {}
 

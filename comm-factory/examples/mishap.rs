@@ -15,6 +15,8 @@ use comm_factory::api::{CommError, Communicator, ReduceOp};
 /// What the rank does, and what it ends with.
 const WAYS: &str = "\
   none    nothing, code 0
+  refuse  it passes wrong arguments and ends with that, code 1
+  recover it passes wrong arguments, nobody minds, and then rank 0 cannot go on and says so, code 1
   tell    it cannot go on and says so in a collective, code 1
   exit    it exits without a word, code 7
   leave   it is done before the others, code 0
@@ -49,6 +51,10 @@ fn main() -> ExitCode {
     }
     match result {
         Ok(code) => code,
+        Err(error @ CommError::InvalidRoot { .. }) => {
+            eprintln!("mishap: {error}");
+            ExitCode::FAILURE
+        }
         Err(error) => {
             eprintln!("mishap: {error}");
             ExitCode::from(TOLD)
@@ -63,15 +69,17 @@ fn work(comm: &impl Communicator, way: &str, is_culprit: bool) -> Result<ExitCod
     }
     match way {
         "none" => return Ok(ExitCode::SUCCESS),
-        "tell" => {
-            let mut failed = [0_u8];
-            comm.allreduce(&[u8::from(is_culprit)], &mut failed, ReduceOp::Max)?;
-            if is_culprit {
-                eprintln!("mishap: the case cannot be read");
-                return Ok(ExitCode::FAILURE);
+        "refuse" => broadcast(comm, is_culprit)?,
+        "recover" => {
+            // Often: a launcher hears of some, and must not keep any.
+            for _ in 0..20 {
+                if broadcast(comm, is_culprit).is_ok() {
+                    return Ok(ExitCode::from(2));
+                }
             }
-            return Ok(ExitCode::from(TOLD));
+            return tell(comm, comm.rank() == 0);
         }
+        "tell" => return tell(comm, is_culprit),
         _ if !is_culprit => {}
         "exit" => std::process::exit(7),
         "leave" => return Ok(ExitCode::SUCCESS),
@@ -85,4 +93,21 @@ fn work(comm: &impl Communicator, way: &str, is_culprit: bool) -> Result<ExitCod
     loop {
         comm.barrier()?;
     }
+}
+
+/// Takes the value of rank 0, or of a rank that is none.
+fn broadcast(comm: &impl Communicator, is_wrong: bool) -> Result<(), CommError> {
+    let root = if is_wrong { comm.size() } else { 0 };
+    comm.broadcast(&mut [comm.rank()], root)
+}
+
+/// Says in a collective who cannot go on, so that all end.
+fn tell(comm: &impl Communicator, is_culprit: bool) -> Result<ExitCode, CommError> {
+    let mut failed = [0_u8];
+    comm.allreduce(&[u8::from(is_culprit)], &mut failed, ReduceOp::Max)?;
+    if is_culprit {
+        eprintln!("mishap: the case cannot be read");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::from(TOLD))
 }

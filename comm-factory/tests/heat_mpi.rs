@@ -1,5 +1,5 @@
-//! The program `fixtures/heat` with MPI: the bits that it has on every backend. `comm-run/tests/heat.rs` has the other backends, and the
-//! mistakes.
+//! The program `fixtures/heat` with MPI: the bits that it has on every backend, and what its user is told of mistakes, with
+//! `COBRE_COMM_CHECK=1` and without. `comm-run/tests/heat.rs` has the other backends.
 //!
 //! `MPIEXEC` names the `mpiexec` that belongs to the library it is built with, as `cargo xtask test` does; else it is the one in `PATH`.
 #![cfg(target_os = "linux")]
@@ -8,22 +8,179 @@
 mod heat;
 mod hello;
 
-use std::process::Command;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
+
+/// Returns the path of the program.
+fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| heat::build("mpi"))
+}
+
+/// How a job ended, and what its ranks said.
+#[derive(Debug)]
+struct Ended {
+    status: ExitStatus,
+    stdout: Vec<String>,
+    /// Of all ranks, each in whole lines: `mpiexec` mixes them.
+    stderr: String,
+}
+
+/// Runs a job for so many seconds at most; it exits with 124 if that was not enough.
+fn run(seconds: &str, ranks: &str, check: &str, mistake: &str) -> Ended {
+    let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
+    let folder = format!("heat-mpi-{}-{ranks}-{check}-{mistake}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    fs::create_dir(&folder).unwrap();
+    let mut job = Command::new("timeout");
+    job.args(["--kill-after=5", seconds, &mpiexec, "-n", ranks]);
+    let script = r#"folder=$1; shift; exec "$0" "$@" 2>"$folder/$$""#;
+    job.args(["sh", "-c", script, program()]).arg(&folder);
+    job.args(Some(mistake).filter(|mistake| !mistake.is_empty()));
+    for name in [
+        "OMPI_ALLOW_RUN_AS_ROOT",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+        "OMPI_MCA_rmaps_base_oversubscribe",
+        // There are more ranks than processors.
+        "OMPI_MCA_mpi_yield_when_idle",
+    ] {
+        job.env(name, "1");
+    }
+    for collective in ["ALLREDUCE", "BCAST", "BARRIER", "REDUCE"] {
+        let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
+        job.env(variable, "mpir");
+    }
+    job.env("COBRE_COMM_CHECK", check);
+    job.env("COBRE_MPI_TIMEOUT_SECS", "2");
+    let output = job.output().unwrap();
+    let files = fs::read_dir(&folder).unwrap().map(Result::unwrap);
+    let stderr = files
+        .map(|file| fs::read_to_string(file.path()).unwrap())
+        .collect();
+    fs::remove_dir_all(&folder).unwrap();
+    Ended {
+        status: output.status,
+        stdout: hello::sorted(&output.stdout),
+        stderr,
+    }
+}
+
+/// The step is a minute's at most, on a machine that is busy.
+const MINUTE: &str = "60";
 
 #[test]
 fn the_same_bits_with_mpi() {
-    let program = heat::build("mpi");
-    let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
-    for ranks in ["1", "2"] {
-        let mut job = Command::new("timeout");
-        // The step is a minute's at most, on a machine that is busy.
-        job.args(["--kill-after=5", "60", &mpiexec, "-n", ranks, &program]);
-        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
-            job.env(name, "1");
+    for ranks in ["1", "2", "3"] {
+        let ended = run(MINUTE, ranks, "0", "");
+        assert!(ended.status.success(), "{ranks}: {ended:?}");
+        assert_eq!(ended.stdout, [heat::LINE], "{ranks}");
+    }
+}
+
+/// A mistake of the last of three ranks: the word for it, the code of the job, and what is said.
+type Mistake = (&'static str, i32, &'static [&'static str]);
+
+#[track_caller]
+fn make(check: &str, mistakes: &[Mistake]) {
+    for &(mistake, code, said) in mistakes {
+        let ended = run(MINUTE, "3", check, mistake);
+        assert_eq!(ended.status.code(), Some(code), "{mistake}: {ended:?}");
+        for words in said {
+            assert!(ended.stderr.contains(words), "{mistake}: {ended:?}");
         }
-        job.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
-        let output = job.output().unwrap();
-        assert!(output.status.success(), "{ranks}: {output:?}");
-        assert_eq!(hello::sorted(&output.stdout), [heat::LINE], "{ranks}");
+    }
+}
+
+#[test]
+fn with_checks_a_mistake_between_ranks_has_its_sentence() {
+    make(
+        "1",
+        &[
+            (
+                "length",
+                1,
+                &[
+                    "Error: allreduce: mismatch, rank 2: ranks 0, 1 called allreduce(Sum of 10 f64), rank 2 called allreduce(Sum of 9 f64);",
+                ],
+            ),
+            (
+                "root",
+                1,
+                &["from root 0), rank 2 called broadcast(1 elements of 8 bytes from root 1);"],
+            ),
+            (
+                "early",
+                1,
+                &["Error: barrier: peer lost, rank 2: it dropped its communicator or region"],
+            ),
+            (
+                "slow",
+                1,
+                &[
+                    "Error: barrier: timed out, rank 2: rank 2 did not come within 2s; raise COBRE_MPI_TIMEOUT_SECS",
+                    "ranks 0, 1 called barrier",
+                ],
+            ),
+            (
+                "no-such-root",
+                1,
+                &[
+                    "Error: broadcast: root 3 is not a rank of a communicator of size 3; use 0..3",
+                    "Error: broadcast: refused, rank 2: it refused its arguments: ",
+                ],
+            ),
+        ],
+    );
+}
+
+/// What needs no comparison of calls.
+#[test]
+fn without_checks_a_mistake_of_one_rank_has_its_sentence() {
+    make(
+        "0",
+        &[
+            ("nothing", 0, &[]),
+            ("threads", 0, &[]),
+            (
+                "one-for-two",
+                1,
+                &["Error: barrier: refused, rank 2: another thread of this rank is inside"],
+            ),
+            (
+                "no-such-root",
+                1,
+                &["Error: broadcast: root 3 is not a rank of a communicator of size 3; use 0..3"],
+            ),
+            (
+                "fence",
+                0,
+                &[
+                    "fence: peer lost, rank 2: it dropped its communicator or region",
+                    "fatal to: Some(Region)",
+                ],
+            ),
+            ("exit", 7, &[]),
+        ],
+    );
+    let ended = run(MINUTE, "3", "0", "fence");
+    assert_eq!(ended.stdout, ["the communicator goes on"; 3], "{ended:?}");
+}
+
+/// As the README says: nobody compares calls, so nobody names the rank; who waits does so for ever.
+#[test]
+fn without_checks_nobody_names_the_rank() {
+    for (mistake, waits) in [
+        ("length", false),
+        ("root", false),
+        ("early", true),
+        ("slow", true),
+    ] {
+        let ended = run("5", "3", "0", mistake);
+        assert!(!ended.stderr.contains(", rank 2: "), "{mistake}: {ended:?}");
+        if waits {
+            assert_eq!(ended.status.code(), Some(124), "{mistake}: {ended:?}");
+        }
     }
 }

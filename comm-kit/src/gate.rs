@@ -32,7 +32,7 @@ pub trait Transport {
 /// # Contract
 ///
 /// - A forked child gets [`CommError::InvalidCommunicator`], and says nothing to anybody.
-/// - The first cause is reported to the launcher, if it asked for that: see [`report`](mod@crate::report).
+/// - The first cause, and a refusal until the next call, is reported to the launcher, if it asked for that: see [`report`](mod@crate::report).
 /// - A second thread inside gets [`Refused`](FailureKind::Refused) with this rank; no place in the
 ///   sequence is used.
 /// - After a fatal error every call gets that first cause again.
@@ -81,8 +81,18 @@ pub struct Gate<T: Transport> {
 #[derive(Debug)]
 struct Inside<S> {
     state: S,
+    past: Past,
+}
+
+/// What the calls of before have left.
+#[derive(Debug)]
+enum Past {
+    /// Nothing that matters.
+    Clean,
+    /// The launcher knows that the last call was refused.
+    Refused,
     /// The first fatal error.
-    first: Option<CommError>,
+    Failed(CommError),
 }
 
 impl<T: Transport> Gate<T> {
@@ -94,7 +104,10 @@ impl<T: Transport> Gate<T> {
             owner: Owner::mark(),
             transport,
             reports: true,
-            inside: Mutex::new(Inside { state, first: None }),
+            inside: Mutex::new(Inside {
+                state,
+                past: Past::Clean,
+            }),
         }
     }
 
@@ -137,20 +150,21 @@ impl<T: Transport> Gate<T> {
     #[inline]
     pub fn enter(&self, operation: &'static str) -> Result<Pass<'_, T>, CommError> {
         self.owner.check()?;
-        let inside = match self.inside.try_lock() {
+        let mut inside = match self.inside.try_lock() {
             Ok(inside) => inside,
             Err(TryLockError::WouldBlock) => return Err(words::busy(operation, self.rank)),
             // The panic was announced, and is the first cause.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
-        match &inside.first {
-            None => Ok(Pass {
-                gate: self,
-                inside,
-                unwinding: std::thread::panicking(),
-            }),
-            Some(first) => Err(first.again(operation)),
+        // One look, whatever the past: a call pays nothing for the refusals of others.
+        if !matches!(inside.past, Past::Clean) {
+            inside.go_on(operation)?;
         }
+        Ok(Pass {
+            gate: self,
+            inside,
+            unwinding: std::thread::panicking(),
+        })
     }
 
     /// Passes on what a check of arguments found, once the others know that this rank refuses the
@@ -184,6 +198,7 @@ impl<T: Transport> Gate<T> {
         if let Ok(mut pass) = self.enter("refuse") {
             let reason = words::reason(error);
             self.transport.refuse(&mut pass, &reason);
+            pass.refused(self.rank);
         }
     }
 
@@ -196,6 +211,23 @@ impl<T: Transport> Gate<T> {
         let inside = self.inside.get_mut();
         let inside = inside.unwrap_or_else(PoisonError::into_inner);
         Some((&self.transport, &mut inside.state))
+    }
+}
+
+impl<S> Inside<S> {
+    /// Begins another call after one that failed or was refused.
+    #[cold]
+    fn go_on(&mut self, operation: &'static str) -> Result<(), CommError> {
+        if let Past::Failed(first) = &self.past {
+            return Err(first.again(operation));
+        }
+        report::resumed();
+        self.past = Past::Clean;
+        Ok(())
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self.past, Past::Failed(_))
     }
 }
 
@@ -226,15 +258,29 @@ impl<'g, T: Transport> Pass<'g, T> {
     /// Passes an error on, and keeps it as the first cause if it is fatal and there is none yet.
     #[cold]
     pub fn fail(&mut self, error: CommError) -> CommError {
-        if error.is_fatal() && self.inside.first.is_none() {
-            self.inside.first = Some(error.clone());
+        if error.is_fatal() && !self.inside.has_failed() {
+            self.inside.past = Past::Failed(error.clone());
             if self.gate.reports {
                 report::failed(&error);
             }
             // Last: whoever listens may panic, and the cause stands by then.
             tracing::error!(rank = self.gate.rank, %error, "collective failed");
+        } else if let CommError::CollectiveFailed {
+            kind: FailureKind::Refused,
+            rank: Some(rank),
+            ..
+        } = error
+        {
+            self.refused(rank);
         }
         error
+    }
+
+    /// Takes note that `rank` refused this call.
+    fn refused(&mut self, rank: usize) {
+        if self.gate.reports && !self.inside.has_failed() && report::refused(rank) {
+            self.inside.past = Past::Refused;
+        }
     }
 
     #[cold]
@@ -243,8 +289,8 @@ impl<'g, T: Transport> Pass<'g, T> {
         let message = words::lost(Lost::PanickedInside, None);
         let lost = CommError::failed("call", FailureKind::PeerLost, Some(rank), message);
         // A call that had failed for good keeps its cause, and all know of it.
-        if self.inside.first.is_none() {
-            self.inside.first = Some(lost);
+        if !self.inside.has_failed() {
+            self.inside.past = Past::Failed(lost);
             self.gate.transport.panicked(&mut self.inside.state);
             if self.gate.reports {
                 report::panicked(rank);

@@ -4,6 +4,9 @@
 //! exits blames the wrong rank then. So a launcher may pass every rank the writing end of a pipe, and say so in [`VARIABLE`]; the
 //! [`Gate`](crate::Gate) writes there, once per process, which rank its communicator lost and how.
 //!
+//! A refusal is no such cause, because the communicator goes on; but most programs end with it. So it is reported as well, and
+//! taken back when the next call begins: what stands at the end of a rank is that its last call was refused, and by whom.
+//!
 //! Nothing is opened, read or checked before something fails, so it costs nothing where no launcher asked for it. The variable
 //! holds the number of the descriptor, the inode of the pipe and the rank, and a report is written only if the descriptor is that
 //! pipe: a number that means something else by now, or that somebody made up, is left alone. The pipe is opened anew for the
@@ -13,7 +16,7 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use comm_api::{CommError, FailureKind};
 
@@ -29,6 +32,8 @@ const DESCRIPTORS: &str = if cfg!(target_os = "linux") {
 
 /// Every line begins with it: something else that ends up in the pipe is no report.
 const MAGIC: &str = "cobre-report";
+/// A program that has gone on after so many refusals knows what it does; the pipe stays free for what counts.
+const MOST_REFUSALS: u32 = 16;
 
 /// Where a rank reports: `descriptor:inode:rank`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +88,14 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// A call failed for good.
+    /// A call failed for good, or was refused: [`Report::is_refusal`].
     Failed(FailureKind),
     /// The ranks did not come together.
     Start,
     /// It panicked inside a call.
     Panicked,
+    /// It entered another call after a refusal that it had reported.
+    Resumed,
 }
 
 impl What {
@@ -99,6 +106,7 @@ impl What {
             Self::Failed(kind) => kind.as_str(),
             Self::Start => "start_failed",
             Self::Panicked => "panicked",
+            Self::Resumed => "resumed",
         }
     }
 }
@@ -109,12 +117,13 @@ impl fmt::Display for What {
             Self::Failed(kind) => kind.fmt(f),
             Self::Start => f.pad("not all ranks came"),
             Self::Panicked => f.pad("panicked inside a call"),
+            Self::Resumed => f.pad("went on after a refusal"),
         }
     }
 }
 
-/// The words of the pipe.
-const WORDS: [(&str, What); 8] = [
+/// The words of the pipe. A launcher that does not know one leaves the line alone.
+const WORDS: [(&str, What); 10] = [
     ("lost", What::Failed(FailureKind::PeerLost)),
     ("late", What::Failed(FailureKind::TimedOut)),
     ("mismatch", What::Failed(FailureKind::Mismatch)),
@@ -123,22 +132,47 @@ const WORDS: [(&str, What); 8] = [
     ("mpi", What::Failed(FailureKind::Mpi)),
     ("start", What::Start),
     ("panicked", What::Panicked),
+    ("refused", REFUSED),
+    ("resumed", What::Resumed),
 ];
 
+const REFUSED: What = What::Failed(FailureKind::Refused);
+
 impl Report {
-    /// Returns the line that travels; far below `PIPE_BUF`, so it arrives in one piece. `None` for a failure that is never a first cause.
+    /// Returns the line that travels; far below `PIPE_BUF`, so it arrives in one piece. `None` for a failure that nobody
+    /// reports.
     fn line(self) -> Option<String> {
         let (word, _) = WORDS.iter().find(|(_, what)| *what == self.what)?;
         let named = self.named.map_or("-".to_owned(), |rank| rank.to_string());
         Some(format!("{MAGIC} {} {word} {named}\n", self.rank))
     }
 
-    /// Returns the rank that is lost, as far as this one knows: it has ended or is about to.
+    /// Returns the rank that is lost, as far as this one knows: it has ended or is about to, as those whose call was refused are.
     #[must_use]
     pub fn lost(&self) -> Option<usize> {
-        let kinds = [FailureKind::PeerLost, FailureKind::Aborted];
+        let kinds = [
+            FailureKind::PeerLost,
+            FailureKind::Aborted,
+            FailureKind::Refused,
+        ];
         let is_lost = kinds.map(What::Failed).contains(&self.what);
         self.named.filter(|_| is_lost)
+    }
+
+    /// Returns whether only a call was refused: a weak cause, because the communicator goes on.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.what == REFUSED
+    }
+
+    /// Returns what stands of a rank that had reported `before` and now reports this: its first failure for good, else its last
+    /// refusal, unless it has gone on.
+    #[must_use]
+    pub fn after(self, before: Option<Self>) -> Option<Self> {
+        match before {
+            Some(before) if !before.is_refusal() => Some(before),
+            _ => Some(self).filter(|report| report.what != What::Resumed),
+        }
     }
 
     /// Reads a line as the launcher finds it in the pipe, where others may have written too.
@@ -181,18 +215,40 @@ pub fn start_failed(named: Option<usize>) {
     send(What::Start, named);
 }
 
-/// Writes the first report of this process; later ones, and those that nobody asked for, go nowhere.
+/// Reports that the rank `named`, this one or another, refused the arguments of a call; returns whether that has to be taken back
+/// when the next call begins.
+#[cold]
+pub(crate) fn refused(named: usize) -> bool {
+    static REFUSALS: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: it guards nothing but itself.
+    asked().is_some_and(|place| {
+        REFUSALS.fetch_add(1, Ordering::Relaxed) < MOST_REFUSALS
+            && write(place, REFUSED, Some(named)).is_some()
+    })
+}
+
+/// Takes back that a call was refused: the program goes on.
+#[cold]
+pub(crate) fn resumed() {
+    if let Some(place) = asked() {
+        write(place, What::Resumed, None);
+    }
+}
+
+/// Writes the first failure of this process; later ones, and those that nobody asked for, go nowhere.
 fn send(what: What, named: Option<usize>) {
     static SENT: AtomicBool = AtomicBool::new(false);
-    let Ok(place) = std::env::var(VARIABLE) else {
-        return;
-    };
-    if let Some(place) = Place::parse(&place)
+    if let Some(place) = asked()
         // Relaxed: it guards nothing but itself.
         && !SENT.swap(true, Ordering::Relaxed)
     {
         write(place, what, named);
     }
+}
+
+/// Returns where a launcher asked for reports, if one did.
+fn asked() -> Option<Place> {
+    Place::parse(&std::env::var(VARIABLE).ok()?)
 }
 
 /// Writes to the pipe of `place`, if it is there. A launcher that is gone or does not read loses the report.

@@ -7,10 +7,12 @@
 //! |---|---|
 //! | 1 | a rank that others name and that names nobody itself; one that a signal killed or that panicked before one that exited |
 //! | 2 | a rank that a signal killed, or that panicked, and that names nobody |
-//! | 3 | a rank that failed and names nobody |
-//! | 4 | a rank that failed and names another |
+//! | 3 | a rank that failed after it refused its own arguments, and has called nothing since |
+//! | 4 | a rank that failed and names nobody |
+//! | 5 | a rank that failed and names another |
 //!
-//! In the same line of this table: of those that ended within 250 ms of the earliest, the lowest rank.
+//! A refusal is weak evidence, because a program may go on: it counts only if the rank that reports it has failed by itself, and
+//! naming who refused a call does not keep a rank that others have lost from being the cause. In the same line of this table: of those that ended within 250 ms of the earliest, the lowest rank.
 
 use std::time::Duration;
 
@@ -37,7 +39,40 @@ pub(crate) struct Evidence {
     pub(crate) report: Option<Report>,
 }
 
+/// Whom a rank names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Nobody,
+    /// Itself: its last call was refused, by nobody else.
+    OwnRefusal,
+    /// The one that refused its last call.
+    Refusal,
+    /// The one that its communicator failed for.
+    Another,
+}
+
 impl Evidence {
+    /// Returns this without a refusal that the rank has survived.
+    pub(crate) fn settled(mut self) -> Self {
+        let failed = self.failed();
+        self.report = self.report.filter(|report| failed || !report.is_refusal());
+        self
+    }
+
+    /// Returns whom the rank, numbered in the whole job, names.
+    fn whom(&self, own: usize) -> Names {
+        match self.report {
+            None => Names::Nobody,
+            Some(report) if report.is_refusal() && report.named == Some(own) => Names::OwnRefusal,
+            Some(report) if report.is_refusal() => Names::Refusal,
+            Some(report) => match report.named {
+                Some(named) if named == own => Names::Nobody,
+                None if report.what == What::Panicked => Names::Nobody,
+                _ => Names::Another,
+            },
+        }
+    }
+
     fn failed(&self) -> bool {
         !self.was_ended && self.exit.is_some_and(Exit::failed)
     }
@@ -62,15 +97,19 @@ pub(crate) fn weigh(first_rank: usize, ranks: &[Evidence]) -> Option<Verdict> {
     let first = failures().map(|rank| rank.at).min()?;
     // Who goes on although another failed, and fails much later, has a cause of its own.
     let in_time = |rank: &Evidence| rank.at <= first + REPORT;
-    let is_named = |place: usize| named_by(first_rank, ranks, place).next().is_some();
     let place = |(place, rank): (usize, &Evidence)| {
-        let names_another = names_another(first_rank + place, rank);
-        let line = match (is_named(place), names_another) {
-            (true, false) if rank.broke() => 0,
-            (true, false) => 1,
-            (false, false) if rank.broke() && in_time(rank) => 2,
-            (false, false) if rank.failed() && in_time(rank) => 3,
-            _ if rank.failed() => 4,
+        let names = rank.whom(first_rank + place);
+        let is_lost = naming(first_rank, ranks, place, false).next().is_some();
+        let refused = naming(first_rank, ranks, place, true).next().is_some();
+        let line = match names {
+            Names::Nobody | Names::OwnRefusal | Names::Refusal if is_lost => {
+                u8::from(!rank.broke())
+            }
+            Names::Nobody | Names::OwnRefusal if rank.broke() && in_time(rank) => 2,
+            Names::OwnRefusal if rank.failed() => 3,
+            Names::Nobody if rank.failed() && refused => 3,
+            Names::Nobody if rank.failed() && in_time(rank) => 4,
+            _ if rank.failed() => 5,
             _ => return None,
         };
         Some((line, rank.at, place))
@@ -85,25 +124,29 @@ pub(crate) fn weigh(first_rank: usize, ranks: &[Evidence]) -> Option<Verdict> {
     })
 }
 
-/// Returns the ranks, counted on this machine, that name the one at `place`.
-pub(crate) fn named_by(
+/// Returns the ranks, counted on this machine, that name the one at `place`: those that lost it, else those whose call it refused.
+pub(crate) fn named_by(first_rank: usize, ranks: &[Evidence], place: usize) -> Vec<usize> {
+    let lost: Vec<_> = naming(first_rank, ranks, place, false).collect();
+    if lost.is_empty() {
+        return naming(first_rank, ranks, place, true).collect();
+    }
+    lost
+}
+
+/// Returns the ranks, counted on this machine, that name the one at `place` in a refusal, or in another report.
+fn naming(
     first_rank: usize,
     ranks: &[Evidence],
     place: usize,
+    refusal: bool,
 ) -> impl Iterator<Item = usize> {
-    let names_it = move |report: &Report| report.named == Some(first_rank + place);
+    let names_it = move |report: &Report| {
+        report.named == Some(first_rank + place) && report.is_refusal() == refusal
+    };
     let others = ranks.iter().enumerate();
     let others = others
         .filter(move |(other, rank)| *other != place && rank.report.as_ref().is_some_and(names_it));
     others.map(|(other, _)| other)
-}
-
-/// Returns whether a rank only reports what another did.
-fn names_another(own: usize, rank: &Evidence) -> bool {
-    rank.report.is_some_and(|report| match report.named {
-        Some(named) => named != own,
-        None => report.what != What::Panicked,
-    })
 }
 
 /// Returns the lowest rank of those that ended first in the first line of the table.

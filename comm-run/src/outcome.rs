@@ -105,11 +105,11 @@ impl Ending {
     }
 }
 
-/// What a rank whose communicator failed reported to the launcher.
+/// What a rank whose communicator failed reported to the launcher, or one that failed because its last call was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerReport {
-    /// The rank it names as the cause, numbered in the whole job, if it knows one; its own if it panicked inside a call.
+    /// The rank it names as the cause, numbered in the whole job, if it knows one; its own if it panicked inside a call, or refused it.
     pub named: Option<usize>,
     /// What happened: `peer lost`, `timed out`, ..
     pub what: String,
@@ -137,7 +137,7 @@ pub struct RankOutcome {
     pub exit: Option<Exit>,
     /// The strongest signal the launcher had sent it to end it, if it had to.
     pub ended_by: Option<Signal>,
-    /// What it reported of its peers, if its communicator failed.
+    /// What it reported of its peers, if its communicator failed, or if it failed after its last call was refused.
     pub report: Option<PeerReport>,
     /// From the job's start to this rank's end.
     pub elapsed: Duration,

@@ -105,8 +105,10 @@ fn named(outcome: &Outcome) -> String {
     let elsewhere =
         |report: &comm_run::PeerReport| report.named.filter(|named| !own.contains(named));
     let found = outcome.ranks.iter().enumerate().find_map(|(place, rank)| {
-        let named = rank.report.as_ref().and_then(elsewhere)?;
-        Some((place, named))
+        let report = rank.report.as_ref()?;
+        // Who refused a call explains the end of whoever ended with that, and of nobody else.
+        let counts = report.kind != "refused" || outcome.ending == Ending::RankFailed(place);
+        Some((place, elsewhere(report).filter(|_| counts)?))
     });
     if let Some((place, named)) = found {
         let by = ranks(outcome, &[place]);

@@ -1,4 +1,4 @@
-//! The pipe on which the ranks report their first cause: see `comm_kit::report`.
+//! The pipe on which the ranks report their first cause, and refusals: see `comm_kit::report`.
 //!
 //! A rank writes before it ends, so whatever it had to say is in the pipe when its end is seen. Nobody waits for the end of the
 //! pipe: what a rank has started may hold it for as long as it likes.
@@ -40,7 +40,7 @@ pub(crate) struct Inbox {
     /// The beginning of a line whose end has not come.
     rest: Vec<u8>,
     first_rank: usize,
-    /// The first report of each rank.
+    /// What stands of the reports of each rank.
     reports: Vec<Option<Report>>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn channel(first_rank: usize, size: usize) -> io::Result<(Outbox, Inb
 }
 
 impl Inbox {
-    /// Takes what the ranks have reported by now, and returns the first report of each.
+    /// Takes what the ranks have reported by now, and returns what stands of each.
     pub(crate) fn take(&mut self) -> &[Option<Report>] {
         let mut bytes = [0; 4096];
         // A descendant that writes without end must not hold the loop: the rest comes with the next look.
@@ -84,7 +84,7 @@ impl Inbox {
                 let report = Report::parse(line);
                 let place = report.and_then(|report| report.rank.checked_sub(self.first_rank));
                 if let Some(slot) = place.and_then(|place| self.reports.get_mut(place)) {
-                    *slot = slot.or(report);
+                    *slot = report.and_then(|report| report.after(*slot));
                 }
                 self.rest.clear();
             } else if self.rest.len() > LONGEST {
@@ -114,5 +114,26 @@ mod tests {
         pipe.write_all(b"\ncobre-report 4 lost -\n").unwrap();
         let named = inbox.take().iter().map(|report| report.unwrap().named);
         assert_eq!(named.collect::<Vec<_>>(), [None, Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn a_refusal_stands_until_the_rank_goes_on_or_fails() {
+        let (outbox, mut inbox) = channel(0, 1).unwrap();
+        let mut pipe = &*outbox.pipe;
+        for (line, stands) in [
+            ("refused 2", Some("refused")),
+            ("refused 0", Some("refused")),
+            ("resumed -", None),
+            ("resumed -", None),
+            ("refused 1", Some("refused")),
+            ("lost 1", Some("peer_lost")),
+            ("resumed -", Some("peer_lost")),
+            ("refused 0", Some("peer_lost")),
+            ("late 0", Some("peer_lost")),
+        ] {
+            writeln!(pipe, "cobre-report 0 {line}").unwrap();
+            let found = inbox.take()[0].map(|report| report.what.as_str());
+            assert_eq!(found, stands, "{line}");
+        }
     }
 }

@@ -239,11 +239,14 @@ impl Supervisor<'_> {
     fn outcome(&mut self, watched: Vec<Watched>, output_error: Option<io::Error>) -> Outcome {
         let elapsed = self.started.elapsed();
         let reports = self.reports.take();
-        let evidence = |(rank, &report): (&Watched, &_)| Evidence {
-            exit: rank.exit,
-            was_ended: rank.ended_by.is_some(),
-            at: rank.elapsed.unwrap_or(elapsed),
-            report,
+        let evidence = |(rank, &report): (&Watched, &_)| {
+            Evidence {
+                exit: rank.exit,
+                was_ended: rank.ended_by.is_some(),
+                at: rank.elapsed.unwrap_or(elapsed),
+                report,
+            }
+            .settled()
         };
         let unknown = |rank: &Watched| rank.exit == Some(Exit::Unknown);
         let unknown = watched.iter().position(unknown);
@@ -278,7 +281,7 @@ impl Supervisor<'_> {
             ranks: ranks.collect(),
             first_failure: verdict.map(|verdict| verdict.failed),
             named_by: match ending {
-                Ending::RankFailed(cause) => named_by(self.first_rank, &evidence, cause).collect(),
+                Ending::RankFailed(cause) => named_by(self.first_rank, &evidence, cause),
                 _ => Vec::new(),
             },
             timed_out: self.escalation.timed_out(),

@@ -9,7 +9,7 @@ mod hello;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Ended, Starter, comm_run, fresh_mark};
+use common::{Ended, Key, Starter, comm_run, fresh_mark, node};
 
 fn mishap() -> &'static str {
     static MISHAP: OnceLock<String> = OnceLock::new();
@@ -97,6 +97,27 @@ fn a_rank_that_told_the_others_in_a_collective() {
 }
 
 #[test]
+fn a_rank_that_refused_its_own_arguments() {
+    always("refuse", &[3, 1], 1, "exited with code 1");
+    let ended = run("tcp", "refuse", 2);
+    let named = "comm-run: ranks 0, 1, 3 reported it: refused";
+    assert!(ended.says(named), "{ended:?}");
+}
+
+/// What happened before the program went on says nothing about its end.
+#[test]
+fn a_refusal_after_which_all_went_on_is_not_the_cause() {
+    mishap();
+    for backend in ["shm", "tcp"] {
+        let ended = run(backend, "recover", 3);
+        assert_eq!(ended.code(), 1, "{backend}: {ended:?}");
+        let headline = "comm-run: rank 0 exited with code 1";
+        assert!(ended.says(headline), "{backend}: {ended:?}");
+        assert!(!ended.says("reported it"), "{backend}: {ended:?}");
+    }
+}
+
+#[test]
 fn a_rank_that_panics() {
     always("panic", &[3, 0, 1], 101, "exited with code 101");
 }
@@ -167,6 +188,20 @@ fn any_program_can_report() {
         ended.says("ranks 0, 1, 3 reported it: timed out"),
         "{ended:?}"
     );
+}
+
+/// One of two machines; the rank that refused is on the other.
+#[test]
+fn a_refusal_on_another_machine_is_told() {
+    let script = "pipe=/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; \
+                  echo cobre-report $RANK refused 3 >$pipe; exit 1";
+    let key = Key::new("secret of a test", 0o600);
+    let mut args = node("0", "127.0.0.1:1", key.path());
+    args.extend(["--", "sh", "-c", script]);
+    let ended = Starter::new(&args).end();
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    let named = "rank 0 names rank 3, on another machine, as the cause: refused;";
+    assert!(ended.says(named), "{ended:?}");
 }
 
 #[test]

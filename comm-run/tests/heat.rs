@@ -14,7 +14,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use common::{Ended, Starter, comm_run, fresh_mark};
+use common::{Ended, Folder, Starter, comm_run, fresh_mark};
+use serde_json::{Value, json};
 
 /// Returns the path of the program.
 fn program() -> &'static str {
@@ -55,7 +56,7 @@ fn the_same_bits_everywhere() {
 /// A mistake of the last of three ranks: the word for it, the code of the job, and what is said, by whom.
 type Mistake = (&'static str, i32, &'static [&'static str]);
 
-const MISTAKES: [Mistake; 10] = [
+const MISTAKES: [Mistake; 12] = [
     ("nothing", 0, &[]),
     (
         "length",
@@ -86,12 +87,28 @@ const MISTAKES: [Mistake; 10] = [
             "[2] Error: allgatherv: ",
             "[0] Error: allgatherv: refused, rank 2: it refused its arguments: ",
             "this communicator stays usable",
+            "comm-run: rank 2 exited with code 1",
+            "comm-run: ranks 0, 1 reported it: refused",
         ],
     ),
     (
         "no-such-root",
         1,
-        &["[1] Error: broadcast: root 3 is not a rank of a communicator of size 3; use 0..3"],
+        &[
+            "[2] Error: broadcast: root 3 is not a rank of a communicator of size 3; use 0..3",
+            "[1] Error: broadcast: refused, rank 2: it refused its arguments: ",
+            "comm-run: rank 2 exited with code 1",
+            "comm-run: ranks 0, 1 reported it: refused",
+        ],
+    ),
+    ("threads", 0, &[]),
+    (
+        "one-for-two",
+        1,
+        &[
+            "[2] Error: barrier: refused, rank 2: another thread",
+            "comm-run: rank 2 exited with code 1",
+        ],
     ),
     (
         "early",
@@ -162,6 +179,56 @@ fn every_mistake_has_its_sentence_on_shm() {
 #[test]
 fn every_mistake_has_its_sentence_on_tcp() {
     make_mistakes("tcp");
+}
+
+/// Each rank of tcp has a region of its own, so there is nothing that could fail.
+#[test]
+fn a_failed_fence_leaves_the_communicator_usable() {
+    let sentence = |rank| {
+        format!(
+            "[{rank}] fence: peer lost, rank 2: it dropped its communicator or region before it contributed; \
+             look at what it printed last, then restart the job; fatal to: Some(Region)"
+        )
+    };
+    for (backend, said) in [("shm", vec![sentence(0), sentence(1)]), ("tcp", vec![])] {
+        let args = ["-n", "3", "--backend", backend, "--", program(), "fence"];
+        let mut ended = Starter::new(&args).end();
+        assert_eq!(ended.code(), 0, "{backend}: {ended:?}");
+        ended.stderr.sort();
+        assert_eq!(ended.stderr, said, "{backend}");
+        ended.stdout.sort();
+        let lines = [0, 1, 2].map(|rank| format!("[{rank}] the communicator goes on"));
+        assert_eq!(ended.stdout, lines, "{backend}");
+    }
+}
+
+/// What a script reads instead of sentences.
+#[test]
+fn the_events_of_a_mistake_have_short_names() {
+    for backend in ["shm", "tcp"] {
+        for (mistake, kind) in [
+            ("length", "mismatch"),
+            ("exit", "peer_lost"),
+            ("receive", "refused"),
+        ] {
+            let folder = Folder::new();
+            let file = folder.join("events");
+            let events = file.to_str().unwrap();
+            let job = ["-n", "3", "--backend", backend, "--events", events];
+            let args = [&job[..], &["--", program(), mistake]].concat();
+            let ended = Starter::new(&args).end();
+            let text = fs::read_to_string(&file).unwrap();
+            let events: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
+            let [started, cause, end] = &events.unwrap()[..] else {
+                panic!("{text}");
+            };
+            assert_eq!(started["backend"], backend, "{text}");
+            assert_eq!(cause["rank"], 2, "{text}");
+            assert_eq!(cause["reported"], kind, "{text}");
+            assert_eq!(cause["named_by"], json!([0, 1]), "{text}");
+            assert_eq!(end["exit_code"], ended.code(), "{text}");
+        }
+    }
 }
 
 #[test]

@@ -209,7 +209,9 @@ pub(crate) fn run_inside(
     engine.pass();
     result.map_err(|failure| match failure {
         Failure::Own(error) => error,
-        Failure::Refused { rank, reason } => words::refused(operation, rank, Some(&reason)),
+        Failure::Refused { rank, reason } => {
+            engine.fail(words::refused(operation, rank, Some(&reason)))
+        }
         Failure::Fatal(cause) => {
             let cause = cause.within(engine.size);
             engine.fail(cause.error(operation))

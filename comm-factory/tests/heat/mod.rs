@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::hello::cargo_build;
 
 /// What the program prints on every backend, with any number of ranks.
-pub const LINE: &str = "hash 5890be96d8956da0, warmest 45.306145, last change 1.286e-1";
+pub const LINE: &str = "hash 5890be96d8956da0, product 0c08db3bd0fefae7, warmest 45.306145 at [24, 16], coldest 3.612191, last change 1.286e-1";
 
 /// Builds a copy of the program with the versions of the workspace, so that what others have compiled is not compiled again, and returns
 /// its path.

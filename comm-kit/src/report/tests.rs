@@ -44,7 +44,7 @@ fn what_is_written_can_be_read() {
             assert_eq!(Report::parse(line.trim_end().as_bytes()), Some(report));
         }
     }
-    let mild = What::Failed(FailureKind::Refused);
+    let mild = What::Failed(FailureKind::Application);
     assert_eq!(
         Report {
             rank: 0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comm_kit::report::{Report, What};
 
-use super::{Evidence, Verdict, weigh};
+use super::{Evidence, Verdict, named_by, weigh};
 use crate::outcome::Exit;
 
 /// Reads the word as it comes through the pipe.
@@ -145,6 +145,50 @@ fn a_rank_that_names_itself_reports_nobody_else() {
         panicked.report.map(|report| report.what),
         Some(What::Panicked)
     );
+}
+
+#[test]
+fn a_rank_that_refused_its_arguments_comes_before_those_that_were_told() {
+    let refused = |rank: Evidence| rank.reports("refused", Some(2));
+    let job = |own: Evidence| [refused(code(1, 0)), refused(code(1, 1)), own, code(1, 0)];
+    blamed(&job(refused(code(1, 400))), 2, 2);
+    // Those that panic about it are told as well.
+    let panics = [refused(code(101, 0)), code(1, 2), refused(code(1, 1))];
+    blamed(&panics, 2, 2);
+    // It could not report.
+    blamed(&job(code(1, 400)), 2, 2);
+    assert_eq!(named_by(0, &job(code(1, 400)), 2), [0, 1]);
+}
+
+#[test]
+fn whatever_is_known_for_sure_comes_before_a_refusal() {
+    let refused = code(1, 0).reports("refused", Some(0));
+    blamed(&[refused, code(4, 0).names(2), code(7, 0)], 2, 2);
+    blamed(&[refused, ended(Exit::Signal(9), 400)], 1, 1);
+    // It was told of a refusal, and then left: that is what the others fail for.
+    let left = code(1, 400).reports("refused", Some(0));
+    let ranks = [code(4, 0).names(2), code(4, 0).names(2), left];
+    blamed(&ranks, 2, 2);
+    // Who lost it, not who was refused by it.
+    let ranks = [
+        code(4, 0).reports("refused", Some(2)),
+        code(4, 0).names(2),
+        code(1, 0),
+    ];
+    assert_eq!(named_by(0, &ranks, 2), [1]);
+}
+
+#[test]
+fn a_refusal_that_a_rank_survived_says_nothing() {
+    let survived = code(0, 0).reports("refused", Some(1)).settled();
+    assert_eq!(survived.report, None);
+    let stopped = code(1, 0).reports("refused", Some(1)).by_the_launcher();
+    assert_eq!(stopped.settled().report, None);
+    assert!(code(4, 0).names(1).settled().report.is_some());
+    blamed(&[survived, code(0, 0), code(3, 900)], 2, 2);
+    // The one that refused has done well, and whoever failed has a cause of its own.
+    let told = code(1, 0).reports("refused", Some(1)).settled();
+    blamed(&[told, code(0, 0)], 0, 0);
 }
 
 #[test]
