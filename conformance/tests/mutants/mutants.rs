@@ -95,6 +95,8 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "mismatch::elements_of_17_and_35_mb": "elements of another size: expected an error, got Ok";
     "counts-suspended-time" is endings::CountsSuspendedTime,
         seen by "faults::a_suspended_job_goes_on": "by the clock on the wall";
+    "counts-short-suspensions" is endings::CountsShortSuspensions,
+        seen by "faults::a_suspended_job_goes_on": "late, by short suspensions";
     "rewords-mismatches" is answers::Rewords,
         seen by "mismatch::another_root": "agree, in other words";
     "rewords-refusals" is answers::Rewords,
