@@ -3,6 +3,7 @@
 mod answers;
 mod endings;
 mod exchanges;
+mod locations;
 mod results;
 
 use std::sync::Arc;
@@ -113,6 +114,10 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "in_place::the_bits_of_allreduce": "in place: Sum of 1 i8";
     "calls-in-place-something-else" is results::CallsItSomethingElse,
         seen by "in_place::some_ranks_have_two_buffers": "mismatch";
+    "names-the-highest-rank" is locations::NamesTheHighestRank,
+        seen by "locations::of_integers": "with its rank, round 0";
+    "prefers-numbers-to-nan" is locations::PrefersNumbers,
+        seen by "locations::of_floats": "of f64 with its rank";
     "ends-all-with-a-region" is endings::EndsAllWithARegion,
         seen by "regions::a_dropped_handle_is_named": "right: Some(Region)";
     "exchanges-a-stale-part" is exchanges::StalePart::default(),
