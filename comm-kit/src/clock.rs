@@ -3,6 +3,11 @@
 //! A job that is suspended as a whole (`SIGSTOP`, a scheduler's suspend, a paused container, a closed
 //! laptop) must go on when it wakes. Wall time says that everybody is late; this clock does not
 //! count what a wait took beyond its plan. For that to work, nobody plans to wait for long.
+//!
+//! A rank that is ready to run and has no processor is not suspended. That time counts, however long it
+//! is, so that a timeout on a busy machine lasts as long as it says.
+
+mod queue;
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +17,18 @@ use crate::interrupt;
 /// count.
 pub const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
-/// How much longer than planned a wait may take and still count: processors are shared, and a rank
-/// that is ready to run may have to wait for one.
+/// How much longer than planned a wait may take and still count, whatever kept it. Where the system does not
+/// say how long a thread was ready to run, this stands for it.
 const LATENESS: Duration = Duration::from_millis(100);
 
-/// Counts the time of one wait, or of several.
+/// How often to ask the system how long this thread was ready to run: what was so before the last look, and is
+/// taken for a part of a suspension, is no more than this.
+const ASKED: Duration = Duration::from_millis(100);
+
+/// A wait that ends sooner asks the system nothing.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// Counts the time of one wait, or of several of one thread.
 ///
 /// Its instants are its own: compare them with each other, not with those of the system.
 ///
@@ -37,6 +49,10 @@ const LATENESS: Duration = Duration::from_millis(100);
 pub struct Clock {
     now: Instant,
     looked: Instant,
+    /// How long this thread had been ready to run, and had not, when the system was asked last.
+    queued: Option<Duration>,
+    /// When to ask again.
+    ask: Instant,
 }
 
 impl Clock {
@@ -44,7 +60,12 @@ impl Clock {
     #[must_use]
     pub fn start() -> Self {
         let now = Instant::now();
-        Self { now, looked: now }
+        Self {
+            now,
+            looked: now,
+            queued: None,
+            ask: now + SHORT,
+        }
     }
 
     /// Returns the time of the last look.
@@ -63,14 +84,28 @@ impl Clock {
     /// Returns the time after a wait that was to end within `planned`.
     #[inline]
     pub fn waited(&mut self, planned: Duration) -> Instant {
-        self.advance(Instant::now(), planned)
+        self.advance(Instant::now(), planned, queue::of_this_thread)
     }
 
-    /// Advances to the system's `time`, but no further than `planned` and some lateness.
-    fn advance(&mut self, time: Instant, planned: Duration) -> Instant {
+    /// Advances to the system's `time`, but no further than `planned`, some lateness, and the time for which
+    /// this thread was `queued` for a processor.
+    fn advance(
+        &mut self,
+        time: Instant,
+        planned: Duration,
+        queued: impl FnOnce() -> Option<Duration>,
+    ) -> Instant {
         let passed = time.saturating_duration_since(self.looked);
+        let mut counted = planned.saturating_add(LATENESS);
         self.looked = time;
-        self.now += passed.min(planned.saturating_add(LATENESS));
+        if passed > counted || time >= self.ask {
+            let before = std::mem::replace(&mut self.queued, queued());
+            self.ask = time + ASKED;
+            let both = self.queued.zip(before);
+            let since = both.map_or(Duration::ZERO, |(now, then)| now.saturating_sub(then));
+            counted = counted.saturating_add(since);
+        }
+        self.now += passed.min(counted);
         self.now
     }
 }
@@ -87,39 +122,4 @@ pub fn sleep_limit(wanted: Option<Duration>) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_suspension_counts_as_a_moment() {
-        let mut clock = Clock::start();
-        let (began, system) = (clock.now, clock.looked);
-        let second = Duration::from_secs(1);
-        assert_eq!(clock.advance(system + second, second), began + second);
-        // Stopped for an hour in a sleep of a second.
-        let woken = system + second + Duration::from_hours(1);
-        let now = clock.advance(woken, second);
-        assert_eq!(now, began + second * 2 + LATENESS);
-        // And an hour between two looks that no sleep explains.
-        let now = clock.advance(woken + Duration::from_hours(1), Duration::ZERO);
-        assert_eq!(now, began + second * 2 + LATENESS * 2);
-        assert_eq!(clock.last(), now);
-    }
-
-    #[test]
-    fn a_wait_that_ends_early_or_a_little_late_counts_in_full() {
-        let mut clock = Clock::start();
-        let (began, system) = (clock.now, clock.looked);
-        let (short, late) = (Duration::from_millis(3), Duration::from_millis(300));
-        assert_eq!(clock.advance(system + short, LONGEST_SLEEP), began + short);
-        let now = clock.advance(system + short + late, LONGEST_SLEEP);
-        assert_eq!(now, began + short + late);
-    }
-
-    #[test]
-    fn sleeps_are_short() {
-        assert_eq!(sleep_limit(None), LONGEST_SLEEP);
-        assert_eq!(sleep_limit(Some(Duration::MAX)), LONGEST_SLEEP);
-        assert_eq!(sleep_limit(Some(Duration::ZERO)), Duration::ZERO);
-    }
-}
+mod tests;

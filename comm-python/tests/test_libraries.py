@@ -1,8 +1,7 @@
-"""Arrays of other libraries, where those are installed: without a copy where they are written."""
+"""Arrays of other libraries, where `--other` asks for them: without a copy where they are written."""
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import cobre_comm as cc
@@ -66,8 +65,12 @@ def jax_arrays(comm: cc.Communicator) -> None:
 
 
 @pytest.mark.parametrize("backend", ["shm", "tcp"])
-@pytest.mark.parametrize(("library", "function"), [("torch", tensors), ("jax", jax_arrays)])
-def test_arrays_of_other_libraries(library: str, function: Any, backend: str) -> None:
-    if importlib.util.find_spec(library) is None:
-        pytest.skip(f"{library} is not installed: its arrays were not tried")
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(tensors, marks=pytest.mark.other("torch"), id="torch"),
+        pytest.param(jax_arrays, marks=pytest.mark.other("jax"), id="jax"),
+    ],
+)
+def test_arrays_of_other_libraries(function: Any, backend: str) -> None:
     cc.run(function, 2, backend=backend, timeout=120)

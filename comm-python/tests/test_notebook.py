@@ -1,4 +1,4 @@
-"""What a notebook does with the package: a real kernel runs the cells. Needs `ipykernel` and `cloudpickle`."""
+"""What a notebook does with the package: a real kernel runs the cells, where `--other ipykernel` asks for it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-manager = pytest.importorskip("jupyter_client.manager", reason="ipykernel is not installed: cells of a notebook did not run")
-pytest.importorskip("ipykernel", reason="ipykernel is not installed: cells of a notebook did not run")
-pytest.importorskip("cloudpickle", reason="cloudpickle is not installed: functions of a notebook cannot travel")
+pytestmark = pytest.mark.other("ipykernel")
 
 PATIENCE = 60.0
 
@@ -21,6 +19,8 @@ class Notebook:
     """A kernel, and what its cells said."""
 
     def __init__(self, folder: Path) -> None:
+        from jupyter_client import manager
+
         self.kernel: Any
         self.client: Any
         self.kernel, self.client = manager.start_new_kernel(startup_timeout=PATIENCE, kernel_name="python3", cwd=str(folder))

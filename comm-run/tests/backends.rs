@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use common::trial::attempt;
 use common::{Key, Starter, comm_run, fresh_mark, node};
 use hello::prefixed;
 
@@ -169,7 +170,9 @@ impl Machines {
         match machines.wire() {
             Ok(()) => Some(machines),
             Err(reason) => {
-                println!("not run: network namespaces cannot be made here: {reason}");
+                comm_testing::not_run(format_args!(
+                    "network namespaces cannot be made here: {reason}"
+                ));
                 None
             }
         }
@@ -203,16 +206,8 @@ impl Drop for Machines {
 }
 
 fn ip(arguments: &str) -> Result<(), String> {
-    let mut command = Command::new("ip");
-    command
-        .args(arguments.split_whitespace())
-        .stdin(Stdio::null());
-    let output = command.output().map_err(|error| format!("ip: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    Err(format!("ip {arguments}: {}", complaint.trim()))
+    let tried = attempt(Command::new("ip").args(arguments.split_whitespace()));
+    tried.map_err(|reason| format!("ip {arguments}: {reason}"))
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use common::trial::{unshare, works};
 use common::{Starter, comm_run, eventually, fresh_mark};
 use rustix::process::Signal;
 
@@ -159,22 +160,15 @@ fn where_nobody_could_continue_it_ctrl_z_is_ignored() {
 
 /// Starts `comm-run` as the first process of a container, if this system lets us make one.
 fn container(args: &[&str]) -> Option<Starter> {
-    let unshare = |program: &[&str]| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--pid", "--fork", "--mount-proc"]);
-        // Signals reach `comm-run` by its number outside, not through `unshare`.
-        command.arg("--kill-child").args(program);
-        command
-    };
-    let possible = unshare(&["true"]).stderr(Stdio::null()).status();
-    if !possible.is_ok_and(|status| status.success()) {
-        println!("not run: this system does not let us make a container (unshare --pid)");
+    // Signals reach `comm-run` by its number outside, not through `unshare`.
+    let options = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    if !works(&mut unshare(&options, &["true"])) {
         return None;
     }
     let mark = fresh_mark();
     // Whoever runs these tests may ignore signals, as a shell makes what it starts with `&` do.
     let heedful = ["env", "--default-signal", env!("CARGO_BIN_EXE_comm-run")];
-    let mut command = unshare(&[&heedful[..], args].concat());
+    let mut command = unshare(&options, &[&heedful[..], args].concat());
     command.env("COMM_RUN_TEST_MARK", &mark);
     command
         .stdin(Stdio::null())

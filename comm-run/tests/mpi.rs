@@ -130,7 +130,7 @@ fn every_mpiexec() -> Vec<Folder> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(program));
         let Some(found) = candidates.find(|candidate| candidate.exists()) else {
-            println!("not run: no {program} here");
+            comm_testing::not_run(format_args!("there is no {program} here"));
             continue;
         };
         let folder = Folder::new();

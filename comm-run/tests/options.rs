@@ -3,8 +3,9 @@
 
 mod common;
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+use common::trial::{unshare, works};
 use common::{Folder, Key, Starter, node};
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -334,26 +335,27 @@ fn the_doctor_removes_the_segments_of_killed_jobs_only() {
 #[test]
 fn the_doctor_fails_where_no_job_can_run() {
     let run = env!("CARGO_BIN_EXE_comm-run");
-    let doctor = |program: &str, args: &[&str]| {
-        let mut command = std::process::Command::new(program);
-        command.args(args).stdin(Stdio::null());
+    let doctor = |mut command: Command| {
+        command.stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Starter::of(command, common::fresh_mark()).end()
     };
     let script = format!("ulimit -n 19; exec '{run}' doctor");
-    let ended = doctor("sh", &["-c", &script]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]);
+    let ended = doctor(shell);
     assert_eq!(ended.code(), 1, "{ended:?}");
     let about = |what: &str| ended.stdout.iter().any(|line| line.starts_with(what));
     assert!(about("problem  open files: hard limit 19"), "{ended:?}");
 
     // No shared memory, and the loopback interface of a new namespace, which is down.
-    let isolated = |script: &str| doctor("unshare", &["-rnm", "sh", "-c", script]);
+    let namespaces = ["--net", "--mount"];
     let prepare = "mount -t tmpfs -o ro none /dev/shm";
-    if !std::fs::exists("/usr/bin/unshare").unwrap() || isolated(prepare).code() != 0 {
-        println!("not run: namespaces cannot be made here");
+    if !works(&mut unshare(&namespaces, &["sh", "-c", prepare])) {
         return;
     }
-    let ended = isolated(&format!("{prepare} && exec '{run}' doctor"));
+    let script = format!("{prepare} && exec '{run}' doctor");
+    let ended = doctor(unshare(&namespaces, &["sh", "-c", &script]));
     assert_eq!(ended.code(), 1, "{ended:?}");
     for what in ["problem  shared memory: ", "problem  loopback: "] {
         let about = |line: &String| line.starts_with(what);

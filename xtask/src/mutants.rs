@@ -27,24 +27,30 @@ pub(crate) struct Mutants {
     package: Vec<String>,
 }
 
-/// The packages, with what judges their mutants: what is quick first, since the first test that fails is enough.
-const PACKAGES: [(&str, &[&str]); 6] = [
-    ("comm-api", &[]),
-    ("comm-kit", &[]),
-    ("comm-shm", &["--lib", "--test", "conformance"]),
-    ("comm-tcp", &["--lib", "--test", "conformance"]),
+/// The packages, with what judges their mutants, and what judges those that outlive it: arguments of `cargo test`. What is quick comes
+/// first: most mutants need nothing else.
+const PACKAGES: [(&str, &str, Option<&str>); 6] = [
+    ("comm-api", "--lib --tests", None),
+    ("comm-kit", "--lib --tests", None),
+    ("comm-shm", "--lib", Some("--test conformance -- --world 3")),
+    ("comm-tcp", "--lib", Some("--test conformance -- --world 3")),
     (
         "comm-factory",
-        &["--features", "shm,tcp", "--lib", "--test", "select"],
+        "--features shm,tcp --lib --test select",
+        Some("--features shm,tcp --test conformance_shm -- --world 2"),
     ),
-    ("comm-run", &[]),
+    (
+        "comm-run",
+        "--lib",
+        Some("--test blame --test exit_codes --test options --test output --test stop"),
+    ),
 ];
 
 /// How long the tests of one mutant may take.
 const TEST_SECONDS: &str = "240";
 
 fn package_name(argument: &str) -> Result<String, String> {
-    let names = PACKAGES.map(|(name, _)| name);
+    let names = PACKAGES.map(|(name, ..)| name);
     if names.contains(&argument) {
         Ok(argument.to_owned())
     } else {
@@ -71,17 +77,26 @@ pub(crate) fn run_all(arguments: &Mutants) -> bool {
     };
     let packages: Vec<_> = PACKAGES
         .into_iter()
-        .filter(|(name, _)| chosen(name))
+        .filter(|(name, ..)| chosen(name))
         .collect();
     let all = Duration::from_secs_f64(arguments.minutes.clamp(0.0, 1e4) * 60.0);
     let share = all / u32::try_from(packages.len()).unwrap_or(1).max(1);
     let mut sample = Sample::default();
-    for (package, tests) in packages {
-        let mut mutants = prepare(&place, package, tests, share);
-        println!("{}", bold(&format!("==> {package}: {}", shown(&mutants))));
-        // However it ends, what it has found by then is in its files.
-        run(&mut mutants);
-        sample.packages.push(Found::read(package, &place));
+    for (package, judge, second) in packages {
+        let (first, rest) = if second.is_some() {
+            (share / 2, share / 2)
+        } else {
+            (share, Duration::ZERO)
+        };
+        let found = attempt(&place, package, package, judge, first, &[]);
+        let found = match second {
+            Some(judge) if !found.lived.is_empty() => {
+                let files = format!("{package}-again");
+                found.then(attempt(&place, package, &files, judge, rest, &found.lived))
+            }
+            _ => found,
+        };
+        sample.packages.push(found);
     }
     println!("{}\n{sample}", bold("==> summary"));
     sample.packages.iter().any(|found| found.tried() > 0)
@@ -101,9 +116,48 @@ fn copy(place: &Path) -> std::io::Result<()> {
     copy_tree(&root, &tree, &wanted)
 }
 
-/// Prepares the run for one package. An interruption lets `cargo-mutants` write down what it has found.
-fn prepare(place: &Path, package: &str, tests: &[&str], share: Duration) -> Command {
-    let seconds = share.as_secs().max(1).to_string();
+/// Tries mutants of one package, all of them or only these, and returns what was found; its files have another name for each judge.
+fn attempt(
+    place: &Path,
+    package: &str,
+    files: &str,
+    judge: &str,
+    time: Duration,
+    only: &[String],
+) -> Found {
+    let mut mutants = prepare(place, package, files, judge, time);
+    println!("{}", bold(&format!("==> {package}: {}", shown(&mutants))));
+    for mutant in only {
+        mutants.arg(format!("--re=^{}$", literal(mutant)));
+    }
+    mutants.args(["--"]).args(of_tests(judge));
+    // However it ends, what it has found by then is in its files.
+    run(&mut mutants);
+    Found::read(package, &place.join(files))
+}
+
+/// Splits off what `cargo test` passes on to the tests, the two dashes included.
+fn of_tests(judge: &str) -> impl Iterator<Item = &str> {
+    judge.split(' ').skip_while(|word| *word != "--")
+}
+
+/// Returns what of a judge is for cargo.
+fn of_cargo(judge: &str) -> impl Iterator<Item = &str> {
+    judge.split(' ').take_while(|word| *word != "--")
+}
+
+/// Returns an expression that matches this text only.
+fn literal(text: &str) -> String {
+    let escape = |c: char| {
+        let special = r"\.+*?()|[]{}^$#&-~".contains(c);
+        [special.then_some('\\'), Some(c)].into_iter().flatten()
+    };
+    text.chars().flat_map(escape).collect()
+}
+
+/// Prepares the run for one package, for this long. An interruption lets `cargo-mutants` write down what it has found.
+fn prepare(place: &Path, package: &str, files: &str, judge: &str, time: Duration) -> Command {
+    let seconds = time.as_secs().max(1).to_string();
     let cargo = cargo(&[]).get_program().to_string_lossy().into_owned();
     let mut mutants = command(
         "timeout",
@@ -125,9 +179,9 @@ fn prepare(place: &Path, package: &str, tests: &[&str], share: Duration) -> Comm
         ])
         .args(["--timeout", TEST_SECONDS, "--package", package])
         .arg("--output")
-        .arg(place.join(package))
-        .arg("--")
-        .args(tests)
+        .arg(place.join(files))
+        // For building, too: what does not judge is not built.
+        .args(of_cargo(judge).map(|word| format!("--cargo-arg={word}")))
         .current_dir(place.join("tree"))
         .env("CARGO_TARGET_DIR", place.join("target"));
     mutants
@@ -147,8 +201,8 @@ struct Found {
 
 impl Found {
     /// Reads the files of the last run.
-    fn read(package: &str, place: &Path) -> Self {
-        let folder: PathBuf = place.join(package).join("mutants.out");
+    fn read(package: &str, files: &Path) -> Self {
+        let folder: PathBuf = files.join("mutants.out");
         let lines = |name: &str| {
             let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
             text.lines().map(str::to_owned).collect::<Vec<String>>()
@@ -159,6 +213,16 @@ impl Found {
             hung: lines("timeout.txt").len(),
             unviable: lines("unviable.txt").len(),
             lived: lines("missed.txt"),
+        }
+    }
+
+    /// Returns what is known when those that lived have been tried once more; whoever's turn did not come is not known.
+    fn then(&self, again: Self) -> Self {
+        Self {
+            caught: self.caught + again.caught,
+            hung: self.hung + again.hung,
+            unviable: self.unviable,
+            ..again
         }
     }
 
@@ -214,7 +278,7 @@ mod tests {
         fs::write(folder.join("caught.txt"), "a\nb\nc\n").unwrap();
         fs::write(folder.join("timeout.txt"), "d\n").unwrap();
         fs::write(folder.join("missed.txt"), "x/src/lib.rs:3: replace f\n").unwrap();
-        let packages = vec![Found::read("comm-x", place.path())];
+        let packages = vec![Found::read("comm-x", &place.path().join("comm-x"))];
         let shown = Sample { packages }.to_string();
         assert!(
             shown.contains("\ncomm-x              3      1      1          0\n"),
@@ -236,16 +300,38 @@ mod tests {
     #[test]
     fn the_time_is_bounded_and_the_workspace_itself_is_not_changed() {
         let place = Path::new("/place");
-        let mutants = prepare(place, "comm-x", &["--lib"], Duration::from_mins(5));
+        let judge = "--test suite -- --world 3";
+        let mutants = prepare(place, "comm-x", "comm-x", judge, Duration::from_mins(5));
         let shown = shown(&mutants);
         assert!(
             shown.starts_with("timeout --signal=INT --kill-after=60 300 "),
             "{shown}"
         );
         assert!(
-            shown.ends_with("--output /place/comm-x -- --lib"),
+            shown.ends_with("--output /place/comm-x --cargo-arg=--test --cargo-arg=suite"),
             "{shown}"
         );
         assert_eq!(mutants.get_current_dir(), Some(Path::new("/place/tree")));
+        assert_eq!(of_tests(judge).collect::<Vec<_>>(), ["--", "--world", "3"]);
+    }
+
+    #[test]
+    fn what_outlives_the_quick_judge_is_judged_once_more() {
+        let found = |caught, lived: &[&str]| Found {
+            package: "comm-x".to_owned(),
+            caught,
+            lived: lived.iter().map(|&name| name.to_owned()).collect(),
+            ..Found::default()
+        };
+        // The time was over before the third came.
+        let both = found(5, &["a", "b", "c"]).then(found(1, &["b"]));
+        assert_eq!(both, found(6, &["b"]));
+    }
+
+    #[test]
+    fn a_mutant_is_named_literally() {
+        let name = "a/b.rs:3:1: replace f -> Option<u64> with Some(1)";
+        let expected = r"a/b\.rs:3:1: replace f \-> Option<u64> with Some\(1\)";
+        assert_eq!(literal(name), expected);
     }
 }

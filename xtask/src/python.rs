@@ -60,7 +60,10 @@ pub(crate) fn run(arguments: &Python) -> bool {
 
 /// Runs the tests as one step of all.
 pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
-    as_one(terminal, [build(false), vec![install()], vec![tests(20)]])
+    as_one(
+        terminal,
+        [build(false), vec![install()], vec![tests(20, false)]],
+    )
 }
 
 /// Runs the checks that start no rank as one step of all, on another lane: what both need is built by the one that comes first.
@@ -157,7 +160,7 @@ fn stages(arguments: Python) -> Vec<Stage> {
             |terminal| Environment::tools().prepare(terminal, others),
         ));
     }
-    stages.push(tests(arguments.kills));
+    stages.push(tests(arguments.kills, arguments.others));
     stages.extend(checks());
     stages
 }
@@ -190,12 +193,17 @@ fn hello() -> Stage {
     })
 }
 
-fn tests(kills: u32) -> Stage {
+fn tests(kills: u32, others: bool) -> Stage {
     let kills = format!("--kills={kills}");
+    let others: &[&str] = if others {
+        &["--other=jax", "--other=ipykernel"]
+    } else {
+        &[]
+    };
     stage("pytest", "run the tests", false, move |terminal| {
         build_example(terminal, "hello", false, &|terminal| {
             let mut tests = Environment::tools().python(&["-m", "pytest", &kills]);
-            terminal.run(tests.env("COBRE_COMM_TARGET", target()))
+            terminal.run(tests.args(others).env("COBRE_COMM_TARGET", target()))
         })
     })
 }

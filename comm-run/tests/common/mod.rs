@@ -6,6 +6,8 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
+pub mod trial;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;

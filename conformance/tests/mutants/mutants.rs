@@ -3,6 +3,7 @@
 mod answers;
 mod endings;
 mod exchanges;
+mod locations;
 mod results;
 
 use std::sync::Arc;
@@ -95,6 +96,8 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "mismatch::elements_of_17_and_35_mb": "elements of another size: expected an error, got Ok";
     "counts-suspended-time" is endings::CountsSuspendedTime,
         seen by "faults::a_suspended_job_goes_on": "by the clock on the wall";
+    "counts-short-suspensions" is endings::CountsShortSuspensions,
+        seen by "faults::a_suspended_job_goes_on": "late, by short suspensions";
     "rewords-mismatches" is answers::Rewords,
         seen by "mismatch::another_root": "agree, in other words";
     "rewords-refusals" is answers::Rewords,
@@ -111,6 +114,10 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "in_place::the_bits_of_allreduce": "in place: Sum of 1 i8";
     "calls-in-place-something-else" is results::CallsItSomethingElse,
         seen by "in_place::some_ranks_have_two_buffers": "mismatch";
+    "names-the-highest-rank" is locations::NamesTheHighestRank,
+        seen by "locations::of_integers": "with its rank, round 0";
+    "prefers-numbers-to-nan" is locations::PrefersNumbers,
+        seen by "locations::of_floats": "of f64 with its rank";
     "ends-all-with-a-region" is endings::EndsAllWithARegion,
         seen by "regions::a_dropped_handle_is_named": "right: Some(Region)";
     "exchanges-a-stale-part" is exchanges::StalePart::default(),

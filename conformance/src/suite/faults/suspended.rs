@@ -15,8 +15,8 @@ use crate::suite::still_works;
 /// How long the ranks wait for one that is alive. A rank may plan a sleep of a second, and that second counts.
 const TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// For how many seconds nobody runs: longer than anybody waits.
-const SUSPENDED: &str = "3";
+/// For how many seconds nobody runs, each time: once longer than anybody waits, then shortly, again and again.
+const SUSPENDED: &str = "2.7 0.7 0.7";
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
@@ -50,7 +50,7 @@ fn large<C: Communicator>(comm: &C) -> Result<(), CommError> {
     comm.allreduce(&vec![1_u64; 100_000], &mut vec![0; 100_000], ReduceOp::Sum)
 }
 
-/// Stops the processes of all ranks, this one included, and lets them go on later.
+/// Stops the processes of all ranks, this one included, and lets them go on later; several times.
 fn suspend(run: &Run) -> Verdict {
     let mut pids = Vec::new();
     for rank in 0..run.size() {
@@ -61,7 +61,9 @@ fn suspend(run: &Run) -> Verdict {
     let pids = pids.join(" ");
     run.at(format_args!("suspending the job"));
     // Somebody else has to do it: who is stopped cannot let anybody go on.
-    let script = format!("kill -STOP {pids}; sleep {SUSPENDED}; kill -CONT {pids}");
+    let script = format!(
+        "for time in {SUSPENDED}; do kill -STOP {pids}; sleep $time; kill -CONT {pids} || exit; sleep 0.05; done"
+    );
     let status = Command::new("sh").args(["-c", &script]).status()?;
     assert!(status.success(), "the ranks were not suspended: {status}");
     Ok(())

@@ -1,7 +1,7 @@
 //! Wrong endings: too early, never, and without a word.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -181,6 +181,48 @@ impl Mutation<Reference> for CountsSuspendedTime {
         let (kind, message) = (FailureKind::TimedOut, "late, by the clock on the wall");
         Err(CommError::failed("allreduce", kind, None, message))
     }
+}
+
+/// Gives up by a clock that takes a suspension of less than a second for a busy machine.
+pub(crate) struct CountsShortSuspensions;
+
+impl Mutation<Reference> for CountsShortSuspensions {
+    fn allreduce(
+        &self,
+        comm: &Reference,
+        send: &[u8],
+        recv: &mut [u8],
+        scalar: ScalarKind,
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let done = AtomicBool::new(false);
+        let (result, late) = thread::scope(|scope| {
+            let late = scope.spawn(|| lateness(&done));
+            let result = comm.allreduce_bytes(send, recv, scalar, op);
+            done.store(true, Ordering::Relaxed);
+            (result, late.join())
+        });
+        result?;
+        if late.is_ok_and(|late| late < Duration::from_secs(1)) {
+            return Ok(());
+        }
+        let (kind, message) = (FailureKind::TimedOut, "late, by short suspensions");
+        Err(CommError::failed("allreduce", kind, None, message))
+    }
+}
+
+/// Returns by how much sleeps took too long until all is `done`, those left out that took a second too long.
+fn lateness(done: &AtomicBool) -> Duration {
+    let (planned, mut late) = (Duration::from_millis(2), Duration::ZERO);
+    while !done.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        thread::sleep(planned);
+        let over = start.elapsed().saturating_sub(planned);
+        if over < Duration::from_secs(1) {
+            late += over;
+        }
+    }
+    late
 }
 
 /// Never asks whether a call should end.

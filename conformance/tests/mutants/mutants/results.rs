@@ -10,7 +10,7 @@ use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
 
 /// Gathers what all ranks bring, in rank order: what wrong folds start from.
-fn everybody(comm: &Reference, send: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+pub(super) fn everybody(comm: &Reference, send: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
     let (size, len) = (comm.size(), send.len());
     let mut all = vec![0; size * len];
     let displs: Vec<usize> = (0..size).map(|rank| rank * len).collect();

@@ -1,0 +1,51 @@
+//! How long a thread was ready to run and had no processor.
+
+use std::time::Duration;
+
+/// Returns for how long this thread has waited for a processor since it began, where the system counts that.
+/// A thread that sleeps, is stopped or is frozen does not wait for one.
+#[cfg(target_os = "linux")]
+pub(super) fn of_this_thread() -> Option<Duration> {
+    use std::io::Read;
+
+    // Three numbers of at most twenty digits.
+    let mut bytes = [0; 64];
+    let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
+    let len = file.read(&mut bytes).ok()?;
+    parse(bytes.get(..len)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn of_this_thread() -> Option<Duration> {
+    None
+}
+
+/// Reads the nanoseconds that a thread ran, those that it waited, and how often it ran.
+#[cfg(any(target_os = "linux", test))]
+fn parse(counts: &[u8]) -> Option<Duration> {
+    let mut counts = std::str::from_utf8(counts).ok()?.split_ascii_whitespace();
+    let ran: u64 = counts.next()?.parse().ok()?;
+    let waited = counts.next()?.parse().ok()?;
+    // A system that does not count shows zeros, and no thread that asks has never run.
+    (ran > 0).then_some(Duration::from_nanos(waited))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_number_is_the_time_for_which_a_thread_waited() {
+        let queued = parse(b"812345678 1500000000 42\n");
+        assert_eq!(queued, Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn a_system_that_does_not_count_is_told_from_a_thread_that_never_waited() {
+        assert_eq!(parse(b"0 0 0\n"), None);
+        assert_eq!(parse(b"7 0 1\n"), Some(Duration::ZERO));
+        for text in ["", "7", "7 many 1", "\u{e9}"] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}
