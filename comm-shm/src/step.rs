@@ -57,6 +57,9 @@ pub(crate) struct Progress {
     /// Whether ranks read each other's memory; the same on all of them.
     one_copy: bool,
     spin_time: SpinTime,
+    /// The number of events at a look that found nothing, neither for its step nor for a later one: as long as it stands,
+    /// there is nothing to be found.
+    calm: Option<u32>,
 }
 
 impl Sequence {
@@ -79,6 +82,7 @@ impl Sequence {
             seen: 0,
             one_copy: transport.board.copies_once(),
             spin_time: SpinTime::new(policy),
+            calm: None,
         };
         Self {
             gate: Gate::new(rank, transport, progress),
