@@ -9,6 +9,7 @@ use comm_kit::{Pass, interrupt};
 
 use super::{Progress, ShmTransport, Stage, Turn};
 use crate::cause::{Cause, Failure};
+use crate::layout::Line;
 use crate::round::Round;
 use crate::sync::{self, Ordering};
 use crate::wait::{self, Backoff, Pause};
@@ -104,6 +105,17 @@ impl ShmTransport {
         even.max(odd).max(refused)
     }
 
+    /// Returns the lowest rank from `rank` on whose line does not show `step`, or the number of ranks.
+    #[inline]
+    fn first_missing(&self, lines: &[Line], mut rank: usize, step: u64) -> usize {
+        while let Some(line) = lines.get(rank)
+            && (rank == self.rank || line.shows(step))
+        {
+            rank += 1;
+        }
+        rank
+    }
+
     fn missing(&self, wait: Wait) -> impl Iterator<Item = usize> {
         (0..self.board.size()).filter(move |&rank| !self.has_arrived(rank, wait))
     }
@@ -121,12 +133,14 @@ impl ShmTransport {
         let mut last = Pause::Spin;
         let mut events = progress.calm;
         let mut round = Round::of(self.rank);
+        let lines = self.board.lines(wait.step);
         loop {
-            while self.has_arrived(rank, wait) {
-                rank += 1;
-                if rank == self.board.size() {
-                    return Ok(last);
-                }
+            rank = match wait.goal {
+                Goal::Lines => self.first_missing(lines, rank, wait.step),
+                Goal::Presence => self.missing(wait).next().unwrap_or(lines.len()),
+            };
+            if rank == lines.len() {
+                return Ok(last);
             }
             // Before the look at what it counts: a later event is seen in the next round.
             let count = control.events.load(Ordering::Acquire);
