@@ -36,6 +36,7 @@ use comm_api::{Argument, CommError, ReduceOp, ScalarKind};
 /// # Ok(())
 /// # }
 /// ```
+#[inline]
 pub fn fold_into(
     acc: &mut [u8],
     next: &[u8],
@@ -43,17 +44,59 @@ pub fn fold_into(
     op: ReduceOp,
 ) -> Result<(), CommError> {
     same_length("next", acc.len(), next.len())?;
+    fold(acc, next, acc.len(), scalar, op)
+}
+
+/// Folds the beginning of each row into `acc`, one after the other: the same bits as [`fold_into`] with each of them.
+///
+/// For short rows, of which one alone takes less time than finding out what is to be done with it.
+///
+/// # Errors
+///
+/// As [`fold_into`]; [`CommError::InvalidBufferSize`] if a row is shorter than `acc` or no whole number of scalars.
+///
+/// ```
+/// use comm_api::{ReduceOp, ScalarKind};
+/// use comm_kit::fold_rows;
+///
+/// # fn main() -> Result<(), comm_api::CommError> {
+/// let mut acc = [1, 10];
+/// fold_rows(&mut acc, &[[2, 20, 9], [3, 30, 9]], ScalarKind::U8, ReduceOp::Sum)?;
+/// assert_eq!(acc, [6, 60]);
+/// # Ok(())
+/// # }
+/// ```
+#[inline]
+pub fn fold_rows<const S: usize>(
+    acc: &mut [u8],
+    rows: &[[u8; S]],
+    scalar: ScalarKind,
+    op: ReduceOp,
+) -> Result<(), CommError> {
+    let size = scalar.size();
+    same_length("rows", acc.len().max(S / size * size), S)?;
+    fold(acc, rows.as_flattened(), S, scalar, op)
+}
+
+/// Folds rows that begin `stride` bytes apart.
+fn fold(
+    acc: &mut [u8],
+    rows: &[u8],
+    stride: usize,
+    scalar: ScalarKind,
+    op: ReduceOp,
+) -> Result<(), CommError> {
     match scalar {
-        ScalarKind::I8 => i8::fold(acc, next, op),
-        ScalarKind::I16 => i16::fold(acc, next, op),
-        ScalarKind::I32 => i32::fold(acc, next, op),
-        ScalarKind::I64 => i64::fold(acc, next, op),
-        ScalarKind::U8 => u8::fold(acc, next, op),
-        ScalarKind::U16 => u16::fold(acc, next, op),
-        ScalarKind::U32 => u32::fold(acc, next, op),
-        ScalarKind::U64 => u64::fold(acc, next, op),
-        ScalarKind::F32 => f32::fold(acc, next, op),
-        ScalarKind::F64 => f64::fold(acc, next, op),
+        ScalarKind::I8 => i8::fold(acc, rows, stride, op),
+        ScalarKind::I16 => i16::fold(acc, rows, stride, op),
+        ScalarKind::I32 => i32::fold(acc, rows, stride, op),
+        ScalarKind::I64 => i64::fold(acc, rows, stride, op),
+        ScalarKind::U8 => u8::fold(acc, rows, stride, op),
+        ScalarKind::U16 => u16::fold(acc, rows, stride, op),
+        ScalarKind::U32 => u32::fold(acc, rows, stride, op),
+        ScalarKind::U64 => u64::fold(acc, rows, stride, op),
+        ScalarKind::F32 => f32::fold(acc, rows, stride, op),
+        ScalarKind::F64 => f64::fold(acc, rows, stride, op),
     }
 }
 
@@ -70,31 +113,44 @@ fn same_length(argument: &'static str, expected: usize, actual: usize) -> Result
     })
 }
 
-/// Folds buffers of equal length.
+/// Folds rows that begin `stride` bytes apart, a whole number of scalars, and are at least as long as `acc`.
 trait Fold {
-    fn fold(acc: &mut [u8], next: &[u8], op: ReduceOp) -> Result<(), CommError>;
+    fn fold(acc: &mut [u8], rows: &[u8], stride: usize, op: ReduceOp) -> Result<(), CommError>;
 }
 
-/// The pairs of two buffers, as arrays of `N` bytes: a load of any alignment.
+/// What is folded into what, as arrays of `N` bytes: a load of any alignment.
 struct Pairs<'a, const N: usize> {
     acc: &'a mut [[u8; N]],
-    next: &'a [[u8; N]],
+    rows: &'a [[u8; N]],
+    /// The elements from one row to the next.
+    stride: usize,
 }
 
 impl<'a, const N: usize> Pairs<'a, N> {
     #[inline]
-    fn of(acc: &'a mut [u8], next: &'a [u8]) -> Result<Self, CommError> {
+    fn of(acc: &'a mut [u8], rows: &'a [u8], stride: usize) -> Result<Self, CommError> {
         same_length("acc", acc.len() / N * N, acc.len())?;
-        let ((acc, _), (next, _)) = (acc.as_chunks_mut(), next.as_chunks());
-        Ok(Self { acc, next })
+        let ((acc, _), (rows, _)) = (acc.as_chunks_mut(), rows.as_chunks());
+        let stride = stride / N;
+        Ok(Self { acc, rows, stride })
     }
 
     /// Applies `f` to all pairs. One loop per operation and scalar, without branches inside, is
-    /// what the compiler turns into vector instructions.
+    /// what the compiler turns into vector instructions. Of several rows each column is folded by itself, in a register.
     #[inline]
     fn apply(&mut self, mut f: impl FnMut([u8; N], [u8; N]) -> [u8; N]) {
-        for (a, &b) in self.acc.iter_mut().zip(self.next) {
-            *a = f(*a, b);
+        if self.rows.len() <= self.stride {
+            for (a, &b) in self.acc.iter_mut().zip(self.rows) {
+                *a = f(*a, b);
+            }
+            return;
+        }
+        for (column, a) in self.acc.iter_mut().enumerate() {
+            let mut at = column;
+            while let Some(&b) = self.rows.get(at) {
+                *a = f(*a, b);
+                at += self.stride;
+            }
         }
     }
 }
@@ -102,8 +158,13 @@ impl<'a, const N: usize> Pairs<'a, N> {
 macro_rules! integers {
     ($($t:ident),+) => {$(
         impl Fold for $t {
-            fn fold(acc: &mut [u8], next: &[u8], op: ReduceOp) -> Result<(), CommError> {
-                let mut pairs = Pairs::of(acc, next)?;
+            fn fold(
+                acc: &mut [u8],
+                rows: &[u8],
+                stride: usize,
+                op: ReduceOp,
+            ) -> Result<(), CommError> {
+                let mut pairs = Pairs::of(acc, rows, stride)?;
                 let get = $t::from_ne_bytes;
                 match op {
                     ReduceOp::Sum => pairs.apply(|a, b| get(a).wrapping_add(get(b)).to_ne_bytes()),
@@ -130,8 +191,13 @@ integers!(i8, i16, i32, i64, u8, u16, u32, u64);
 macro_rules! floats {
     ($($t:ident as $bits:ident, $scalar:ident, $canonical:literal);+) => {$(
         impl Fold for $t {
-            fn fold(acc: &mut [u8], next: &[u8], op: ReduceOp) -> Result<(), CommError> {
-                let mut pairs = Pairs::of(acc, next)?;
+            fn fold(
+                acc: &mut [u8],
+                rows: &[u8],
+                stride: usize,
+                op: ReduceOp,
+            ) -> Result<(), CommError> {
+                let mut pairs = Pairs::of(acc, rows, stride)?;
                 let get = $t::from_ne_bytes;
                 let mut nan = 0;
                 let mut unordered = |a: $t, b: $t| {

@@ -11,7 +11,7 @@
 //! | every sentence of an error | [`words`] |
 //! | timers that a suspended job survives | [`clock`] |
 //! | a blocked rank that its language can interrupt | [`interrupt`] |
-//! | reductions with the same bits everywhere | [`fold_into`] |
+//! | reductions with the same bits everywhere | [`fold_into`], [`fold_rows`] |
 //! | the phases of a shared region | [`Phases`] |
 //! | who created a gathered region, and which part is whose | [`Origin`], [`Parts`] |
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
@@ -54,7 +54,7 @@ pub mod words;
 pub use comm_api::memory;
 
 pub use call::Call;
-pub use fold::fold_into;
+pub use fold::{fold_into, fold_rows};
 pub use fork::{Beacon, Owner};
 pub use gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
 pub use gathered::{CommId, Origin, Parts};

@@ -2,7 +2,7 @@
 
 use comm_api::bytemuck::{bytes_of, cast_slice, pod_read_unaligned};
 use comm_api::{Argument, CommError, Reduce, ReduceOp, ScalarKind};
-use comm_kit::fold_into;
+use comm_kit::{fold_into, fold_rows};
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -217,6 +217,54 @@ proptest! {
 
 fn element() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), prop::sample::select(SPECIAL.to_vec())]
+}
+
+/// Rows at once have the bits of one after the other.
+#[test]
+fn rows_in_turn() {
+    const ROW: usize = 40;
+    for (scalar, op) in pairs() {
+        for (count, len) in (0..10).flat_map(|count| (0..=5).map(move |words| (count, 8 * words))) {
+            let words = bits((count + 1) * ROW / 8, count as u64);
+            let (rows, _) = cast_slice(&words).as_chunks::<ROW>();
+            let [first, others @ ..] = rows else {
+                unreachable!("one row more than counted")
+            };
+            let (mut expected, mut acc) = (first[..len].to_vec(), first[..len].to_vec());
+            for row in others {
+                fold_into(&mut expected, &row[..len], scalar, op).unwrap();
+            }
+            fold_rows(&mut acc, others, scalar, op).unwrap();
+            assert_eq!(
+                acc, expected,
+                "{op:?} of {count} rows of {len} bytes of {scalar:?}"
+            );
+        }
+    }
+}
+
+/// Every operation with every scalar that has it.
+fn pairs() -> impl Iterator<Item = (ScalarKind, ReduceOp)> {
+    let all = ScalarKind::ALL
+        .into_iter()
+        .flat_map(|scalar| ReduceOp::ALL.map(|op| (scalar, op)));
+    all.filter(|(scalar, op)| op.supports(*scalar))
+}
+
+#[test]
+fn rows_that_do_not_fit() {
+    let wrong = |expected, actual| {
+        Err(CommError::InvalidBufferSize {
+            operation: "allreduce",
+            argument: Argument::Other("rows"),
+            expected,
+            actual,
+        })
+    };
+    let fold = |len: usize, scalar| fold_rows(&mut vec![7; len], &[[9; 6]], scalar, ReduceOp::Max);
+    assert_eq!(fold(8, ScalarKind::U16), wrong(8, 6));
+    assert_eq!(fold(4, ScalarKind::U32), wrong(4, 6));
+    assert_eq!(fold(4, ScalarKind::U16), Ok(()));
 }
 
 /// The order is the ranks' order: from the other end 1 is lost in 1e300.

@@ -61,6 +61,13 @@ impl Board {
         self.map.at(self.base + self.layout.line(rank, step))
     }
 
+    /// Returns the lines of all ranks for steps of the parity of `step`.
+    #[inline]
+    pub(crate) fn lines(&self, step: u64) -> &[Line] {
+        let first = self.base + self.layout.line(0, step);
+        self.map.many(first, self.layout.size)
+    }
+
     pub(crate) fn bell(&self, rank: usize) -> &Bell {
         self.map.at(self.base + self.layout.bell(rank))
     }

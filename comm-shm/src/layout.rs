@@ -134,19 +134,27 @@ impl Line {
     /// Writes a payload of up to [`INLINE`] bytes.
     #[inline]
     pub(crate) fn put(&self, bytes: &[u8]) {
-        for (word, chunk) in self.inline.iter().zip(bytes.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        let (words, rest) = bytes.as_chunks();
+        for (place, &word) in self.inline.iter().zip(words) {
+            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        if let (Some(place), false) = (self.inline.get(words.len()), rest.is_empty()) {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
         }
     }
 
     /// Reads a payload of up to [`INLINE`] bytes.
     #[inline]
     pub(crate) fn take(&self, bytes: &mut [u8]) {
-        for (word, chunk) in self.inline.iter().zip(bytes.chunks_mut(8)) {
-            let whole = word.load(Ordering::Relaxed).to_ne_bytes();
-            chunk.copy_from_slice(&whole[..chunk.len()]);
+        let (words, rest) = bytes.as_chunks_mut();
+        for (place, word) in self.inline.iter().zip(&mut *words) {
+            *word = place.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        if let (Some(place), false) = (self.inline.get(words.len()), rest.is_empty()) {
+            let word = place.load(Ordering::Relaxed).to_ne_bytes();
+            rest.copy_from_slice(&word[..rest.len()]);
         }
     }
 }

@@ -5,8 +5,8 @@
 //! - **M1** A mapping is `len` bytes from `base`, readable and writable, as long as the
 //!   [`Mapping`] lives. The file behind it is never shortened: its pages were reserved before they
 //!   were mapped, and nobody but its owner may open it.
-//! - **M2** A reference handed out covers bytes inside the mapping and is aligned; [`Mapping::at`]
-//!   checks both, every time.
+//! - **M2** A reference handed out covers bytes inside the mapping and is aligned; [`Mapping::at`] and
+//!   [`Mapping::many`] check both, every time.
 //! - **M3** References go to [`Shared`] types only: atomics throughout, every bit pattern valid,
 //!   so other processes may write them at any time.
 //! - **M4** Everything else leaves this file as a raw pointer.
@@ -153,6 +153,21 @@ impl Mapping {
         // SAFETY: M1 and M2, `range` checked the bounds and the line above the alignment; M3, `T`
         // is `Shared`; the reference cannot outlive `self`, which keeps the memory mapped.
         unsafe { pointer.as_ref() }
+    }
+
+    /// Returns `count` of `T`, one behind the other, from `offset` on.
+    ///
+    /// # Panics
+    ///
+    /// As [`at`](Self::at).
+    #[inline]
+    pub(crate) fn many<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        let bytes = size_of::<T>().saturating_mul(count);
+        let pointer = self.range(offset, bytes).cast::<T>();
+        assert!(pointer.is_aligned(), "an offset of {offset} is not aligned");
+        // SAFETY: M1 and M2, `range` checked the bounds of all of them and the line above the alignment; M3,
+        // `T` is `Shared`; the reference cannot outlive `self`, which keeps the memory mapped.
+        unsafe { NonNull::slice_from_raw_parts(pointer, count).as_ref() }
     }
 
     /// Returns the address of `len` bytes from `offset` on.

@@ -57,6 +57,9 @@ pub(crate) struct Progress {
     /// Whether ranks read each other's memory; the same on all of them.
     one_copy: bool,
     spin_time: SpinTime,
+    /// The number of events at a look that found nothing, neither for its step nor for a later one: as long as it stands,
+    /// there is nothing to be found.
+    calm: Option<u32>,
 }
 
 impl Sequence {
@@ -79,6 +82,7 @@ impl Sequence {
             seen: 0,
             one_copy: transport.board.copies_once(),
             spin_time: SpinTime::new(policy),
+            calm: None,
         };
         Self {
             gate: Gate::new(rank, transport, progress),
@@ -198,6 +202,12 @@ impl<'a> Turn<'a> {
         self.board().line(rank, self.step())
     }
 
+    /// Returns the lines of all ranks, to be read after [`meet`](Self::meet).
+    #[inline]
+    pub(crate) fn lines(&self) -> &'a [Line] {
+        self.board().lines(self.step())
+    }
+
     /// Shows the others what was written for this step.
     #[inline]
     pub(crate) fn publish(&mut self) {
@@ -231,10 +241,11 @@ impl<'a> Turn<'a> {
             first: self.first,
             more,
         };
+        let (lines, own) = (self.lines(), self.rank());
         let mut rank = 0;
         let mut looks = self.pass.transport().policy.eager_looks;
-        while rank < self.size() {
-            if rank == self.rank() || self.line(rank).shows(wait.step) {
+        while let Some(line) = lines.get(rank) {
+            if rank == own || line.shows(wait.step) {
                 rank += 1;
             } else if looks > 0 {
                 looks -= 1;
@@ -246,8 +257,7 @@ impl<'a> Turn<'a> {
         }
         if self.first {
             let own = self.call.words();
-            let agree = (0..self.size()).all(|rank| self.line(rank).call_words() == own);
-            if !agree {
+            if !lines.iter().all(|line| line.call_words() == own) {
                 return Err(self.mismatched());
             }
             self.first = false;

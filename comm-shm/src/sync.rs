@@ -43,6 +43,12 @@ pub(crate) fn second_look(look: impl FnOnce() -> bool) -> bool {
     look()
 }
 
+/// Looks whether what was found may be remembered for later steps: nothing waits for them either.
+#[inline]
+pub(crate) fn lasting(look: impl FnOnce() -> bool) -> bool {
+    look()
+}
+
 /// Whether sleepers are not woken by the kernel, but look for themselves.
 pub(crate) const POLLING: bool = cfg!(any(not(target_os = "linux"), comm_portable_wait));
 

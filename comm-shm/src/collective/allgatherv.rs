@@ -30,13 +30,9 @@ pub(crate) fn allgatherv(
         turn.own_line().put(send);
         turn.publish();
         turn.meet()?;
-        for other in 0..counts.len() {
+        for (other, line) in turn.lines().iter().enumerate() {
             let block = &mut recv[start(other)..][..length(other)];
-            if other == rank {
-                block.copy_from_slice(send);
-            } else {
-                turn.line(other).take(block);
-            }
+            line.take(block);
         }
         return Ok(());
     }

@@ -4,7 +4,7 @@
 //! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`.
 
 use comm_api::{CommError, ReduceOp, ScalarKind};
-use comm_kit::{Call, fold_into};
+use comm_kit::{Call, fold_into, fold_rows};
 
 use super::{cut, keep_for};
 use crate::layout::INLINE;
@@ -13,6 +13,9 @@ use crate::step::{Sequence, Turn};
 
 /// Slots are never borrowed, so what is folded passes through a block on the stack.
 const BLOCK: usize = 8 * 1024;
+
+/// How many lines are folded at once: with one by one, finding the fold would cost more than the fold.
+const ROWS: usize = 8;
 
 /// Up to how many bytes all inputs together are folded by every rank.
 const FOLD_ALL: usize = 64 * 1024;
@@ -50,12 +53,17 @@ impl Fold<'_> {
         turn.own_line().put(self.send.unwrap_or(recv));
         turn.publish();
         turn.meet()?;
-        turn.line(0).take(recv);
-        let mut next = [0; INLINE];
-        let next = &mut next[..recv.len()];
-        for rank in 1..turn.size() {
-            turn.line(rank).take(next);
-            fold_into(recv, next, self.scalar, self.op)?;
+        let [first, others @ ..] = turn.lines() else {
+            return Ok(());
+        };
+        first.take(recv);
+        let mut rows = [[0; INLINE]; ROWS];
+        for lines in others.chunks(ROWS) {
+            let rows = &mut rows[..lines.len()];
+            for (line, row) in lines.iter().zip(&mut *rows) {
+                line.take(row);
+            }
+            fold_rows(recv, rows, self.scalar, self.op)?;
         }
         Ok(())
     }

@@ -139,11 +139,14 @@ pub(super) fn broadcast(
     let (rank, size) = (turn.rank(), turn.size());
     turn.offer(buf);
     turn.meet_before(true)?;
-    let has_read = rank == root || {
-        // Each begins somewhere else: two that pin the same pages at the same time hinder each other.
-        let turned = buf.len() / size * ((rank + size - root) % size);
-        let (head, tail) = buf.split_at_mut(turned);
-        turn.read(root, turned, tail) && turn.read(root, 0, head)
-    };
+    let has_read = rank == root
+        || if size == 2 {
+            turn.read(root, 0, buf)
+        } else {
+            // Each begins somewhere else: two that pin the same pages at the same time hinder each other.
+            let turned = buf.len() / size * ((rank + size - root) % size);
+            let (head, tail) = buf.split_at_mut(turned);
+            turn.read(root, turned, tail) && turn.read(root, 0, head)
+        };
     turn.agree(has_read)
 }

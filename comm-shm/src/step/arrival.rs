@@ -7,11 +7,12 @@ use comm_api::CommError;
 use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
 
-use super::{ShmTransport, Stage, Turn};
+use super::{Progress, ShmTransport, Stage, Turn};
 use crate::cause::{Cause, Failure};
+use crate::layout::Line;
 use crate::round::Round;
-use crate::sync::Ordering;
-use crate::wait::{self, Backoff, Pause, SpinTime};
+use crate::sync::{self, Ordering};
+use crate::wait::{self, Backoff, Pause};
 
 /// What a rank waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(super) fn wait_for_presence(
         more: false,
     };
     let transport = pass.transport();
-    match transport.wait_for_all(0, wait, pass.spin_time) {
+    match transport.wait_for_all(0, wait, pass) {
         Ok(_) => {
             pass.seen = step;
             Ok(())
@@ -70,7 +71,7 @@ impl Turn<'_> {
     #[cold]
     pub(super) fn wait_for_lines(&mut self, rank: usize, wait: Wait) -> Result<(), CommError> {
         let transport = self.pass.transport();
-        match transport.wait_for_all(rank, wait, self.pass.spin_time) {
+        match transport.wait_for_all(rank, wait, &mut self.pass) {
             Ok(last) => {
                 self.pass.spin_time.learn(transport.policy, last);
                 Ok(())
@@ -104,6 +105,17 @@ impl ShmTransport {
         even.max(odd).max(refused)
     }
 
+    /// Returns the lowest rank from `rank` on whose line does not show `step`, or the number of ranks.
+    #[inline]
+    fn first_missing(&self, lines: &[Line], mut rank: usize, step: u64) -> usize {
+        while let Some(line) = lines.get(rank)
+            && (rank == self.rank || line.shows(step))
+        {
+            rank += 1;
+        }
+        rank
+    }
+
     fn missing(&self, wait: Wait) -> impl Iterator<Item = usize> {
         (0..self.board.size()).filter(move |&rank| !self.has_arrived(rank, wait))
     }
@@ -114,24 +126,26 @@ impl ShmTransport {
         &self,
         mut rank: usize,
         wait: Wait,
-        spin_time: SpinTime,
+        progress: &mut Progress,
     ) -> Result<Pause, Halt> {
         let control = self.board.control();
-        let mut backoff = Backoff::new(self.policy, spin_time);
+        let mut backoff = Backoff::new(self.policy, progress.spin_time);
         let mut last = Pause::Spin;
-        let mut events = None;
+        let mut events = progress.calm;
         let mut round = Round::of(self.rank);
+        let lines = self.board.lines(wait.step);
         loop {
-            while self.has_arrived(rank, wait) {
-                rank += 1;
-                if rank == self.board.size() {
-                    return Ok(last);
-                }
+            rank = match wait.goal {
+                Goal::Lines => self.first_missing(lines, rank, wait.step),
+                Goal::Presence => self.missing(wait).next().unwrap_or(lines.len()),
+            };
+            if rank == lines.len() {
+                return Ok(last);
             }
             // Before the look at what it counts: a later event is seen in the next round.
             let count = control.events.load(Ordering::Acquire);
             if events.replace(count) != Some(count) {
-                self.look(wait)?;
+                progress.calm = self.look(wait)?.then_some(count);
             }
             last = backoff.pause();
             match last {
@@ -165,8 +179,8 @@ impl ShmTransport {
         }
     }
 
-    /// Looks for refusals, the cause, and ranks that left.
-    fn look(&self, wait: Wait) -> Result<(), Halt> {
+    /// Looks for refusals, the cause, and ranks that left. Returns whether there is nothing for a later step either.
+    fn look(&self, wait: Wait) -> Result<bool, Halt> {
         if wait.goal == Goal::Lines {
             let mut others = (0..self.board.size()).filter(|&rank| rank != self.rank);
             let refused = others.find(|&rank| {
@@ -178,7 +192,7 @@ impl ShmTransport {
             }
         }
         if let Some(cause) = self.board.cause() {
-            return self.unless_complete(wait, cause);
+            return self.unless_complete(wait, cause).map(|()| false);
         }
         let left = (0..self.board.size()).find_map(|rank| {
             let code = self.board.standing(rank).left.load(Ordering::Acquire);
@@ -186,10 +200,17 @@ impl ShmTransport {
             let how = Lost::from_code(u8::try_from(code).unwrap_or(0));
             lost.then(|| Cause::lost(rank, how))
         });
-        match left {
-            Some(cause) => self.unless_complete(wait, self.fail(cause)),
-            None => Ok(()),
+        if let Some(cause) = left {
+            self.unless_complete(wait, self.fail(cause))?;
         }
+        Ok(sync::lasting(|| {
+            (0..self.board.size()).all(|rank| {
+                let standing = self.board.standing(rank);
+                let left = standing.left.load(Ordering::Acquire);
+                let refused = standing.refused.load(Ordering::Acquire);
+                left == 0 && refused <= wait.step
+            })
+        }))
     }
 
     /// Looks whether the processes of the missing ranks have ended; midway, of all of them: nobody

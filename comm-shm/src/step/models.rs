@@ -162,6 +162,34 @@ fn a_refusal_protects_the_slots_before_it() {
     });
 }
 
+/// Rank 0 refuses the call after a barrier, or leaves, and does nothing more; rank 1 may come upon that while it still waits
+/// in the barrier.
+#[test]
+fn what_concerns_the_next_call_is_not_forgotten() {
+    explore(3, &[Rule::Lasting], || {
+        two(|rank| {
+            barrier(rank).unwrap();
+            if rank.rank() == 0 {
+                refuse(rank);
+            } else {
+                let refused = barrier(rank).unwrap_err();
+                assert_eq!(blame(&refused), (FailureKind::Refused, Some(0)));
+            }
+        });
+    });
+    explore(3, &[Rule::Lasting], || {
+        two(|rank| {
+            barrier(rank).unwrap();
+            if rank.rank() == 0 {
+                rank.gate.transport().leave(Lost::Dropped);
+            } else {
+                let lost = barrier(rank).unwrap_err();
+                assert_eq!(blame(&lost), (FailureKind::PeerLost, Some(0)));
+            }
+        });
+    });
+}
+
 /// Returns why a rank refuses.
 fn reason(rank: usize) -> String {
     format!("no, says {rank}")

@@ -13,7 +13,7 @@ pub(crate) struct Board(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     control: Control,
-    lines: Vec<[Line; 2]>,
+    lines: [Vec<Line>; 2],
     bells: Vec<Bell>,
     standings: Vec<Standing>,
     notes: Vec<Note>,
@@ -26,7 +26,7 @@ impl Board {
         }
         Self(Arc::new(Shared {
             control: Control::default(),
-            lines: many(size),
+            lines: [many(size), many(size)],
             bells: many(size),
             standings: many(size),
             notes: many(size * NOTES),
@@ -34,7 +34,7 @@ impl Board {
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.0.lines.len()
+        self.0.bells.len()
     }
 
     pub(crate) fn control(&self) -> &Control {
@@ -42,8 +42,12 @@ impl Board {
     }
 
     pub(crate) fn line(&self, rank: usize, step: u64) -> &Line {
+        &self.lines(step)[rank]
+    }
+
+    pub(crate) fn lines(&self, step: u64) -> &[Line] {
         let odd = step % 2 == 1 && !broken(Rule::TwoLines);
-        &self.0.lines[rank][usize::from(odd)]
+        &self.0.lines[usize::from(odd)]
     }
 
     pub(crate) fn bell(&self, rank: usize) -> &Bell {

@@ -18,6 +18,8 @@ pub(crate) enum Rule {
     FenceBeforeRing,
     /// A sleeper looks again after it wrote its bell.
     LookAgain,
+    /// A look is remembered only if it found nothing for later steps.
+    Lasting,
     /// A line is published with release (I1, I2).
     Release,
     /// All ranks are seen at the last step before the next is written (I3).
@@ -53,6 +55,10 @@ pub(crate) fn sleeper_fence(ordering: Ordering) {
 
 pub(crate) fn second_look(look: impl FnOnce() -> bool) -> bool {
     broken(Rule::LookAgain) || look()
+}
+
+pub(crate) fn lasting(look: impl FnOnce() -> bool) -> bool {
+    broken(Rule::Lasting) || look()
 }
 
 pub(crate) fn publisher_fence(ordering: Ordering) {
