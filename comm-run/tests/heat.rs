@@ -88,7 +88,7 @@ const MISTAKES: [Mistake; 12] = [
             "[0] Error: allgatherv: refused, rank 2: it refused its arguments: ",
             "this communicator stays usable",
             "comm-run: rank 2 exited with code 1",
-            "comm-run: ranks 0, 1 reported it: refused",
+            " reported it: refused",
         ],
     ),
     (
@@ -98,7 +98,7 @@ const MISTAKES: [Mistake; 12] = [
             "[2] Error: broadcast: root 3 is not a rank of a communicator of size 3; use 0..3",
             "[1] Error: broadcast: refused, rank 2: it refused its arguments: ",
             "comm-run: rank 2 exited with code 1",
-            "comm-run: ranks 0, 1 reported it: refused",
+            " reported it: refused",
         ],
     ),
     ("threads", 0, &[]),
@@ -225,7 +225,9 @@ fn the_events_of_a_mistake_have_short_names() {
             assert_eq!(started["backend"], backend, "{text}");
             assert_eq!(cause["rank"], 2, "{text}");
             assert_eq!(cause["reported"], kind, "{text}");
-            assert_eq!(cause["named_by"], json!([0, 1]), "{text}");
+            // Whoever has no processor for half a second is ended before it can report.
+            let named_by = [json!([0, 1]), json!([0]), json!([1])];
+            assert!(named_by.contains(&cause["named_by"]), "{text}");
             assert_eq!(end["exit_code"], ended.code(), "{text}");
         }
     }
