@@ -216,9 +216,10 @@ fn a_lost_rank_has_time_for_its_last_words() {
 
 #[test]
 fn what_a_rank_started_may_hold_the_pipe_of_the_reports() {
-    // It leaves the group of its rank, and lives on: nobody waits for it.
+    // It leaves the group of its rank, and lives on: nobody waits for it. The rank goes on when it has left: the other end of the
+    // substitution's pipe is closed then.
     let script = format!(
-        "setsid sleep 1000 >/dev/null 2>&1 & exec {} exit 1",
+        "up=$(setsid sh -c 'exec sleep 1000 >/dev/null 2>&1' &); exec {} exit 1",
         mishap()
     );
     let mark = fresh_mark();

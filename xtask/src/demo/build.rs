@@ -18,7 +18,8 @@ impl Build {
             Some(mpi) => (mpi.cargo("build", "sddp"), "sddp/shm,sddp/tcp,sddp/mpi"),
             None => (cargo(&["build", "--package", "sddp"]), "sddp/shm,sddp/tcp"),
         };
-        build.args(["--quiet", "--bin", "sddp", "--features", features]);
+        // Not quiet: it takes a minute or more in a new checkout, and whoever waits sees that it goes on.
+        build.args(["--bin", "sddp", "--features", features]);
         build.args(["--package", "comm-run", "--bin", "comm-run"]);
         match process::run(&mut build) {
             Outcome::Passed => Ok(()),
