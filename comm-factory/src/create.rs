@@ -135,3 +135,29 @@ fn failed(backend: Name, error: InitError) -> BackendError {
         },
     }
 }
+
+#[cfg(all(test, any(feature = "mpi", feature = "tcp", feature = "shm")))]
+mod tests {
+    use super::*;
+
+    /// What is not set can be listed; what is set is wrong, and only the message says why.
+    #[test]
+    fn a_variable_is_missing_only_if_it_is_not_set() {
+        let with = |variable: &str| {
+            let mut error = InitError::invalid(&[variable], "no rank");
+            error.kind = InitErrorKind::MissingConfiguration;
+            failed(Name::Local, error)
+        };
+        let missing = with("COMM_FACTORY_TEST_NOBODY_SETS_THIS");
+        assert!(
+            matches!(&missing, BackendError::MissingConfiguration { missing_vars, .. } if missing_vars.len() == 1),
+            "{missing:?}"
+        );
+        // Every process that cargo starts has one.
+        let wrong = with("PATH");
+        assert!(
+            matches!(wrong, BackendError::InitializationFailed { .. }),
+            "{wrong:?}"
+        );
+    }
+}

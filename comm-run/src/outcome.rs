@@ -222,3 +222,34 @@ impl RankOutcome {
         self.exit.filter(|exit| by_itself && exit.failed())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(exit: Option<Exit>, ended_by: Option<Signal>) -> RankOutcome {
+        RankOutcome {
+            pid: 1,
+            exit,
+            ended_by,
+            report: None,
+            elapsed: Duration::ZERO,
+            last_lines: Vec::new(),
+            panic_lines: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn who_was_ended_or_succeeded_or_is_not_known_did_not_fail_by_itself() {
+        let killed = Some(Exit::Signal(9));
+        assert_eq!(rank(killed, None).failure(), killed);
+        assert_eq!(
+            rank(Some(Exit::Code(3)), None).failure(),
+            Some(Exit::Code(3))
+        );
+        assert_eq!(rank(killed, Some(Signal::Kill)).failure(), None);
+        for exit in [None, Some(Exit::Code(0)), Some(Exit::Unknown)] {
+            assert_eq!(rank(exit, None).failure(), None, "{exit:?}");
+        }
+    }
+}

@@ -220,7 +220,7 @@ fn tiny_group() -> Narrow {
     let script = format!(
         "cd /sys/fs/cgroup/memory 2>/dev/null && limit=memory.limit_in_bytes || \
            {{ cd /sys/fs/cgroup && limit=memory.max; }} || exit 77\n\
-         mkdir {group} 2>/dev/null || exit 77\n\
+         mkdir {group} || exit 77\n\
          if echo 48M >{group}/$limit && \
            (echo 0 >{group}/cgroup.procs && exec \"$0\" \"$@\")\n\
          then code=0; else code=$?; fi\n\

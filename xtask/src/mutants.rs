@@ -41,7 +41,7 @@ const PACKAGES: [(&str, &str, Option<&str>); 6] = [
     ),
     (
         "comm-run",
-        "--lib",
+        "--lib --bins",
         Some("--test blame --test exit_codes --test options --test output --test stop"),
     ),
 ];

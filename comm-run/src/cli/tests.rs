@@ -165,6 +165,9 @@ fn wrong_usage_is_refused() {
         assert_eq!(parse(line), None, "{line}");
     }
     assert!(parse("comm-run -n auto -- x").is_some_and(|options| options.ranks > 0));
+    // As many as a job may have.
+    let line = "comm-run -n 2048 --nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k -- x";
+    assert!(parse(line).is_some_and(|options| options.ranks == 2048));
 }
 
 #[test]
@@ -172,6 +175,9 @@ fn many_machines_are_tcp_and_number_their_ranks_in_turn() {
     let line = "comm-run -n 4 --nnodes 3 --node-rank 2 --coordinator h:1 --secret-file k -- x";
     let options = parse(line).unwrap();
     assert_eq!((options.backend, options.first_rank()), (Backend::Tcp, 8));
+    let topology = options.topology();
+    assert_eq!(topology.size, 12);
+    assert_eq!(topology.hosts[0].ranks, [8, 9, 10, 11]);
     let node = options.node.unwrap();
     assert_eq!((node.coordinator.as_str(), node.port), ("h", 1));
     assert!(node.secret_file.is_absolute());

@@ -66,6 +66,9 @@ fn over_tcp_a_rank_learns_where_to_meet_and_rank_0_gets_the_listener() {
     let first = environment(&Variables::new(), seat(Some(7)));
     assert_eq!(first[OsStr::new("COBRE_TCP_LISTEN_FD")], "7");
     assert!(!format!("{:?}", seat(None)).contains("hush"));
+    assert_eq!(format!("{secret:?}"), "Text(..)");
+    let file = Secret::File("key".as_ref());
+    assert_eq!(format!("{file:?}"), r#"File("key")"#);
 }
 
 #[test]
