@@ -15,8 +15,9 @@ use comm_api::{
     SharedRegion,
 };
 use comm_shm::{ShmBackend, ShmConfig};
+use common::markers::{Folder, wait_for};
 use common::namespace::{is_forbidden, unshare};
-use common::{Outcome, finish, fresh_name, job, launch, role, say, start};
+use common::{Outcome, finish, fresh_name, job, kill_self, launch, role, say, start};
 
 fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
     match error {
@@ -143,6 +144,53 @@ fn an_executed_program() {
         "{}",
         outcomes[1].output
     );
+}
+
+/// Rank 2 refuses a call, then dies or leaves; rank 1 has not come to that call. Rank 0 has left it early and is in the next, for which it
+/// needs rank 1 and cannot have rank 2: it hears so at once, not when rank 1 comes or its patience ends.
+#[test]
+fn the_death_of_who_refused_does_not_wait_for_the_late() {
+    end_after_a_refusal(
+        "the_death_of_who_refused_does_not_wait_for_the_late",
+        |_| kill_self(),
+    );
+}
+
+#[test]
+fn the_departure_of_who_refused_does_not_wait_for_the_late() {
+    // Its process lives on.
+    end_after_a_refusal(
+        "the_departure_of_who_refused_does_not_wait_for_the_late",
+        drop,
+    );
+}
+
+fn end_after_a_refusal(test: &str, end: fn(ShmBackend)) {
+    if let Some(config) = role(test) {
+        let comm = ShmBackend::attach(config).unwrap();
+        comm.barrier().unwrap();
+        let told = Folder::of_driver().join("told");
+        match comm.rank() {
+            0 => {
+                let refused = comm.broadcast(&mut [0_u8], 0).unwrap_err();
+                assert_eq!(blame(&refused), (FailureKind::Refused, Some(2)));
+                let error = comm.barrier().unwrap_err();
+                std::fs::write(told, "").unwrap();
+                assert_eq!(blame(&error), (FailureKind::PeerLost, Some(2)), "{error}");
+                say("done");
+            }
+            1 => wait_for(&told),
+            _ => {
+                comm.broadcast(&mut [0_u8], 9).unwrap_err();
+                end(comm);
+                wait_for(&told);
+            }
+        }
+        return;
+    }
+    let folder = Folder::new();
+    let outcomes = launch(test, 3, &[folder.variable()]);
+    assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
 }
 
 /// Waiting for a late peer costs next to nothing.

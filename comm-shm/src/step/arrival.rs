@@ -97,6 +97,15 @@ impl ShmTransport {
             }
     }
 
+    /// Checks whether the call needs more of `rank` than it has given. Nobody is past a step that is not complete, so whoever ends in
+    /// it cannot have contributed the rest: in a call of more steps, nor in the call that follows the step all are to be seen at.
+    fn is_needed(&self, rank: usize, wait: Wait) -> bool {
+        match wait.goal {
+            Goal::Lines => wait.more || !self.has_arrived(rank, wait),
+            Goal::Presence => self.latest(rank) <= wait.step,
+        }
+    }
+
     /// Returns the last step `rank` is known to have taken.
     fn latest(&self, rank: usize) -> u64 {
         let even = self.board.line(rank, 0).step.load(Ordering::Acquire);
@@ -196,7 +205,7 @@ impl ShmTransport {
         }
         let left = (0..self.board.size()).find_map(|rank| {
             let code = self.board.standing(rank).left.load(Ordering::Acquire);
-            let lost = code != 0 && !self.has_arrived(rank, wait);
+            let lost = code != 0 && self.is_needed(rank, wait);
             let how = Lost::from_code(u8::try_from(code).unwrap_or(0));
             lost.then(|| Cause::lost(rank, how))
         });
@@ -213,8 +222,7 @@ impl ShmTransport {
         }))
     }
 
-    /// Looks whether the processes of the missing ranks have ended; midway, of all of them: nobody
-    /// is past a step that is not complete, so whoever died in it cannot have contributed the rest.
+    /// Looks whether the processes of ranks that are needed have ended.
     fn look_for_the_dead(
         &self,
         wait: Wait,
@@ -222,7 +230,7 @@ impl ShmTransport {
         mut is_dead: impl FnMut(usize) -> bool,
     ) -> Result<(), Halt> {
         let others = (0..self.board.size()).filter(|&rank| rank != self.rank);
-        let needed = |&rank: &usize| wait.more || !self.has_arrived(rank, wait);
+        let needed = |&rank: &usize| self.is_needed(rank, wait);
         let awaited: Vec<usize> = others.filter(needed).collect();
         let mut share = round.share(&awaited, self.board.watchers());
         let Some(rank) = share.find(|&rank| is_dead(rank)) else {
