@@ -24,8 +24,8 @@ pub fn example(name: &str, features: &str) -> String {
 
 /// Builds a program for the first test that asks for it, and returns its path to all. Nobody knows how much there is to compile, nor
 /// how long another cargo keeps the folder to itself, so no watchdog runs meanwhile: neither in the test that builds nor in one that waits.
-pub fn once(built: &'static OnceLock<String>, build: impl FnOnce() -> String) -> &'static str {
-    comm_testing::unwatched(|| built.get_or_init(build))
+pub fn once(program: &'static OnceLock<String>, build: impl FnOnce() -> String) -> &'static str {
+    comm_testing::unwatched(|| program.get_or_init(build))
 }
 
 /// Builds the one program that the arguments name, with what was compiled for this test, and returns its path.
