@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// Returns the path of the program.
 fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| heat::build("mpi"))
+    hello::once(&PROGRAM, || heat::build("mpi"))
 }
 
 /// How a job ended, and what its ranks said.

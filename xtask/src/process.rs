@@ -35,13 +35,16 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&program, arguments)
 }
 
-/// Lets a build share what is compiled in `target` and keep its programs in a folder of their own, which it returns: those who build the
+/// Lets a build share what is compiled in `target` and keep its programs in a folder of their own, [`programs`]: those who build the
 /// same program with other features at the same time would put theirs in its place.
-pub(crate) fn apart(build: &mut Command, target: &Path, name: &str) -> PathBuf {
-    let programs = target.join("programs").join(name);
+pub(crate) fn apart(build: &mut Command, target: &Path, name: &str) {
     build.env("CARGO_BUILD_BUILD_DIR", target);
-    build.arg("--target-dir").arg(&programs);
-    programs
+    build.arg("--target-dir").arg(programs(target, name));
+}
+
+/// Returns the folder of the programs of a build that keeps them [`apart`].
+pub(crate) fn programs(target: &Path, name: &str) -> PathBuf {
+    target.join("programs").join(name)
 }
 
 /// Prepares cargo so that ranks wait as on systems other than Linux. Only the packages of the workspace are built anew, beside their

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::process::{Terminal, apart, cargo, workspace_root};
+use crate::process::{Terminal, apart, cargo, programs, workspace_root};
 use crate::report::{Outcome, Report};
 use crate::tools::PYTHON;
 
@@ -281,7 +281,8 @@ fn bench(terminal: &Terminal, rounds: &str) -> Outcome {
     }
     build_example(terminal, "timings", true, &|terminal| {
         let mut script = Environment::tools().python(&["bench/compare.py", "--rounds", rounds]);
-        terminal.run(script.env("COMM_TIMINGS", programs().join("release/examples/timings")))
+        let timings = programs(&target(), PROGRAMS).join("release/examples/timings");
+        terminal.run(script.env("COMM_TIMINGS", timings))
     })
 }
 
@@ -312,10 +313,6 @@ fn build_example(
 
 /// The folder of the examples that the package is compared with.
 const PROGRAMS: &str = "python";
-
-fn programs() -> PathBuf {
-    target().join("programs").join(PROGRAMS)
-}
 
 /// Returns the folder of what cargo builds.
 fn target() -> PathBuf {

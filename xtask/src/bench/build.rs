@@ -120,7 +120,7 @@ impl Checkout {
     pub(super) fn folder(&self, backend: Backend) -> PathBuf {
         let target = match backend.mpi() {
             Some(mpi) => self.root.join(mpi.target()),
-            None => self.target.join("programs").join(PROGRAMS),
+            None => process::programs(&self.target, PROGRAMS),
         };
         target.join(if self.optimised { "release" } else { "debug" })
     }
