@@ -160,6 +160,11 @@ fn where_nobody_could_continue_it_ctrl_z_is_ignored() {
 
 /// Starts `comm-run` as the first process of a container, if this system lets us make one.
 fn container(args: &[&str]) -> Option<Starter> {
+    inside(&[&[env!("CARGO_BIN_EXE_comm-run")], args].concat())
+}
+
+/// Starts the first process of a container, if this system lets us make one.
+fn inside(program: &[&str]) -> Option<Starter> {
     // Signals reach `comm-run` by its number outside, not through `unshare`.
     let options = ["--pid", "--fork", "--mount-proc", "--kill-child"];
     if !works(&mut unshare(&options, &["true"])) {
@@ -167,14 +172,37 @@ fn container(args: &[&str]) -> Option<Starter> {
     }
     let mark = fresh_mark();
     // Whoever runs these tests may ignore signals, as a shell makes what it starts with `&` do.
-    let heedful = ["env", "--default-signal", env!("CARGO_BIN_EXE_comm-run")];
-    let mut command = unshare(&options, &[&heedful[..], args].concat());
+    let heedful = ["env", "--default-signal"];
+    let mut command = unshare(&options, &[&heedful[..], program].concat());
     command.env("COMM_RUN_TEST_MARK", &mark);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     Some(Starter::of(command, mark))
+}
+
+#[test]
+fn in_a_session_that_began_outside_of_the_container_ctrl_z_works_too() {
+    // The shell is in a session and a group whose leaders cannot be seen from within; a job gets a group of its own if it says so.
+    let script = |monitor: &str| {
+        let stop = "kill -TSTP $PPID; sleep 0.3; echo done";
+        let comm_run = env!("CARGO_BIN_EXE_comm-run");
+        format!(
+            "set {monitor}m; {comm_run} -n 1 -- sh -c '{stop}' & \
+             while read -r _ _ state _ < /proc/$!/stat; do \
+               case $state in T) echo stopped; kill -CONT $!; break;; Z) break;; esac; \
+             done 2>/dev/null; wait $!"
+        )
+    };
+    for (monitor, expected) in [("-", &["stopped", "[0] done"][..]), ("+", &["[0] done"])] {
+        let Some(starter) = inside(&["bash", "-c", &script(monitor)]) else {
+            return;
+        };
+        let ended = starter.end();
+        assert_eq!(ended.code(), 0, "{monitor}m: {ended:?}");
+        assert_eq!(ended.stdout, expected, "{monitor}m: {ended:?}");
+    }
 }
 
 #[test]
