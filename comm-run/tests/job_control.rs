@@ -192,7 +192,7 @@ fn in_a_session_that_began_outside_of_the_container_ctrl_z_works_too() {
             "set {monitor}m; {comm_run} -n 1 -- sh -c '{stop}' & \
              while read -r _ _ state _ < /proc/$!/stat; do \
                case $state in T) echo stopped; kill -CONT $!; break;; Z) break;; esac; \
-             done 2>/dev/null; wait $!"
+             done 2>/dev/null; wait -f $!"
         )
     };
     for (monitor, expected) in [("-", &["stopped", "[0] done"][..]), ("+", &["[0] done"])] {
