@@ -226,7 +226,7 @@ fn backends(root: &Path) -> Vec<Backend> {
         .collect();
     backends.push(Backend {
         name: "reference".to_owned(),
-        package: "comm-conformance".to_owned(),
+        package: "comm-conformance-self-test".to_owned(),
         test: "reference",
     });
     backends.sort_by(|a, b| a.name.cmp(&b.name));
@@ -243,7 +243,7 @@ mod tests {
         let packages: Vec<_> = found.iter().map(|b| (&*b.name, &*b.package)).collect();
         assert!(packages.contains(&("local", "comm-local")), "{packages:?}");
         assert!(
-            packages.contains(&("reference", "comm-conformance")),
+            packages.contains(&("reference", "comm-conformance-self-test")),
             "{packages:?}"
         );
     }

@@ -14,16 +14,34 @@ pub(crate) struct Docs {
     open: bool,
 }
 
-/// Prepares rustdoc for the default members; a warning is an error.
-pub(crate) fn rustdoc() -> Command {
+/// Prepares rustdoc for the default members, and for the native half of the Python package if asked; a warning is an error.
+pub(crate) fn rustdoc(with_python: bool) -> Command {
     let mut command = cargo(&["doc", "--no-deps"]);
+    command.args(packages(with_python));
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }
 
+/// Selects the default members, which need nothing installed, or all that need no MPI library.
+pub(crate) const fn packages(with_python: bool) -> &'static [&'static str] {
+    if with_python {
+        &[
+            "--workspace",
+            "--exclude",
+            "cobre-comm",
+            "--exclude",
+            "comm-mpi",
+            "--exclude",
+            "comm-mpi-probe",
+        ]
+    } else {
+        &[]
+    }
+}
+
 /// Builds and checks; returns whether nothing was found.
 pub(crate) fn run(arguments: &Docs) -> bool {
-    let mut doc = rustdoc();
+    let mut doc = rustdoc(false);
     if arguments.open {
         doc.args(["--package", "comm-api", "--open"]);
     }

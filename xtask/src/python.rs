@@ -42,7 +42,7 @@ pub(crate) struct Python {
 
 /// What the steps of `cargo xtask test` do.
 pub(crate) const WHAT: &str = "cargo xtask python --unoptimised";
-pub(crate) const LINT: &str = "clippy, rustdoc, mypy and ruff on comm-python";
+pub(crate) const LINT: &str = "mypy and ruff on comm-python";
 
 /// Runs the stages, prints a summary, and returns whether nothing failed.
 pub(crate) fn run(arguments: &Python) -> bool {
@@ -68,17 +68,7 @@ pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
 
 /// Runs the checks that start no rank as one step of all, on another lane: what both need is built by the one that comes first.
 pub(crate) fn lint(terminal: &Terminal) -> Outcome {
-    let clippy = stage("clippy", "check the native half", false, |terminal| {
-        // It is no default member of the workspace.
-        let clippy = ["clippy", "--package", "comm-python", "--", "-D", "warnings"];
-        terminal.run(&mut cargo(&clippy))
-    });
-    let doc = stage("doc", "document the native half", false, |terminal| {
-        let mut doc = cargo(&["doc", "--no-deps", "--package", "comm-python"]);
-        terminal.run(doc.env("RUSTDOCFLAGS", "-D warnings"))
-    });
-    let last = [clippy, doc].into_iter().chain(checks()).collect();
-    as_one(terminal, [build(false), vec![hello()], last])
+    as_one(terminal, [build(false), vec![hello()], checks()])
 }
 
 /// Runs stages as one step, and names those that failed.

@@ -24,20 +24,14 @@
 mod backward;
 mod boards;
 mod checkpoint;
-mod cuts;
 mod failure;
 mod forward;
-mod hash;
-pub(crate) mod lp;
-pub(crate) mod model;
-pub(crate) mod noise;
 pub(crate) mod options;
 mod plot;
 mod policy;
 mod report;
 mod setup;
 mod split;
-pub(crate) mod subproblem;
 mod team;
 pub(crate) mod train;
 mod work;
@@ -47,6 +41,7 @@ use std::process::ExitCode;
 
 use failure::Failure;
 use options::Options;
+use sddp_dispatch::{cuts, hash, lp, model, subproblem};
 
 /// Runs as one rank of whatever started it.
 pub(crate) fn main() -> ExitCode {

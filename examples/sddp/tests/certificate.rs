@@ -1,7 +1,7 @@
 //! Proof that a solution is the best: it keeps all bounds, and duals show that none is cheaper. From the original numbers, whatever
 //! the solver believes.
 
-use super::sddp::lp::{Program, Unsolved, Variable};
+use sddp_dispatch::lp::{Program, Unsolved, Variable};
 
 /// The left side of a row.
 type Left = Vec<(Variable, f64)>;

@@ -2,13 +2,13 @@
 
 use clap::Parser;
 use libtest_mimic::Trial;
+use sddp_dispatch::lp::Variable;
+use sddp_dispatch::model::{Case, Draft, fill_tree};
+use sddp_dispatch::subproblem::{Columns, balance, columns, supply};
 
 use super::certificate::Written;
 use super::job::{Place, policy, scratch};
-use super::sddp::lp::Variable;
-use super::sddp::model::{Case, Draft, fill_tree};
 use super::sddp::options::Options;
-use super::sddp::subproblem::{Columns, balance, columns, supply};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let cases = [

@@ -1,10 +1,10 @@
 //! The solver on random programs.
 
 use libtest_mimic::Trial;
+use sddp_dispatch::lp::Unsolved;
+use sddp_dispatch::noise::Noise;
 
 use super::certificate::Written;
-use super::sddp::lp::Unsolved;
-use super::sddp::noise::Noise;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![

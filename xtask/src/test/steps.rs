@@ -24,7 +24,7 @@ use crate::tools::{CARGO_DENY, GLOO, MDBOOK, PYTHON, SHELLCHECK, Tool};
 const NETWORK: [&str; 2] = ["--package", "comm-tcp"];
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
 /// dependencies with features that these do not need.
-const SHARED: [&str; 19] = [
+const SHARED: [&str; 21] = [
     "--workspace",
     "--exclude",
     "cobre-comm",
@@ -39,12 +39,16 @@ const SHARED: [&str; 19] = [
     "--exclude",
     "comm-run",
     "--exclude",
+    "comm-shm-models",
+    "--exclude",
     "fixture-twins",
     "--exclude",
     "sddp",
     "--exclude",
     "xtask",
 ];
+/// Selects the models. Their checker takes more features of what all backends stand on.
+const MODELS: [&str; 2] = ["--package", "comm-shm-models"];
 /// Selects the factory without a backend, and the programs that are compared without one.
 const BARE: [&str; 4] = ["--package", "comm-factory", "--package", "fixture-twins"];
 /// Selects the factory with the backends that need nothing installed.
@@ -115,9 +119,8 @@ pub(super) fn after_build() -> Vec<Step> {
     let run = ["--package", "comm-run"];
     let xtask = ["--package", "xtask"];
     let others = ["--exclude", "comm-tcp", "--no-fail-fast"];
-    let clippy = ["clippy", "--all-targets", "--", "-D", "warnings"];
     let some = ["--lib", "--test", "select", "--test", "conformance"];
-    let compiled = [&run[..], &xtask, &BARE, &FACTORY, &FACADE, &SOLVER];
+    let compiled = [&run[..], &xtask, &BARE, &FACTORY, &FACADE, &SOLVER, &MODELS];
     let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
     let portable = |more: &[&str]| with_portable_wait(&[&PORTABLE, more].concat());
     let mut steps = vec![
@@ -137,6 +140,7 @@ pub(super) fn after_build() -> Vec<Step> {
         step("chaos", Third, chaos()),
         step("sealed-tcp", Third, sealed_suite()),
         step("sddp", Front, test(&SOLVER, &[])),
+        step("models", Front, test(&MODELS, &[])),
         step("bench", Front, benchmark(&["--no-peers"])),
         step("port-build", Beside, portable(&["--no-run"])),
         step("portable", Second, portable(&PORTABLE_WORLDS)),
@@ -155,15 +159,27 @@ pub(super) fn after_build() -> Vec<Step> {
         // It builds a program outside the workspace, which takes longer than to run it.
         step("heat-mpi", Second, mpi_factory(mpi, "heat_mpi", &[])).with(mpi.tool()),
         step("facade-mpi", Front, mpi_facade(mpi)).with(mpi.tool()),
-        step("clippy", Beside, cargo(&clippy)),
+        function("clippy", Beside, "cargo clippy --all-targets", |terminal| {
+            terminal.run(&mut clippy())
+        }),
         step("clippy-mpi", Beside, mpi_clippy).with(mpi.tool()),
-        step("docs", Beside, docs::rustdoc()),
+        function("docs", Beside, "cargo doc --no-deps", |terminal| {
+            terminal.run(&mut docs::rustdoc(PYTHON.obtain().is_ok()))
+        }),
         function("book", Beside, book::WHAT, book::outcome).with(&MDBOOK),
         all("sets", Beside, features::without_mpi()),
         all("sets-mpi", Beside, features::with_mpi(mpi)).with(mpi.tool()),
         function("scaffold", Beside, check::WHAT, check::outcome),
     ]);
     steps
+}
+
+/// Checks the default members, and the native half of the Python package where Python is.
+fn clippy() -> Command {
+    let mut clippy = cargo(&["clippy"]);
+    clippy.args(docs::packages(PYTHON.obtain().is_ok()));
+    clippy.args(["--all-targets", "--", "-D", "warnings"]);
+    clippy
 }
 
 /// Lists the steps that need one MPI library.
@@ -310,5 +326,52 @@ impl Step {
     fn with(self, tool: &'static Tool) -> Self {
         let tool = Some(tool);
         Self { tool, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Lists the packages that a selection compiles, each with its features.
+    fn compiled(selection: &[&str], edges: &str) -> BTreeMap<String, Vec<String>> {
+        let mut tree = cargo(&["tree", "--quiet", "--locked", "--prefix", "none", "--edges"]);
+        tree.args([edges, "--format", "{p} [{f}]"]).args(selection);
+        let output = tree.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let mut packages = BTreeMap::<String, Vec<String>>::new();
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            let line = line.trim_end_matches(" (*)");
+            // Between two of the selected packages is an empty line.
+            let Some((name, _)) = line.split_once(' ') else {
+                continue;
+            };
+            let same = packages.entry(name.to_owned()).or_default();
+            if !same.iter().any(|other| other == line) {
+                same.push(line.to_owned());
+            }
+        }
+        packages
+    }
+
+    /// A feature that one group of packages takes more of a dependency has the backends and the suite compiled twice.
+    #[test]
+    fn what_most_tests_stand_on_is_compiled_once() {
+        let libraries = compiled(
+            &["--package", "comm-conformance", "--package", "comm-tcp"],
+            "normal",
+        );
+        assert!(libraries.contains_key("tracing-core"), "{libraries:?}");
+        let all = "normal,build,dev";
+        let shared = compiled(&SHARED, all);
+        for selection in [&NETWORK[..], &FACTORY, &SOLVER, &PORTABLE[1..3]] {
+            let others = compiled(selection, all);
+            for name in libraries.keys().filter(|name| others.contains_key(*name)) {
+                let all = others[name].iter().all(|line| shared[name].contains(line));
+                assert!(all, "{selection:?}: {:?}, {:?}", others[name], shared[name]);
+            }
+        }
     }
 }

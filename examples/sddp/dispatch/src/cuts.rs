@@ -2,14 +2,15 @@
 
 /// The cuts of one stage in the order in which they came.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Cuts {
+pub struct Cuts {
     plants: usize,
     /// For each cut the intercept, then the slope for every plant.
     numbers: Vec<f64>,
 }
 
 impl Cuts {
-    pub(crate) fn new(plants: usize) -> Self {
+    /// Returns no cuts.
+    pub fn new(plants: usize) -> Self {
         Self {
             plants,
             numbers: Vec::new(),
@@ -17,34 +18,35 @@ impl Cuts {
     }
 
     /// Returns how many numbers a cut has.
-    pub(crate) fn width(plants: usize) -> usize {
+    pub fn width(plants: usize) -> usize {
         1 + plants
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Returns how many cuts there are.
+    pub fn len(&self) -> usize {
         self.numbers.len() / Self::width(self.plants)
     }
 
     /// Adds cuts, number by number.
-    pub(crate) fn extend(&mut self, numbers: &[f64]) {
+    pub fn extend(&mut self, numbers: &[f64]) {
         debug_assert_eq!(numbers.len() % Self::width(self.plants), 0);
         self.numbers.extend_from_slice(numbers);
     }
 
     /// Returns all numbers.
-    pub(crate) fn numbers(&self) -> &[f64] {
+    pub fn numbers(&self) -> &[f64] {
         &self.numbers
     }
 
     /// Returns the intercept and the slopes of a cut.
-    pub(crate) fn get(&self, cut: usize) -> (f64, &[f64]) {
+    pub fn get(&self, cut: usize) -> (f64, &[f64]) {
         let width = Self::width(self.plants);
         let numbers = &self.numbers[cut * width..(cut + 1) * width];
         (numbers[0], &numbers[1..])
     }
 
     /// Returns the height of a cut above a point.
-    pub(crate) fn height(&self, cut: usize, storage: &[f64]) -> f64 {
+    pub fn height(&self, cut: usize, storage: &[f64]) -> f64 {
         let (intercept, slopes) = self.get(cut);
         let terms = slopes.iter().zip(storage);
         terms.fold(intercept, |height, (slope, water)| height + slope * water)

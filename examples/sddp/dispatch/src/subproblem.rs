@@ -9,29 +9,29 @@
 //!
 //! Of many cuts few bind. They are added one by one, the most violated first, until none is violated.
 
-use super::cuts::Cuts;
-use super::lp::{Program, Unsolved, Variable};
-use super::model::Case;
+use crate::cuts::Cuts;
+use crate::lp::{Program, Unsolved, Variable};
+use crate::model::Case;
 
 /// How far the future cost may stay below a cut, in units of the cut's height or 1.
 const VIOLATED: f64 = 1e-9;
 
 /// The best way to run a stage.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Dispatch {
+pub struct Dispatch {
     /// This stage and what the cuts say of those after it.
-    pub(crate) cost: f64,
+    pub cost: f64,
     /// This stage alone.
-    pub(crate) stage_cost: f64,
+    pub stage_cost: f64,
     /// The water left, by plant.
-    pub(crate) storage: Vec<f64>,
+    pub storage: Vec<f64>,
     /// What one more unit of water would change in `cost`, by plant.
-    pub(crate) water_value: Vec<f64>,
+    pub water_value: Vec<f64>,
 }
 
 /// The numbers of the columns of a stage.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Columns {
+pub struct Columns {
     first: Variable,
     plants: usize,
     thermals: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Numbers the columns from `first` on: one program may hold several stages.
-    pub(crate) fn of(case: &Case<'_>, first: Variable) -> Self {
+    pub fn of(case: &Case<'_>, first: Variable) -> Self {
         Self {
             first,
             plants: case.plants.len(),
@@ -47,34 +47,39 @@ impl Columns {
         }
     }
 
-    pub(crate) fn storage(self, plant: usize) -> Variable {
+    /// Returns the column of the water that a plant keeps.
+    pub fn storage(self, plant: usize) -> Variable {
         self.first + plant
     }
 
-    pub(crate) fn turbined(self, plant: usize) -> Variable {
+    /// Returns the column of the water that a plant turbines.
+    pub fn turbined(self, plant: usize) -> Variable {
         self.first + self.plants + plant
     }
 
-    pub(crate) fn spilled(self, plant: usize) -> Variable {
+    /// Returns the column of the water that a plant spills.
+    pub fn spilled(self, plant: usize) -> Variable {
         self.first + 2 * self.plants + plant
     }
 
-    pub(crate) fn thermal(self, thermal: usize) -> Variable {
+    /// Returns the column of the energy of a thermal plant.
+    pub fn thermal(self, thermal: usize) -> Variable {
         self.first + 3 * self.plants + thermal
     }
 
-    pub(crate) fn deficit(self) -> Variable {
+    /// Returns the column of the demand that is not served.
+    pub fn deficit(self) -> Variable {
         self.first + 3 * self.plants + self.thermals
     }
 
     /// Returns the last column: the cost of the later stages.
-    pub(crate) fn future(self) -> Variable {
+    pub fn future(self) -> Variable {
         self.deficit() + 1
     }
 }
 
 /// Returns cost and bounds of the columns of a stage, without the future cost.
-pub(crate) fn columns(case: &Case<'_>, stage: usize) -> Vec<(f64, f64, f64)> {
+pub fn columns(case: &Case<'_>, stage: usize) -> Vec<(f64, f64, f64)> {
     let header = &case.header;
     let plants = || case.plants.iter();
     let mut columns = Vec::with_capacity(Columns::of(case, 0).future() + 1);
@@ -89,7 +94,7 @@ pub(crate) fn columns(case: &Case<'_>, stage: usize) -> Vec<(f64, f64, f64)> {
 }
 
 /// Returns the left side of a plant's water balance.
-pub(crate) fn balance(case: &Case<'_>, names: Columns, plant: usize) -> Vec<(Variable, f64)> {
+pub fn balance(case: &Case<'_>, names: Columns, plant: usize) -> Vec<(Variable, f64)> {
     let mut row = vec![
         (names.storage(plant), 1.0),
         (names.turbined(plant), 1.0),
@@ -105,7 +110,7 @@ pub(crate) fn balance(case: &Case<'_>, names: Columns, plant: usize) -> Vec<(Var
 }
 
 /// Returns the left side of the demand.
-pub(crate) fn supply(case: &Case<'_>, names: Columns) -> Vec<(Variable, f64)> {
+pub fn supply(case: &Case<'_>, names: Columns) -> Vec<(Variable, f64)> {
     let plants = case.plants.iter().enumerate();
     let mut row: Vec<_> = plants
         .map(|(number, plant)| (names.turbined(number), plant.energy))
@@ -120,7 +125,7 @@ pub(crate) fn supply(case: &Case<'_>, names: Columns) -> Vec<(Variable, f64)> {
 /// # Errors
 ///
 /// If there is none.
-pub(crate) fn solve(
+pub fn solve(
     case: &Case<'_>,
     stage: usize,
     opening: usize,

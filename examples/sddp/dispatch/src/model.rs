@@ -1,70 +1,86 @@
 //! The case: hydro plants in cascades, thermal plants, demand, and the inflows that may come.
 
-use comm_factory::api::bytemuck::{Pod, Zeroable};
+use bytemuck::{Pod, Zeroable};
 
-use super::hash::Hash;
-use super::noise::Noise;
+use crate::hash::Hash;
+use crate::noise::Noise;
 
 /// Sizes and numbers that a case is made of; travels by broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
-#[bytemuck(crate = "comm_factory::api::bytemuck")]
 #[repr(C)]
-pub(crate) struct Header {
-    pub(crate) seed: u64,
-    pub(crate) stages: u64,
-    pub(crate) plants: u64,
-    pub(crate) thermals: u64,
+pub struct Header {
+    /// What the draws begin with.
+    pub seed: u64,
+    /// Months.
+    pub stages: u64,
+    /// Hydro plants.
+    pub plants: u64,
+    /// Thermal plants.
+    pub thermals: u64,
     /// Inflows that may come in each stage but the first, all equally likely.
-    pub(crate) openings: u64,
+    pub openings: u64,
     /// Paths through the stages per iteration.
-    pub(crate) scenarios: u64,
-    pub(crate) deficit_cost: f64,
+    pub scenarios: u64,
+    /// Of a unit of demand that is not served.
+    pub deficit_cost: f64,
     /// The part of the demand that may go unserved.
-    pub(crate) deficit_limit: f64,
-    pub(crate) spill_cost: f64,
+    pub deficit_limit: f64,
+    /// Of a unit of water that is spilled.
+    pub spill_cost: f64,
 }
 
 /// A hydro plant: water in hm3, energy in MW for a month.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
-#[bytemuck(crate = "comm_factory::api::bytemuck")]
 #[repr(C)]
-pub(crate) struct Plant {
-    pub(crate) storage_start: f64,
-    pub(crate) storage_max: f64,
-    pub(crate) turbine_max: f64,
+pub struct Plant {
+    /// Water in the reservoir before the first stage.
+    pub storage_start: f64,
+    /// What the reservoir holds.
+    pub storage_max: f64,
+    /// What the turbines take in a stage.
+    pub turbine_max: f64,
     /// Energy per unit of turbined water.
-    pub(crate) energy: f64,
-    pub(crate) inflow_mean: f64,
+    pub energy: f64,
+    /// What the river brings in a mean stage.
+    pub inflow_mean: f64,
     /// The plant that gets its water; its own number or more than there are: the sea.
-    pub(crate) downstream: u64,
+    pub downstream: u64,
 }
 
 /// A thermal plant.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
-#[bytemuck(crate = "comm_factory::api::bytemuck")]
 #[repr(C)]
-pub(crate) struct Thermal {
-    pub(crate) capacity: f64,
-    pub(crate) cost: f64,
+pub struct Thermal {
+    /// The most energy in a stage.
+    pub capacity: f64,
+    /// Of a unit of energy.
+    pub cost: f64,
 }
 
 /// The part of a case that rank 0 draws.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
-    pub(crate) plants: Vec<Plant>,
-    pub(crate) thermals: Vec<Thermal>,
-    pub(crate) demand: Vec<f64>,
+pub struct Draft {
+    /// By number.
+    pub plants: Vec<Plant>,
+    /// By number.
+    pub thermals: Vec<Thermal>,
+    /// Energy by stage.
+    pub demand: Vec<f64>,
 }
 
 /// A case that lies in shared regions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Case<'a> {
-    pub(crate) header: Header,
-    pub(crate) plants: &'a [Plant],
-    pub(crate) thermals: &'a [Thermal],
-    pub(crate) demand: &'a [f64],
+pub struct Case<'a> {
+    /// Sizes and numbers.
+    pub header: Header,
+    /// By number.
+    pub plants: &'a [Plant],
+    /// By number.
+    pub thermals: &'a [Thermal],
+    /// Energy by stage.
+    pub demand: &'a [f64],
     /// Inflows by stage, opening and plant.
-    pub(crate) tree: &'a [f64],
+    pub tree: &'a [f64],
 }
 
 /// How inflows and demand follow the year.
@@ -78,7 +94,7 @@ const CASCADE: u64 = 4;
 
 impl Draft {
     /// Draws a case. Basic arithmetic only: the same bits on every machine.
-    pub(crate) fn new(header: Header) -> Self {
+    pub fn new(header: Header) -> Self {
         let mut noise = Noise::new(header.seed, [1, 0, 0]);
         let mut plants: Vec<Plant> = Vec::new();
         for number in 0..header.plants {
@@ -126,7 +142,7 @@ impl Draft {
 
 impl Case<'_> {
     /// Returns a fingerprint of the case. Iterations and ranks are no part of it.
-    pub(crate) fn fingerprint(&self) -> u64 {
+    pub fn fingerprint(&self) -> u64 {
         let mut hash = Hash::new();
         hash.data(&[self.header]);
         hash.data(self.plants);
@@ -136,27 +152,30 @@ impl Case<'_> {
         hash.finish()
     }
 
-    pub(crate) fn stages(&self) -> usize {
+    /// Returns the number of stages.
+    pub fn stages(&self) -> usize {
         self.demand.len()
     }
 
-    pub(crate) fn openings(&self) -> usize {
+    /// Returns how many inflows may come in a stage.
+    pub fn openings(&self) -> usize {
         index(self.header.openings)
     }
 
-    pub(crate) fn scenarios(&self) -> usize {
+    /// Returns the paths per iteration.
+    pub fn scenarios(&self) -> usize {
         index(self.header.scenarios)
     }
 
     /// Returns the inflows of an opening.
-    pub(crate) fn inflows(&self, stage: usize, opening: usize) -> &[f64] {
+    pub fn inflows(&self, stage: usize, opening: usize) -> &[f64] {
         let plants = self.plants.len();
         let start = (stage * self.openings() + opening) * plants;
         &self.tree[start..start + plants]
     }
 
     /// Returns the opening that a scenario meets. The first stage is known: it has one opening.
-    pub(crate) fn sample(&self, iteration: u64, scenario: u64, stage: usize) -> usize {
+    pub fn sample(&self, iteration: u64, scenario: u64, stage: usize) -> usize {
         if stage == 0 {
             return 0;
         }
@@ -165,13 +184,13 @@ impl Case<'_> {
     }
 
     /// Returns the storage at the start.
-    pub(crate) fn start(&self) -> Vec<f64> {
+    pub fn start(&self) -> Vec<f64> {
         self.plants.iter().map(|p| p.storage_start).collect()
     }
 }
 
 /// Fills the inflows of the nodes from `first` on; a node is an opening of a stage.
-pub(crate) fn fill_tree(header: &Header, plants: &[Plant], first: usize, inflows: &mut [f64]) {
+pub fn fill_tree(header: &Header, plants: &[Plant], first: usize, inflows: &mut [f64]) {
     let openings = index(header.openings);
     for (node, inflows) in inflows.chunks_exact_mut(plants.len()).enumerate() {
         let (stage, opening) = ((first + node) / openings, (first + node) % openings);
@@ -192,6 +211,6 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 /// Turns a size of a header into an index; sizes were checked when the options were read.
-pub(crate) fn index(size: u64) -> usize {
+pub fn index(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }

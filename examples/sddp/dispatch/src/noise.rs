@@ -2,11 +2,11 @@
 
 /// Generates numbers from a seed (`SplitMix64`).
 #[derive(Debug, Clone)]
-pub(crate) struct Noise(u64);
+pub struct Noise(u64);
 
 impl Noise {
     /// Starts the stream of this name.
-    pub(crate) fn new(seed: u64, name: [u64; 3]) -> Self {
+    pub fn new(seed: u64, name: [u64; 3]) -> Self {
         let mut noise = Self(seed);
         for part in name {
             noise.0 = noise.next() ^ part;
@@ -23,12 +23,12 @@ impl Noise {
     }
 
     /// Returns a number below `limit`, or 0.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
     /// Returns a number from `low` up to `high`; 32 random bits, so that no rounding enters.
-    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
         let unit = f64::from((self.next() >> 32) as u32) / f64::from(u32::MAX);
         low + (high - low) * unit
     }

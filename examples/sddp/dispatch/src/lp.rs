@@ -15,11 +15,11 @@ use std::fmt;
 const FEASIBLE: f64 = 1e-9;
 
 /// The number of a variable: first the columns of the program, then the activities of its rows.
-pub(crate) type Variable = usize;
+pub type Variable = usize;
 
 /// Why there is no solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unsolved {
+pub enum Unsolved {
     /// No point keeps all bounds.
     Infeasible,
     /// The method came to no end, which would be a mistake in it.
@@ -45,7 +45,7 @@ enum Place {
 
 /// A program and the state of the method: every basic variable as a combination of the others.
 #[derive(Debug, Clone)]
-pub(crate) struct Program {
+pub struct Program {
     cost: Vec<f64>,
     lower: Vec<f64>,
     upper: Vec<f64>,
@@ -63,7 +63,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Starts with columns `(cost, lower, upper)`. Costs must not be negative and lower bounds finite.
-    pub(crate) fn new(columns: &[(f64, f64, f64)]) -> Self {
+    pub fn new(columns: &[(f64, f64, f64)]) -> Self {
         debug_assert!(columns.iter().all(|c| c.0 >= 0.0 && c.1.is_finite()));
         let cost: Vec<f64> = columns.iter().map(|column| column.0).collect();
         let lower: Vec<f64> = columns.iter().map(|column| column.1).collect();
@@ -81,7 +81,7 @@ impl Program {
     }
 
     /// Adds a row `lower <= a x <= upper` and returns the number of its activity.
-    pub(crate) fn add_row(&mut self, row: &[(Variable, f64)], lower: f64, upper: f64) -> Variable {
+    pub fn add_row(&mut self, row: &[(Variable, f64)], lower: f64, upper: f64) -> Variable {
         let width = self.apart.len();
         let start = self.table.len();
         self.table.resize(start + width, 0.0);
@@ -113,7 +113,7 @@ impl Program {
     /// # Errors
     ///
     /// If no point keeps all bounds, or the method fails.
-    pub(crate) fn solve(&mut self) -> Result<(), Unsolved> {
+    pub fn solve(&mut self) -> Result<(), Unsolved> {
         let limit = 1000 + 100 * (self.basic.len() + self.apart.len());
         let (mut idle, mut fresh) = (0, false);
         for _ in 0..limit {
@@ -150,12 +150,12 @@ impl Program {
     }
 
     /// Returns the value of a column or of a row's activity.
-    pub(crate) fn value(&self, variable: Variable) -> f64 {
+    pub fn value(&self, variable: Variable) -> f64 {
         self.value[variable]
     }
 
     /// Returns what the least cost gains when the bound that holds a variable grows by 1: the dual of a row.
-    pub(crate) fn dual(&self, variable: Variable) -> f64 {
+    pub fn dual(&self, variable: Variable) -> f64 {
         match self.place[variable] {
             Place::Column(column) => self.reduced[column],
             Place::Row(_) => 0.0,
@@ -163,7 +163,7 @@ impl Program {
     }
 
     /// Returns the cost.
-    pub(crate) fn cost(&self) -> f64 {
+    pub fn cost(&self) -> f64 {
         let terms = self.cost.iter().zip(&self.value);
         terms.map(|(cost, value)| cost * value).sum()
     }
