@@ -22,6 +22,7 @@ mod copy;
 mod exit;
 #[cfg(all(test, loom))]
 mod models;
+pub(crate) mod ways;
 
 use comm_api::CommError;
 use comm_kit::{Call, Gate, Pass};
@@ -32,6 +33,7 @@ use crate::sync::{self, Ordering};
 use crate::wait::{self, SpinTime, WaitPolicy};
 
 use arrival::{Goal, Wait};
+use ways::Ways;
 
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
@@ -56,6 +58,7 @@ pub(crate) struct Progress {
     seen: u64,
     /// Whether ranks read each other's memory; the same on all of them.
     one_copy: bool,
+    ways: Ways,
     spin_time: SpinTime,
     /// The number of events at a look that found nothing, neither for its step nor for a later one: as long as it stands,
     /// there is nothing to be found.
@@ -81,6 +84,7 @@ impl Sequence {
             step: 0,
             seen: 0,
             one_copy: transport.board.copies_once(),
+            ways: Ways::default(),
             spin_time: SpinTime::new(policy),
             calm: None,
         };

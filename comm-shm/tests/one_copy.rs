@@ -110,6 +110,28 @@ fn every_length(#[values("auto", "1", "0")] setting: &str, #[values(1, 2, 3, 5)]
     });
 }
 
+/// Two ranks try two ways and take the faster one, each by itself: also around calls that one refuses, and when one of them is slow.
+#[test]
+fn two_ranks_choose_alike() {
+    ranks(&this_test(), 2, "auto", |config| {
+        let comm = ShmBackend::attach(config).unwrap();
+        let rank = comm.rank();
+        for round in 0..1200 {
+            let len = [200_000, 500_000, 260_000, 1_500_000][round % 4] / (1 + round / 400);
+            let send = vec![byte(rank, round); len + rank];
+            match (round % 61, rank) {
+                // Refused by one.
+                (7, 1) => assert!(comm.allgatherv(&send, &mut [], &[1, 2], &[0, 1]).is_err()),
+                (7, _) => assert!(gather(&comm, &send, round).is_err()),
+                (40, 0) => thread::sleep(Duration::from_millis(3)),
+                _ => {}
+            }
+            gather(&comm, &send, round).unwrap();
+        }
+        assert_heard(0, &["copied twice"]);
+    });
+}
+
 /// One rank that must not is enough: all ranks go the same way.
 #[test]
 fn ranks_that_are_told_different_things_agree() {

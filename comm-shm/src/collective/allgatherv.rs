@@ -4,10 +4,12 @@ use comm_api::CommError;
 use comm_kit::Call;
 
 use super::one_copy::{self, Blocks};
+use super::trial::Trial;
 use super::{cut, keep_for, piece_len};
 use crate::layout::INLINE;
 use crate::slot::copy_slice;
 use crate::step::Sequence;
+use crate::step::ways::Way;
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
 #[inline]
@@ -38,14 +40,16 @@ pub(crate) fn allgatherv(
     }
 
     let keep = keep_for(recv.len());
-    if one_copy::gathers(&turn, longest) {
+    let way = one_copy::way_of_gathering(&mut turn, longest);
+    let mut trial = Trial::begin(&turn, longest, way);
+    if way == Way::Read {
         let blocks = Blocks {
             send,
             length,
             start,
             keep,
         };
-        if blocks.read(&mut turn, recv)? {
+        if blocks.read(&mut turn, recv, &mut trial)? {
             return Ok(());
         }
     }
@@ -55,17 +59,27 @@ pub(crate) fn allgatherv(
     for k in 0..pieces {
         let own = cut(send.len(), piece, k);
         turn.put(0, &send[own.clone()]);
+        if k == 0 {
+            let last = turn.ways().to_tell();
+            turn.tell([0, last]);
+        }
         turn.publish();
         // The own piece is in the caches now, and the others are not there yet.
         copy_slice(&send[own.clone()], &mut recv[start(rank)..][own], keep);
-        turn.meet_before(k + 1 < pieces)?;
+        let more = k + 1 < pieces;
+        if k == 0 {
+            trial.meet(&mut turn, more)?;
+        } else {
+            turn.meet_before(more)?;
+        }
         for other in (0..counts.len()).filter(|&other| other != rank) {
             let part = cut(length(other), piece, k);
             turn.take(other, 0, &mut recv[start(other)..][part], keep);
         }
-        if k + 1 < pieces {
+        if more {
             turn.advance();
         }
     }
+    trial.end(&mut turn);
     Ok(())
 }

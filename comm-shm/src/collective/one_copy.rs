@@ -15,13 +15,15 @@
 use comm_api::CommError;
 
 use super::STREAM;
+use super::trial::Trial;
 use crate::one_copy::MOST_RANKS;
 use crate::slot::{Keep, copy_slice};
+use crate::step::ways::{CHOICE, Way};
 use crate::step::{Stage, Turn};
 
-/// Of how many bytes the longest block is when two ranks read each other's memory in an allgatherv. Both ranks copy at the same
-/// time, so that longer ones take less through the slots, written around the caches.
-const GATHER: std::ops::RangeInclusive<usize> = 32 * 1024..=192 * 1024;
+/// From how many bytes of the longest block on two ranks read each other's memory in an allgatherv. Both ranks copy at the same
+/// time, so that longer ones may take less through the slots: then they [choose](crate::step::ways).
+const GATHER_FROM: usize = 32 * 1024;
 
 /// From how many bytes on two ranks do so in a broadcast, where the root would copy alone.
 const BROADCAST_FROM: usize = 64 * 1024;
@@ -29,12 +31,18 @@ const BROADCAST_FROM: usize = 64 * 1024;
 /// From how many bytes on more ranks do, up to [`MOST_RANKS`].
 const BROADCAST_MANY_FROM: usize = 256 * 1024;
 
-/// The bytes that a line carries.
-const WORD: usize = 8;
+const _: () = assert!(CHOICE.end == STREAM, "beyond, reading is not bounded");
 
-/// Returns whether an allgatherv is read. All that it depends on is the same on all ranks.
-pub(super) fn gathers(turn: &Turn<'_>, longest: usize) -> bool {
-    turn.size() == 2 && GATHER.contains(&longest) && turn.copies_once()
+/// Returns the way of an allgatherv. All that it depends on is the same on all ranks.
+pub(super) fn way_of_gathering(turn: &mut Turn<'_>, longest: usize) -> Way {
+    let may_read = turn.size() == 2 && turn.copies_once();
+    if may_read && CHOICE.contains(&longest) {
+        turn.ways().choose(longest)
+    } else if may_read && (GATHER_FROM..STREAM).contains(&longest) {
+        Way::Read
+    } else {
+        Way::Slots
+    }
 }
 
 /// Returns whether a broadcast is read. All that it depends on is the same on all ranks.
@@ -51,18 +59,10 @@ impl Turn<'_> {
     /// Publishes the first step: offers `buffer` to the others.
     fn offer(&mut self, buffer: &[u8]) {
         // Exposed: others read what lies there, as long as this rank is inside the call.
-        self.tell(buffer.as_ptr().expose_provenance() as u64);
-    }
-
-    fn tell(&mut self, word: u64) {
-        self.own_line().put(&word.to_ne_bytes());
+        let address = buffer.as_ptr().expose_provenance() as u64;
+        let last = self.ways().to_tell();
+        self.tell([address, last]);
         self.publish();
-    }
-
-    fn told(&self, rank: usize) -> u64 {
-        let mut word = [0; WORD];
-        self.line(rank).take(&mut word);
-        u64::from_ne_bytes(word)
     }
 
     /// Reads the buffer that `rank` offers, from its byte `skip` on; returns whether that worked.
@@ -72,7 +72,7 @@ impl Turn<'_> {
             "the calls may not agree, or the buffer is not lent yet"
         );
         let foreign = self.board().foreign(rank);
-        let address = self.told(rank).checked_add(skip as u64);
+        let address = self.told(rank)[0].checked_add(skip as u64);
         let (Some(foreign), Some(address)) = (foreign, address) else {
             return false;
         };
@@ -89,9 +89,10 @@ impl Turn<'_> {
     fn agree(&mut self, has_read: bool) -> Result<bool, CommError> {
         let counts = has_read && self.all_are_inside();
         self.advance();
-        self.tell(counts.into());
+        self.tell([counts.into(), 0]);
+        self.publish();
         self.meet()?;
-        let all = (0..self.size()).all(|rank| self.told(rank) == 1);
+        let all = (0..self.size()).all(|rank| self.told(rank)[0] == 1);
         if !all {
             self.copy_twice();
             self.advance();
@@ -110,7 +111,12 @@ pub(super) struct Blocks<'a, L, S> {
 
 impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
     /// Reads the blocks of all others; returns whether every rank could. If not, the next step may be written.
-    pub(super) fn read(&self, turn: &mut Turn<'_>, recv: &mut [u8]) -> Result<bool, CommError> {
+    pub(super) fn read(
+        &self,
+        turn: &mut Turn<'_>,
+        recv: &mut [u8],
+        trial: &mut Trial,
+    ) -> Result<bool, CommError> {
         let Self {
             send,
             length,
@@ -121,11 +127,12 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
         turn.offer(send);
         // The others are not there yet.
         copy_slice(send, &mut recv[start(rank)..][..send.len()], *keep);
-        turn.meet_before(true)?;
+        trial.meet(turn, true)?;
         // Each begins with another one.
         let mut others = (1..size).map(|next| (rank + next) % size);
         let has_read =
             others.all(|other| turn.read(other, 0, &mut recv[start(other)..][..length(other)]));
+        trial.end(turn);
         turn.agree(has_read)
     }
 }

@@ -9,6 +9,7 @@
 //!   buffer was still lent when it was read: had it seen a byte that was written later, it would see the cause too.
 
 use super::Turn;
+use super::ways::Ways;
 use crate::sync::{Ordering, reader_fence};
 
 impl Turn<'_> {
@@ -16,6 +17,11 @@ impl Turn<'_> {
     #[inline]
     pub(crate) fn copies_once(&self) -> bool {
         self.pass.one_copy
+    }
+
+    /// Returns what is known of the ways that payloads can take.
+    pub(crate) fn ways(&mut self) -> &mut Ways {
+        &mut self.pass.ways
     }
 
     /// Goes without that from here on: a rank could not read, and all ranks know.

@@ -68,9 +68,7 @@ const SOLVER: [&str; 4] = ["--package", "sddp", "--features", "shm,tcp"];
 const MPI_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
 /// The enum of the factory adds one match to what the backend's own suite has shown, so small worlds are enough;
 /// `cargo xtask conformance --backend factory` runs all of them.
-const FACTORY_WORLDS: [&str; 8] = [
-    "--", "--table", "--world", "1", "--world", "2", "--world", "3",
-];
+const FACTORY_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
 /// Two ranks and three take all ways that bytes can take; what is above the links does not know about encryption.
 const SEALED_WORLDS: [&str; 6] = ["--", "--table", "--world", "2", "--world", "3"];
 /// A few seconds of faults.
@@ -138,7 +136,7 @@ pub(super) fn after_build() -> Vec<Step> {
         step("factory-tcp", Second, factory_suite("conformance_tcp")),
         step("facade", Second, test(&FACADE, &["--no-fail-fast"])),
         step("chaos", Third, chaos()),
-        step("sealed-tcp", Third, sealed_suite()),
+        step("sealed-tcp", Second, sealed_suite()),
         step("sddp", Front, test(&SOLVER, &[])),
         step("models", Front, test(&MODELS, &[])),
         step("bench", Front, benchmark(&["--no-peers"])),

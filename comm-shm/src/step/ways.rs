@@ -1,0 +1,208 @@
+//! Which way a large allgatherv of two ranks takes: through the slots, or by reading each other's memory.
+//!
+//! Which one is faster depends on how far apart the processors of the two ranks are, and that may change while they run. So both are
+//! tried, and what a call took is told with the next one. Both ranks read the same figures from the same lines, and nothing else
+//! decides: they always choose alike.
+
+use std::ops::Range;
+use std::time::Duration;
+
+/// The lengths of the longest block for which there is a choice.
+pub(crate) const CHOICE: Range<usize> = 192 * 1024 + 1..8 * 1024 * 1024;
+
+/// Lengths are told apart by their highest bit.
+const CLASSES: usize = (CHOICE.end - 1).ilog2() as usize - LOWEST + 1;
+const LOWEST: usize = CHOICE.start.ilog2() as usize;
+
+/// How often each way is tried before one is preferred. The first calls touch memory for the first time.
+const TRIALS: u32 = 3;
+
+/// How many calls later the other way is tried again: it may have become the faster one. Even if it takes five times as long, that is
+/// hardly noticed.
+const AGAIN: u32 = 512;
+
+/// A way that payloads can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Slots,
+    Read,
+}
+
+/// What both ways cost so far; the same on both ranks, but for what this rank has yet to tell.
+#[derive(Debug, Default)]
+pub(crate) struct Ways {
+    classes: [Class; CLASSES],
+    /// What the last call that had a choice was, and how many nanoseconds it took here; the other rank is told with the next one.
+    last: Option<(usize, Way, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Class {
+    calls: u32,
+    /// Nanoseconds on the slower rank, 0 before the first call.
+    slots: u64,
+    read: u64,
+}
+
+impl Ways {
+    /// Chooses the way of the next call. Nothing changes before all ranks have [come](Self::learn): one may refuse.
+    pub(crate) fn choose(&self, longest: usize) -> Way {
+        let class = &self.classes[class_of(longest)];
+        let is_other = class.calls % AGAIN == AGAIN - 1;
+        let is_read_faster = class.read < class.slots;
+        let read = if class.calls < 2 * TRIALS {
+            class.calls % 2 == 1
+        } else {
+            is_read_faster != is_other
+        };
+        if read { Way::Read } else { Way::Slots }
+    }
+
+    /// Returns what this rank tells the other one with a call.
+    pub(crate) fn to_tell(&self) -> u64 {
+        self.last.map_or(0, |(_, _, nanos)| nanos)
+    }
+
+    /// Takes what the ranks have told; all have come to a call of `longest`.
+    pub(crate) fn learn(&mut self, longest: usize, told: [u64; 2]) {
+        if let Some((class, way, _)) = self.last.take() {
+            let class = &mut self.classes[class];
+            let known = match way {
+                Way::Slots => &mut class.slots,
+                Way::Read => &mut class.read,
+            };
+            let took = told[0].max(told[1]).max(1);
+            // Anything can delay a call, nothing makes it faster than it is: what is slower counts when it lasts.
+            *known = match *known {
+                0 => took,
+                known => took.min(known.saturating_add(known.div_ceil(16))),
+            };
+        }
+        let class = &mut self.classes[class_of(longest)];
+        class.calls = class.calls.wrapping_add(1);
+        if class.calls == 0 {
+            // Tried already.
+            class.calls = AGAIN;
+        }
+    }
+
+    /// Notes what the call took here, without the time in which this rank waited for the other to come.
+    pub(crate) fn note(&mut self, longest: usize, way: Way, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.last = Some((class_of(longest), way, nanos));
+    }
+}
+
+fn class_of(longest: usize) -> usize {
+    debug_assert!(CHOICE.contains(&longest));
+    (longest.max(1).ilog2() as usize).clamp(LOWEST, LOWEST + CLASSES - 1) - LOWEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    /// Two ranks make calls; a way takes what the function says, on each rank.
+    fn run(
+        ranks: &mut [Ways; 2],
+        calls: u32,
+        longest: usize,
+        took: impl Fn(usize, Way) -> u64,
+    ) -> Vec<Way> {
+        let call = |_| {
+            let ways = ranks.each_ref().map(|rank| rank.choose(longest));
+            assert_eq!(ways[0], ways[1], "the ranks go different ways");
+            let told = ranks.each_ref().map(Ways::to_tell);
+            for (number, rank) in ranks.iter_mut().enumerate() {
+                rank.learn(longest, told);
+                let took = Duration::from_nanos(took(number, ways[0]));
+                rank.note(longest, ways[0], took);
+            }
+            ways[0]
+        };
+        (0..calls).map(call).collect()
+    }
+
+    fn count(ways: &[Way], way: Way) -> usize {
+        ways.iter().filter(|&&other| other == way).count()
+    }
+
+    #[test]
+    fn both_are_tried_and_the_faster_one_is_taken() {
+        for (slots, read, best) in [(50, 60, Way::Slots), (250, 60, Way::Read)] {
+            let mut ranks = <[Ways; 2]>::default();
+            let took = |rank, way| match way {
+                Way::Slots => slots + rank as u64,
+                Way::Read => read - rank as u64,
+            };
+            let ways = run(&mut ranks, 6, MIB, took);
+            assert_eq!(count(&ways, Way::Read), 3, "{ways:?}");
+            let ways = run(&mut ranks, 505, MIB, took);
+            assert_eq!(count(&ways, best), 505, "{ways:?}");
+        }
+    }
+
+    #[test]
+    fn the_slower_rank_counts() {
+        let mut ranks = <[Ways; 2]>::default();
+        // On rank 0 the slots are faster, but rank 1 would wait.
+        let took = |rank, way| match (way, rank) {
+            (Way::Slots, 0) => 10,
+            (Way::Slots, _) => 90,
+            (Way::Read, _) => 60,
+        };
+        run(&mut ranks, 6, MIB, took);
+        let ways = run(&mut ranks, 100, MIB, took);
+        assert_eq!(count(&ways, Way::Read), 100, "{ways:?}");
+    }
+
+    #[test]
+    fn a_change_is_noticed() {
+        let mut ranks = <[Ways; 2]>::default();
+        let near = |_, way| if way == Way::Slots { 50 } else { 60 };
+        let far = |_, way| if way == Way::Slots { 300 } else { 60 };
+        run(&mut ranks, 100, MIB, near);
+        let ways = run(&mut ranks, 100, MIB, far);
+        assert!(count(&ways, Way::Slots) <= 5, "{ways:?}");
+        // Nobody knows before the slots are tried again.
+        let ways = run(&mut ranks, 600, MIB, near);
+        assert!(count(&ways, Way::Slots) >= 80, "{ways:?}");
+    }
+
+    #[test]
+    fn one_call_that_took_long_changes_nothing() {
+        let mut ranks = <[Ways; 2]>::default();
+        let usual = |_, way| if way == Way::Slots { 50 } else { 60 };
+        run(&mut ranks, 20, MIB, usual);
+        run(&mut ranks, 1, MIB, |_, _| 5000);
+        let ways = run(&mut ranks, 400, MIB, usual);
+        assert_eq!(count(&ways, Way::Slots), 400, "{ways:?}");
+    }
+
+    #[test]
+    fn lengths_are_told_apart() {
+        let mut ranks = <[Ways; 2]>::default();
+        let short = |_, way| if way == Way::Slots { 300 } else { 60 };
+        let long = |_, way| if way == Way::Slots { 400 } else { 600 };
+        for _ in 0..6 {
+            run(&mut ranks, 1, MIB, short);
+            run(&mut ranks, 1, 4 * MIB, long);
+        }
+        assert_eq!(run(&mut ranks, 1, MIB, short), [Way::Read]);
+        assert_eq!(run(&mut ranks, 1, 4 * MIB, long), [Way::Slots]);
+        for longest in [CHOICE.start, 262_143, 262_144, CHOICE.end - 1] {
+            run(&mut ranks, 2, longest, short);
+        }
+    }
+
+    #[test]
+    fn a_call_that_nobody_made_changes_nothing() {
+        let mut ranks = <[Ways; 2]>::default();
+        run(&mut ranks, 7, MIB, |_, _| 1);
+        let before = format!("{ranks:?}");
+        ranks[1].choose(MIB);
+        assert_eq!(format!("{ranks:?}"), before);
+    }
+}
