@@ -17,8 +17,9 @@ use common::{Outcome, blame, fresh_name, job, kill_self, launch, role, say};
 use rstest::rstest;
 
 /// Below, at and above the sizes between which ranks read each other's memory.
-const LENGTHS: [usize; 10] = [
+const LENGTHS: [usize; 11] = [
     4095, 32_767, 32_768, 100_000, 262_143, 262_144, 600_001, 4_100_000, 8_388_607, 9_000_001,
+    17_000_003,
 ];
 
 fn byte(rank: usize, round: usize) -> u8 {
@@ -127,6 +128,15 @@ fn two_ranks_choose_alike() {
                 _ => {}
             }
             gather(&comm, &send, round).unwrap();
+        }
+        // In parts, each way.
+        for round in 0..20 {
+            exchange(
+                &comm,
+                8_388_607 + round % 3 + 9_000_000 * (round % 2),
+                round,
+            )
+            .unwrap();
         }
         assert_heard(0, &["copied twice"]);
     });

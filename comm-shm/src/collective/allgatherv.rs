@@ -9,7 +9,7 @@ use super::{cut, keep_for, piece_len};
 use crate::layout::INLINE;
 use crate::slot::copy_slice;
 use crate::step::Sequence;
-use crate::step::ways::Way;
+use crate::step::ways::{Kind, Way};
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
 #[inline]
@@ -41,7 +41,7 @@ pub(crate) fn allgatherv(
 
     let keep = keep_for(recv.len());
     let way = one_copy::way_of_gathering(&mut turn, longest);
-    let mut trial = Trial::begin(&turn, longest, way);
+    let mut trial = Trial::begin(&turn, Kind::Gathering, longest, way);
     if way == Way::Read {
         let blocks = Blocks {
             send,
@@ -59,19 +59,11 @@ pub(crate) fn allgatherv(
     for k in 0..pieces {
         let own = cut(send.len(), piece, k);
         turn.put(0, &send[own.clone()]);
-        if k == 0 {
-            let last = turn.ways().to_tell();
-            turn.tell([0, last]);
-        }
-        turn.publish();
+        trial.publish(&mut turn);
         // The own piece is in the caches now, and the others are not there yet.
         copy_slice(&send[own.clone()], &mut recv[start(rank)..][own], keep);
         let more = k + 1 < pieces;
-        if k == 0 {
-            trial.meet(&mut turn, more)?;
-        } else {
-            turn.meet_before(more)?;
-        }
+        trial.meet(&mut turn, more)?;
         for other in (0..counts.len()).filter(|&other| other != rank) {
             let part = cut(length(other), piece, k);
             turn.take(other, 0, &mut recv[start(other)..][part], keep);

@@ -3,9 +3,11 @@
 use comm_api::CommError;
 use comm_kit::Call;
 
+use super::trial::Trial;
 use super::{cut, keep_for, one_copy, piece_len};
 use crate::layout::INLINE;
 use crate::step::Sequence;
+use crate::step::ways::{Kind, Way};
 
 /// The most bytes of one step: the second half of what the root writes waits in its cache.
 const PIECE: usize = 256 * 1024;
@@ -32,7 +34,9 @@ pub(crate) fn broadcast(
         return Ok(());
     }
 
-    if one_copy::broadcasts(&turn, buf.len()) && one_copy::broadcast(&mut turn, buf, root)? {
+    let way = one_copy::way_of_broadcast(&mut turn, buf.len());
+    let mut trial = Trial::begin(&turn, Kind::Broadcast, buf.len(), way);
+    if way == Way::Read && one_copy::broadcast(&mut turn, buf, root, &mut trial)? {
         return Ok(());
     }
 
@@ -45,14 +49,16 @@ pub(crate) fn broadcast(
         if is_root {
             turn.put(0, part);
         }
-        turn.publish();
-        turn.meet_before(k + 1 < pieces)?;
+        trial.publish(&mut turn);
+        let more = k + 1 < pieces;
+        trial.meet(&mut turn, more)?;
         if !is_root {
             turn.take(root, 0, part, keep);
         }
-        if k + 1 < pieces {
+        if more {
             turn.advance();
         }
     }
+    trial.end(&mut turn);
     Ok(())
 }

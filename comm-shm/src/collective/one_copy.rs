@@ -8,17 +8,17 @@
 //!    its buffer back, before all have read it. If a rank could not, all know it from the same lines, and repeat the call
 //!    through the slots.
 //!
-//! Reading is bounded by [`STREAM`], some milliseconds: ranks hear of deaths, timeouts and interrupts where they meet. It is
-//! bounded by what pays, too: the kernel copies at half the speed of a loop in user space, which can write around the
-//! caches, and pins each page. So it pays where it saves half of the copies, not where every slot is read by many.
+//! More than [`PART`] is read in parts, with a step before each: ranks hear of deaths, timeouts and interrupts where they meet. The
+//! kernel copies at half the speed of a loop in user space, which can write around the caches, and pins each page. So it pays
+//! where it saves half of the copies, not where every slot is read by many.
 
 use comm_api::CommError;
 
-use super::STREAM;
+use super::cut;
 use super::trial::Trial;
 use crate::one_copy::MOST_RANKS;
 use crate::slot::{Keep, copy_slice};
-use crate::step::ways::{CHOICE, Way};
+use crate::step::ways::{Kind, Way};
 use crate::step::{Stage, Turn};
 
 /// From how many bytes of the longest block on two ranks read each other's memory in an allgatherv. Both ranks copy at the same
@@ -31,33 +31,43 @@ const BROADCAST_FROM: usize = 64 * 1024;
 /// From how many bytes on more ranks do, up to [`MOST_RANKS`].
 const BROADCAST_MANY_FROM: usize = 256 * 1024;
 
-const _: () = assert!(CHOICE.end == STREAM, "beyond, reading is not bounded");
+/// The most bytes that a rank reads between two steps.
+const PART: usize = 8 * 1024 * 1024;
 
 /// Returns the way of an allgatherv. All that it depends on is the same on all ranks.
 pub(super) fn way_of_gathering(turn: &mut Turn<'_>, longest: usize) -> Way {
     let may_read = turn.size() == 2 && turn.copies_once();
-    if may_read && CHOICE.contains(&longest) {
-        turn.ways().choose(longest)
-    } else if may_read && (GATHER_FROM..STREAM).contains(&longest) {
-        Way::Read
-    } else {
+    if !may_read || longest < GATHER_FROM {
         Way::Slots
+    } else if turn.has_choice(Kind::Gathering, longest) {
+        turn.ways().choose(Kind::Gathering, longest)
+    } else {
+        Way::Read
     }
 }
 
-/// Returns whether a broadcast is read. All that it depends on is the same on all ranks.
-pub(super) fn broadcasts(turn: &Turn<'_>, len: usize) -> bool {
+/// Returns the way of a broadcast. All that it depends on is the same on all ranks.
+pub(super) fn way_of_broadcast(turn: &mut Turn<'_>, len: usize) -> Way {
     let from = match turn.size() {
         2 => BROADCAST_FROM,
-        3..=MOST_RANKS => BROADCAST_MANY_FROM,
-        _ => return false,
+        3..=MOST_RANKS if len < PART => BROADCAST_MANY_FROM,
+        _ => return Way::Slots,
     };
-    len >= from && len < STREAM && turn.copies_once()
+    if len < from || !turn.copies_once() {
+        Way::Slots
+    } else if turn.has_choice(Kind::Broadcast, len) {
+        turn.ways().choose(Kind::Broadcast, len)
+    } else {
+        Way::Read
+    }
 }
 
 impl Turn<'_> {
-    /// Publishes the first step: offers `buffer` to the others.
-    fn offer(&mut self, buffer: &[u8]) {
+    /// Publishes the step in which part `k` is read: offers `buffer` to the others.
+    fn offer_part(&mut self, k: usize, buffer: &[u8]) {
+        if k > 0 {
+            self.advance();
+        }
         // Exposed: others read what lies there, as long as this rank is inside the call.
         let address = buffer.as_ptr().expose_provenance() as u64;
         let last = self.ways().to_tell();
@@ -124,14 +134,22 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
             keep,
         } = self;
         let (rank, size) = (turn.rank(), turn.size());
-        turn.offer(send);
-        // The others are not there yet.
-        copy_slice(send, &mut recv[start(rank)..][..send.len()], *keep);
-        trial.meet(turn, true)?;
-        // Each begins with another one.
-        let mut others = (1..size).map(|next| (rank + next) % size);
-        let has_read =
-            others.all(|other| turn.read(other, 0, &mut recv[start(other)..][..length(other)]));
+        let longest = (0..size).map(length).max().unwrap_or(0);
+        let mut has_read = true;
+        for k in 0..longest.div_ceil(PART) {
+            let own = cut(send.len(), PART, k);
+            turn.offer_part(k, send);
+            // The others are not there yet.
+            copy_slice(&send[own.clone()], &mut recv[start(rank)..][own], *keep);
+            trial.meet(turn, true)?;
+            // Each begins with another one.
+            let mut others = (1..size).map(|next| (rank + next) % size);
+            has_read = has_read
+                && others.all(|other| {
+                    let part = cut(length(other), PART, k);
+                    turn.read(other, part.start, &mut recv[start(other)..][part])
+                });
+        }
         trial.end(turn);
         turn.agree(has_read)
     }
@@ -142,18 +160,27 @@ pub(super) fn broadcast(
     turn: &mut Turn<'_>,
     buf: &mut [u8],
     root: usize,
+    trial: &mut Trial,
 ) -> Result<bool, CommError> {
     let (rank, size) = (turn.rank(), turn.size());
-    turn.offer(buf);
-    turn.meet_before(true)?;
-    let has_read = rank == root
-        || if size == 2 {
-            turn.read(root, 0, buf)
-        } else {
-            // Each begins somewhere else: two that pin the same pages at the same time hinder each other.
-            let turned = buf.len() / size * ((rank + size - root) % size);
-            let (head, tail) = buf.split_at_mut(turned);
-            turn.read(root, turned, tail) && turn.read(root, 0, head)
-        };
+    let mut has_read = true;
+    for k in 0..buf.len().div_ceil(PART) {
+        turn.offer_part(k, buf);
+        trial.meet(turn, true)?;
+        let part = cut(buf.len(), PART, k);
+        let (skip, part) = (part.start, &mut buf[part]);
+        has_read = has_read
+            && (rank == root || {
+                // With more than one reader each begins somewhere else: two that pin the same pages at the same time hinder each other.
+                let turned = match size {
+                    2 => 0,
+                    _ => part.len() / size * ((rank + size - root) % size),
+                };
+                let (head, tail) = part.split_at_mut(turned);
+                turn.read(root, skip + turned, tail)
+                    && (head.is_empty() || turn.read(root, skip, head))
+            });
+    }
+    trial.end(turn);
     turn.agree(has_read)
 }

@@ -5,40 +5,54 @@ use std::time::{Duration, Instant};
 use comm_api::CommError;
 
 use crate::step::Turn;
-use crate::step::ways::{CHOICE, Way};
+use crate::step::ways::{Kind, Way};
 
 /// Measures one call, without the time in which this rank waits for the others to come; not at all if there is no choice.
 pub(super) struct Trial(Option<Measured>);
 
 struct Measured {
-    longest: usize,
+    kind: Kind,
+    len: usize,
     way: Way,
     since: Instant,
     took: Duration,
+    has_met: bool,
 }
 
 impl Trial {
     /// Begins with the call.
-    pub(super) fn begin(turn: &Turn<'_>, longest: usize, way: Way) -> Self {
-        let has_choice = turn.size() == 2 && turn.copies_once() && CHOICE.contains(&longest);
-        Self(has_choice.then(|| Measured {
-            longest,
+    pub(super) fn begin(turn: &Turn<'_>, kind: Kind, len: usize, way: Way) -> Self {
+        Self(turn.has_choice(kind, len).then(|| Measured {
+            kind,
+            len,
             way,
             since: Instant::now(),
             took: Duration::ZERO,
+            has_met: false,
         }))
     }
 
-    /// Meets in the first step of the call; then all ranks know what the last such call took.
+    /// Publishes a step that goes through the slots. In the first one, this rank tells what the last such call took.
+    pub(super) fn publish(&self, turn: &mut Turn<'_>) {
+        if self.0.is_some() {
+            let last = turn.ways().to_tell();
+            turn.tell([0, last]);
+        }
+        turn.publish();
+    }
+
+    /// Meets in a step of the call. After the first one, all ranks know what the last such call took.
     pub(super) fn meet(&mut self, turn: &mut Turn<'_>, more: bool) -> Result<(), CommError> {
-        let Self(Some(measured)) = self else {
+        let first = self.0.as_mut().filter(|measured| !measured.has_met);
+        let Some(measured) = first else {
             return turn.meet_before(more);
         };
         measured.took += measured.since.elapsed();
         turn.meet_before(more)?;
         measured.since = Instant::now();
+        measured.has_met = true;
         let told = [turn.told(0)[1], turn.told(1)[1]];
-        turn.ways().learn(measured.longest, told);
+        turn.ways().learn(measured.kind, measured.len, told);
         Ok(())
     }
 
@@ -46,12 +60,18 @@ impl Trial {
     pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
         if let Some(measured) = self.0.take() {
             let took = measured.took + measured.since.elapsed();
-            turn.ways().note(measured.longest, measured.way, took);
+            turn.ways()
+                .note(measured.kind, measured.len, measured.way, took);
         }
     }
 }
 
 impl Turn<'_> {
+    /// Returns whether a call may take either way; all ranks agree.
+    pub(super) fn has_choice(&self, kind: Kind, len: usize) -> bool {
+        self.size() == 2 && self.copies_once() && len > kind.no_choice_up_to()
+    }
+
     /// Writes two words into this rank's line of the step.
     pub(super) fn tell(&mut self, words: [u64; 2]) {
         let mut bytes = [0; 16];

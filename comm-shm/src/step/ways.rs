@@ -1,18 +1,31 @@
-//! Which way a large allgatherv of two ranks takes: through the slots, or by reading each other's memory.
+//! Which way a large call of two ranks takes: through the slots, or by reading each other's memory.
 //!
 //! Which one is faster depends on how far apart the processors of the two ranks are, and that may change while they run. So both are
 //! tried, and what a call took is told with the next one. Both ranks read the same figures from the same lines, and nothing else
 //! decides: they always choose alike.
 
-use std::ops::Range;
 use std::time::Duration;
 
-/// The lengths of the longest block for which there is a choice.
-pub(crate) const CHOICE: Range<usize> = 192 * 1024 + 1..8 * 1024 * 1024;
+/// The calls that have a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gathering,
+    Broadcast,
+}
 
-/// Lengths are told apart by their highest bit.
-const CLASSES: usize = (CHOICE.end - 1).ilog2() as usize - LOWEST + 1;
-const LOWEST: usize = CHOICE.start.ilog2() as usize;
+impl Kind {
+    /// Returns up to how many bytes, of the longest block, one way is the faster one everywhere.
+    pub(crate) const fn no_choice_up_to(self) -> usize {
+        match self {
+            Self::Gathering => 192 * 1024,
+            Self::Broadcast => 8 * 1024 * 1024,
+        }
+    }
+}
+
+/// Lengths are told apart by their highest bit, from this one on.
+const LOWEST: usize = 17;
+const CLASSES: usize = 16;
 
 /// How often each way is tried before one is preferred. The first calls touch memory for the first time.
 const TRIALS: u32 = 3;
@@ -31,9 +44,9 @@ pub(crate) enum Way {
 /// What both ways cost so far; the same on both ranks, but for what this rank has yet to tell.
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
-    classes: [Class; CLASSES],
-    /// What the last call that had a choice was, and how many nanoseconds it took here; the other rank is told with the next one.
-    last: Option<(usize, Way, u64)>,
+    classes: [[Class; CLASSES]; 2],
+    /// The last call that had a choice, and how many nanoseconds it took here; the other rank is told with the next one.
+    last: Option<(Kind, usize, Way, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,8 +59,8 @@ struct Class {
 
 impl Ways {
     /// Chooses the way of the next call. Nothing changes before all ranks have [come](Self::learn): one may refuse.
-    pub(crate) fn choose(&self, longest: usize) -> Way {
-        let class = &self.classes[class_of(longest)];
+    pub(crate) fn choose(&self, kind: Kind, len: usize) -> Way {
+        let class = &self.classes[kind as usize][class_of(len)];
         let is_other = class.calls % AGAIN == AGAIN - 1;
         let is_read_faster = class.read < class.slots;
         let read = if class.calls < 2 * TRIALS {
@@ -60,13 +73,13 @@ impl Ways {
 
     /// Returns what this rank tells the other one with a call.
     pub(crate) fn to_tell(&self) -> u64 {
-        self.last.map_or(0, |(_, _, nanos)| nanos)
+        self.last.map_or(0, |(.., nanos)| nanos)
     }
 
-    /// Takes what the ranks have told; all have come to a call of `longest`.
-    pub(crate) fn learn(&mut self, longest: usize, told: [u64; 2]) {
-        if let Some((class, way, _)) = self.last.take() {
-            let class = &mut self.classes[class];
+    /// Takes what the ranks have told; all have come to a call of `len` bytes.
+    pub(crate) fn learn(&mut self, kind: Kind, len: usize, told: [u64; 2]) {
+        if let Some((kind, len, way, _)) = self.last.take() {
+            let class = &mut self.classes[kind as usize][class_of(len)];
             let known = match way {
                 Way::Slots => &mut class.slots,
                 Way::Read => &mut class.read,
@@ -78,7 +91,7 @@ impl Ways {
                 known => took.min(known.saturating_add(known.div_ceil(16))),
             };
         }
-        let class = &mut self.classes[class_of(longest)];
+        let class = &mut self.classes[kind as usize][class_of(len)];
         class.calls = class.calls.wrapping_add(1);
         if class.calls == 0 {
             // Tried already.
@@ -87,19 +100,20 @@ impl Ways {
     }
 
     /// Notes what the call took here, without the time in which this rank waited for the other to come.
-    pub(crate) fn note(&mut self, longest: usize, way: Way, took: Duration) {
+    pub(crate) fn note(&mut self, kind: Kind, len: usize, way: Way, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.last = Some((class_of(longest), way, nanos));
+        self.last = Some((kind, len, way, nanos));
     }
 }
 
-fn class_of(longest: usize) -> usize {
-    debug_assert!(CHOICE.contains(&longest));
-    (longest.max(1).ilog2() as usize).clamp(LOWEST, LOWEST + CLASSES - 1) - LOWEST
+fn class_of(len: usize) -> usize {
+    let bit = len.max(1).ilog2() as usize;
+    bit.saturating_sub(LOWEST).min(CLASSES - 1)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Kind::{Broadcast, Gathering};
     use super::*;
 
     const MIB: usize = 1024 * 1024;
@@ -112,13 +126,13 @@ mod tests {
         took: impl Fn(usize, Way) -> u64,
     ) -> Vec<Way> {
         let call = |_| {
-            let ways = ranks.each_ref().map(|rank| rank.choose(longest));
+            let ways = ranks.each_ref().map(|rank| rank.choose(Gathering, longest));
             assert_eq!(ways[0], ways[1], "the ranks go different ways");
             let told = ranks.each_ref().map(Ways::to_tell);
             for (number, rank) in ranks.iter_mut().enumerate() {
-                rank.learn(longest, told);
+                rank.learn(Gathering, longest, told);
                 let took = Duration::from_nanos(took(number, ways[0]));
-                rank.note(longest, ways[0], took);
+                rank.note(Gathering, longest, ways[0], took);
             }
             ways[0]
         };
@@ -192,7 +206,9 @@ mod tests {
         }
         assert_eq!(run(&mut ranks, 1, MIB, short), [Way::Read]);
         assert_eq!(run(&mut ranks, 1, 4 * MIB, long), [Way::Slots]);
-        for longest in [CHOICE.start, 262_143, 262_144, CHOICE.end - 1] {
+        // A call of another kind has figures of its own.
+        assert_eq!(ranks[0].choose(Broadcast, MIB), Way::Slots);
+        for longest in [0, Gathering.no_choice_up_to() + 1, 262_144, usize::MAX] {
             run(&mut ranks, 2, longest, short);
         }
     }
@@ -202,7 +218,7 @@ mod tests {
         let mut ranks = <[Ways; 2]>::default();
         run(&mut ranks, 7, MIB, |_, _| 1);
         let before = format!("{ranks:?}");
-        ranks[1].choose(MIB);
+        ranks[1].choose(Gathering, MIB);
         assert_eq!(format!("{ranks:?}"), before);
     }
 }
