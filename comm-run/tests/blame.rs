@@ -6,8 +6,8 @@ mod common;
 #[path = "../../comm-factory/tests/hello/mod.rs"]
 mod hello;
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use common::{Ended, Key, Starter, comm_run, fresh_mark, node};
 
@@ -46,7 +46,15 @@ fn run(backend: &str, way: &str, culprit: usize) -> Ended {
     Starter::of(command, mark).end()
 }
 
-/// Keeps every processor busy until it is dropped.
+/// Keeps every processor busy until the last test that wants it drops it.
+fn load() -> Arc<Load> {
+    static SHARED: Mutex<Weak<Load>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap();
+    let load = shared.upgrade().unwrap_or_else(|| Arc::new(Load::new()));
+    *shared = Arc::downgrade(&load);
+    load
+}
+
 struct Load(&'static AtomicBool, Vec<std::thread::JoinHandle<()>>);
 
 impl Load {
@@ -73,7 +81,7 @@ impl Drop for Load {
 #[track_caller]
 fn always(way: &str, culprits: &[usize], code: i32, how: &str) {
     mishap();
-    let _load = Load::new();
+    let _load = load();
     for number in 0..runs() {
         let backend = ["shm", "tcp"][number % 2];
         let culprit = culprits[number / 2 % culprits.len()];
