@@ -16,6 +16,7 @@ use comm_api::{Argument, CommError, ReduceOp, ScalarKind};
 ///   wins, and -0 < +0.
 /// - A NaN in `acc` after the fold is the canonical quiet NaN, `0x7ff8_0000_0000_0000` or
 ///   `0x7fc0_0000`: which payload an operation keeps is up to the compiler and the machine.
+/// - With two operands, either order gives the same bits. With more, the order matters.
 /// - The buffers may have any alignment.
 ///
 /// # Errors

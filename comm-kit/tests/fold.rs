@@ -133,6 +133,11 @@ fn agrees<T: Naive>(bits_a: &[u64], bits_b: &[u64], op: ReduceOp, shift: usize) 
         .map(|(&a, &b)| T::naive(op, a, b))
         .collect();
     let result = folded(&a, &b, op, shift);
+    assert!(
+        result == folded(&b, &a, op, shift),
+        "{op} of {}: the order of two operands matters",
+        T::SCALAR
+    );
     let expected: &[u8] = cast_slice(&expected);
     for (i, (result, expected)) in result
         .chunks(size_of::<T>())

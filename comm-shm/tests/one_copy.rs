@@ -4,15 +4,16 @@
 #![allow(unsafe_code, reason = "forks, and memory that nobody else may read")]
 
 mod common;
+#[path = "one_copy/unreadable.rs"]
+mod unreadable;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
+use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
 use comm_conformance::events::{assert_heard, listen};
 use comm_shm::{OneCopy, ShmBackend, ShmConfig};
-use common::forbid::forbid_reading;
 use common::{Outcome, blame, fresh_name, job, kill_self, launch, role, say};
 use rstest::rstest;
 
@@ -52,7 +53,41 @@ fn gather(comm: &ShmBackend, send: &[u8], round: usize) -> Result<(), CommError>
     Ok(())
 }
 
-/// Gathers and broadcasts `len` bytes, from every root, and checks the results.
+/// Returns what a rank contributes to an allreduce of `len` bytes: 509 different numbers, again and again.
+fn numbers(rank: usize, len: usize, round: usize) -> Vec<u64> {
+    let number = |at: usize| ((rank + 1) * 1_000_003 + at * 7 + round) as u64;
+    repeated(&(0..509).map(number).collect::<Vec<_>>(), len)
+}
+
+/// Returns the sums of what the ranks contribute.
+fn sums(size: usize, len: usize, round: usize) -> Vec<u64> {
+    let inputs: Vec<_> = (0..size).map(|rank| numbers(rank, 4072, round)).collect();
+    let sum = |at: usize| inputs.iter().map(|input| input[at]).sum();
+    repeated(&(0..509).map(sum).collect::<Vec<_>>(), len)
+}
+
+fn repeated(pattern: &[u64], len: usize) -> Vec<u64> {
+    let mut all = pattern.repeat(len / 8 / pattern.len() + 1);
+    all.truncate(len / 8);
+    all
+}
+
+/// Adds up numbers of `len` bytes, checks all sums; some ranks in place, others not.
+fn reduce(comm: &ShmBackend, len: usize, round: usize) -> Result<(), CommError> {
+    let send = numbers(comm.rank(), len, round);
+    let mut recv = send.clone();
+    if (comm.rank() + round).is_multiple_of(3) {
+        comm.allreduce_in_place(&mut recv, ReduceOp::Sum)?;
+    } else {
+        comm.allreduce(&send, &mut recv, ReduceOp::Sum)?;
+        let before = numbers(comm.rank(), len, round);
+        assert!(send == before, "what was sent changed");
+    }
+    assert!(recv == sums(comm.size(), len, round), "the sums");
+    Ok(())
+}
+
+/// Gathers, broadcasts and adds up `len` bytes, and checks the results.
 fn exchange(comm: &ShmBackend, len: usize, round: usize) -> Result<(), CommError> {
     let rank = comm.rank();
     gather(comm, &vec![byte(rank, round); len + rank], round)?;
@@ -63,7 +98,7 @@ fn exchange(comm: &ShmBackend, len: usize, round: usize) -> Result<(), CommError
     let mut sum = vec![0; 2];
     comm.allreduce(&[1, rank], &mut sum, ReduceOp::Sum)?;
     assert_eq!(sum[0], comm.size());
-    Ok(())
+    reduce(comm, len, round)
 }
 
 fn all_done(outcomes: &[Outcome]) {
@@ -100,6 +135,13 @@ fn every_length(#[values("auto", "1", "0")] setting: &str, #[values(1, 2, 3, 5)]
         for (round, len) in LENGTHS.into_iter().enumerate() {
             exchange(&comm, len, round).unwrap();
         }
+        if size == 2 {
+            // Each way.
+            for (round, len) in LENGTHS.into_iter().enumerate() {
+                reduce(&comm, len, round).unwrap();
+                reduce(&comm, len, round + 1).unwrap();
+            }
+        }
         // More than three ranks do not even find out.
         let used = if setting == "0" || size > 3 {
             "one_copy=false"
@@ -128,6 +170,9 @@ fn two_ranks_choose_alike() {
                 _ => {}
             }
             gather(&comm, &send, round).unwrap();
+            if round % 3 == 0 {
+                reduce(&comm, len, round).unwrap();
+            }
         }
         // In parts, each way.
         for round in 0..20 {
@@ -152,73 +197,6 @@ fn ranks_that_are_told_different_things_agree() {
         let comm = ShmBackend::attach(config).unwrap();
         assert_heard(1, &["attached", "one_copy=false"]);
         exchange(&comm, 100_000, 1).unwrap();
-    });
-}
-
-/// What a filter of system calls forbids when the ranks attach is not tried again; what it forbids later is tried once.
-#[rstest]
-fn forbidden(#[values(true, false)] on_all: bool, #[values(true, false)] before: bool) {
-    ranks(&this_test(), 3, "1", |config| {
-        let forbid = on_all || config.rank == 1;
-        if before && forbid {
-            forbid_reading().unwrap();
-        }
-        let comm = ShmBackend::attach(config).unwrap();
-        if before {
-            assert_heard(1, &["attached", "one_copy=false"]);
-            assert_heard(usize::from(forbid), &["WARN", "COBRE_SHM_ONE_COPY"]);
-        } else if forbid {
-            forbid_reading().unwrap();
-        }
-        for round in 0..3 {
-            exchange(&comm, 700_000, round).unwrap();
-        }
-        assert_heard(usize::from(!before), &["INFO", "copied twice"]);
-    });
-}
-
-/// Memory that not even the kernel reads for another process travels through the segment.
-#[test]
-fn memory_that_cannot_be_read() {
-    const LEN: usize = 1 << 17;
-    // SAFETY: creates a file that has memory of its own.
-    let secret = unsafe { libc::syscall(libc::SYS_memfd_secret, 0) };
-    if secret < 0 {
-        let why = std::io::Error::last_os_error();
-        return comm_testing::not_run(format!("memfd_secret: {why}"));
-    }
-    let secret = i32::try_from(secret).unwrap();
-    ranks(&this_test(), 2, "auto", |config| {
-        let comm = ShmBackend::attach(config).unwrap();
-        exchange(&comm, LEN, 0).unwrap();
-        assert_heard(0, &["copied twice"]);
-        let mut own = vec![0; LEN + comm.rank()];
-        let send = if comm.rank() == 0 {
-            // SAFETY: a file of this test.
-            assert_eq!(unsafe { libc::ftruncate(secret, 1 << 17) }, 0);
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: a new mapping, at an address of the kernel's choice.
-            let map = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    LEN,
-                    access,
-                    libc::MAP_SHARED,
-                    secret,
-                    0,
-                )
-            };
-            assert_ne!(map, libc::MAP_FAILED);
-            // SAFETY: mapped just above for that length, zeroed, never unmapped, known to nobody else.
-            unsafe { std::slice::from_raw_parts_mut(map.cast::<u8>(), LEN) }
-        } else {
-            &mut own
-        };
-        for round in 1..4 {
-            send.fill(byte(comm.rank(), round));
-            gather(&comm, send, round).unwrap();
-        }
-        assert_heard(1, &["INFO", "copied twice"]);
     });
 }
 
@@ -268,6 +246,49 @@ fn ranks_that_are_threads() {
             exchange(&comm, len, round).unwrap();
         }
     });
+}
+
+/// Which way it goes, an allreduce gives the bits of a fold in rank order.
+#[rstest]
+fn the_bits_of_a_fold_in_rank_order(#[values("auto", "0")] setting: &str) {
+    const LEN: usize = 70_000;
+    let special = [
+        0.0,
+        -0.0,
+        1.5,
+        f64::NAN,
+        f64::from_bits(0xfff8_0000_0000_1234),
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        1e300,
+        5e-324,
+    ];
+    let value = |rank: usize, at: usize| special[if rank == 0 { at } else { at / 9 } % 9];
+    ranks(&this_test(), 2, setting, |config| {
+        let comm = ShmBackend::attach(config).unwrap();
+        let input = |rank: usize| -> Vec<f64> { (0..LEN).map(|at| value(rank, at)).collect() };
+        let send = input(comm.rank());
+        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max] {
+            let mut expected = cast(&input(0));
+            let next = cast(&input(1));
+            comm_kit::fold_into(&mut expected, &next, ScalarKind::F64, op).unwrap();
+            for _ in 0..6 {
+                let mut recv = vec![0.0; LEN];
+                comm.allreduce(&send, &mut recv, op).unwrap();
+                assert!(cast(&recv) == expected, "{op:?}");
+                recv.copy_from_slice(&send);
+                comm.allreduce_in_place(&mut recv, op).unwrap();
+                assert!(cast(&recv) == expected, "{op:?} in place");
+            }
+        }
+    });
+}
+
+fn cast(values: &[f64]) -> Vec<u8> {
+    values
+        .iter()
+        .flat_map(|value| value.to_ne_bytes())
+        .collect()
 }
 
 /// The calls agree, or nobody reads anything: also where one of the two lengths is read and the other is not.

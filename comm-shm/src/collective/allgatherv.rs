@@ -3,13 +3,12 @@
 use comm_api::CommError;
 use comm_kit::Call;
 
-use super::one_copy::{self, Blocks};
 use super::trial::Trial;
-use super::{cut, keep_for, piece_len};
+use super::{cut, keep_for, one_copy, piece_len};
 use crate::layout::INLINE;
-use crate::slot::copy_slice;
-use crate::step::Sequence;
+use crate::slot::{Keep, copy_slice};
 use crate::step::ways::{Kind, Way};
+use crate::step::{Sequence, Turn};
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
 #[inline]
@@ -21,7 +20,6 @@ pub(crate) fn allgatherv(
     displs: &[usize],
     elem_size: usize,
 ) -> Result<(), CommError> {
-    let rank = sequence.rank();
     let call = Call::allgatherv(counts, elem_size);
     let mut turn = sequence.begin(call)?;
     let length = |rank: usize| counts[rank].saturating_mul(elem_size);
@@ -42,36 +40,77 @@ pub(crate) fn allgatherv(
     let keep = keep_for(recv.len());
     let way = one_copy::way_of_gathering(&mut turn, longest);
     let mut trial = Trial::begin(&turn, Kind::Gathering, longest, way);
-    if way == Way::Read {
-        let blocks = Blocks {
-            send,
-            length,
-            start,
-            keep,
-        };
-        if blocks.read(&mut turn, recv, &mut trial)? {
+    let blocks = Blocks {
+        send: Some(send),
+        length,
+        start,
+        keep,
+    };
+    blocks.gather(&mut turn, recv, way, &mut trial)
+}
+
+/// What is gathered, and where the block of each rank lies in the result.
+pub(super) struct Blocks<'a, L, S> {
+    /// Where the block of this rank is, unless it is in its place already.
+    pub(super) send: Option<&'a [u8]>,
+    pub(super) length: L,
+    pub(super) start: S,
+    pub(super) keep: Keep,
+}
+
+impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
+    /// Gathers the blocks, by one copy or through the slots.
+    pub(super) fn gather(
+        &self,
+        turn: &mut Turn<'_>,
+        recv: &mut [u8],
+        way: Way,
+        trial: &mut Trial,
+    ) -> Result<(), CommError> {
+        if way == Way::Read && self.read(turn, recv, trial)? {
             return Ok(());
         }
+        let (rank, size) = (turn.rank(), turn.size());
+        let longest = self.longest(size);
+        let piece = piece_len(longest, turn.slot_bytes());
+        let pieces = longest.div_ceil(piece);
+        for k in 0..pieces {
+            let own = self.own(recv, rank);
+            turn.put(0, &own[cut(own.len(), piece, k)]);
+            trial.publish(turn);
+            // The own piece is in the caches now, and the others are not there yet.
+            self.keep_own(recv, rank, piece, k);
+            let more = k + 1 < pieces;
+            trial.meet(turn, more)?;
+            for other in (0..size).filter(|&other| other != rank) {
+                let part = cut((self.length)(other), piece, k);
+                turn.take(other, 0, &mut recv[(self.start)(other)..][part], self.keep);
+            }
+            if more {
+                turn.advance();
+            }
+        }
+        trial.end(turn);
+        Ok(())
     }
 
-    let piece = piece_len(longest, turn.slot_bytes());
-    let pieces = longest.div_ceil(piece);
-    for k in 0..pieces {
-        let own = cut(send.len(), piece, k);
-        turn.put(0, &send[own.clone()]);
-        trial.publish(&mut turn);
-        // The own piece is in the caches now, and the others are not there yet.
-        copy_slice(&send[own.clone()], &mut recv[start(rank)..][own], keep);
-        let more = k + 1 < pieces;
-        trial.meet(&mut turn, more)?;
-        for other in (0..counts.len()).filter(|&other| other != rank) {
-            let part = cut(length(other), piece, k);
-            turn.take(other, 0, &mut recv[start(other)..][part], keep);
-        }
-        if more {
-            turn.advance();
+    /// Returns the bytes of the longest block.
+    pub(super) fn longest(&self, size: usize) -> usize {
+        (0..size).map(&self.length).max().unwrap_or(0)
+    }
+
+    /// Returns the block of this rank.
+    pub(super) fn own<'b>(&'b self, recv: &'b [u8], rank: usize) -> &'b [u8] {
+        let placed = || &recv[(self.start)(rank)..][..(self.length)(rank)];
+        self.send.unwrap_or_else(placed)
+    }
+
+    /// Copies piece `k` of this rank's block into the result, if it is not there.
+    pub(super) fn keep_own(&self, recv: &mut [u8], rank: usize, piece: usize, k: usize) {
+        if let Some(send) = self.send {
+            let own = cut(send.len(), piece, k);
+            let place = &mut recv[(self.start)(rank)..][own.clone()];
+            copy_slice(&send[own], place, self.keep);
         }
     }
-    trial.end(&mut turn);
-    Ok(())
 }

@@ -1,14 +1,18 @@
 //! Allreduce: per element a left fold in rank order, whoever computes it.
 //!
 //! Small: every rank folds all inputs. Large: every rank folds its slice of a chunk, and all copy
-//! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`.
+//! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`. Two ranks may
+//! read each other's inputs and results instead, half of them each.
 
 use comm_api::{CommError, ReduceOp, ScalarKind};
 use comm_kit::{Call, fold_into, fold_rows};
 
-use super::{cut, keep_for};
+use super::allgatherv::Blocks;
+use super::trial::Trial;
+use super::{cut, keep_for, one_copy};
 use crate::layout::INLINE;
 use crate::slot::Keep;
+use crate::step::ways::{Kind, Way};
 use crate::step::{Sequence, Turn};
 
 /// Slots are never borrowed, so what is folded passes through a block on the stack.
@@ -36,14 +40,21 @@ pub(crate) fn allreduce(
     } else if recv.len().saturating_mul(turn.size()) <= FOLD_ALL || turn.size() == 1 {
         fold.whole(&mut turn, recv)
     } else {
-        fold.sliced(&mut turn, recv)
+        let way = one_copy::way_of_reducing(&mut turn, recv.len());
+        let mut trial = Trial::begin(&turn, Kind::Reducing, recv.len(), way);
+        match way {
+            Way::Slots => fold.sliced(&mut turn, recv, &mut trial)?,
+            Way::Read => fold.halved(&mut turn, recv, &mut trial)?,
+        }
+        trial.end(&mut turn);
+        Ok(())
     }
 }
 
 /// What one rank contributes.
-struct Fold<'a> {
+pub(super) struct Fold<'a> {
     /// Where its input is, unless the result takes its place.
-    send: Option<&'a [u8]>,
+    pub(super) send: Option<&'a [u8]>,
     scalar: ScalarKind,
     op: ReduceOp,
 }
@@ -83,7 +94,47 @@ impl Fold<'_> {
         self.fold(turn, 0, 0, recv)
     }
 
-    fn sliced(&self, turn: &mut Turn<'_>, recv: &mut [u8]) -> Result<(), CommError> {
+    /// Lets each of two ranks fold one half; what they cannot read goes through the slots.
+    fn halved(
+        &self,
+        turn: &mut Turn<'_>,
+        recv: &mut [u8],
+        trial: &mut Trial,
+    ) -> Result<(), CommError> {
+        let half = recv.len().div_ceil(2).next_multiple_of(64);
+        let halves = [0, 1].map(|rank| cut(recv.len(), half, rank));
+        let folded = one_copy::fold_halves(turn, self, recv, &halves, trial)?;
+        for (half, folded) in halves.iter().zip(folded) {
+            let rest = half.start + folded..half.end;
+            if !rest.is_empty() {
+                let rest_of = Fold {
+                    send: self.send.map(|send| &send[rest.clone()]),
+                    ..*self
+                };
+                rest_of.sliced(turn, &mut recv[rest], trial)?;
+                turn.advance();
+            }
+        }
+        let blocks = Blocks {
+            send: None,
+            length: |rank: usize| halves[rank].len(),
+            start: |rank: usize| halves[rank].start,
+            keep: keep_for(recv.len()),
+        };
+        let way = if turn.copies_once() {
+            Way::Read
+        } else {
+            Way::Slots
+        };
+        blocks.gather(turn, recv, way, trial)
+    }
+
+    fn sliced(
+        &self,
+        turn: &mut Turn<'_>,
+        recv: &mut [u8],
+        trial: &mut Trial,
+    ) -> Result<(), CommError> {
         let (rank, size) = (turn.rank(), turn.size());
         let len = recv.len();
         let Cuts { chunk, slice } = Cuts::new(len, size, turn.slot_bytes());
@@ -106,8 +157,8 @@ impl Fold<'_> {
             };
             turn.put(0, &input[..skipped.start]);
             turn.put(skipped.end, &input[skipped.end..]);
-            turn.publish();
-            turn.meet_before(k < chunks)?;
+            trial.publish(turn);
+            trial.meet(turn, k < chunks)?;
 
             if k > 0 {
                 let before = cut(len, chunk, k - 1);
@@ -124,6 +175,11 @@ impl Fold<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Folds `next` into `acc`.
+    pub(super) fn fold_into(&self, acc: &mut [u8], next: &[u8]) -> Result<(), CommError> {
+        fold_into(acc, next, self.scalar, self.op)
     }
 
     /// Folds what the others put into their slots, `slot_at` bytes in, with what lies `send_at`
@@ -144,10 +200,10 @@ impl Fold<'_> {
                 match (rank, own.filter(|_| rank == turn.rank())) {
                     (0, Some(own)) => acc.copy_from_slice(own),
                     (0, None) => turn.take(0, slot_at + skip, acc, Keep::Cached),
-                    (_, Some(own)) => fold_into(acc, own, self.scalar, self.op)?,
+                    (_, Some(own)) => self.fold_into(acc, own)?,
                     (_, None) => {
                         turn.take(rank, slot_at + skip, next, Keep::Cached);
-                        fold_into(acc, next, self.scalar, self.op)?;
+                        self.fold_into(acc, next)?;
                     }
                 }
             }

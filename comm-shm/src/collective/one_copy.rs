@@ -8,12 +8,18 @@
 //!    its buffer back, before all have read it. If a rank could not, all know it from the same lines, and repeat the call
 //!    through the slots.
 //!
+//! An allreduce takes them twice: first each rank reads and folds its half, then that of the other one is gathered.
+//!
 //! More than [`PART`] is read in parts, with a step before each: ranks hear of deaths, timeouts and interrupts where they meet. The
 //! kernel copies at half the speed of a loop in user space, which can write around the caches, and pins each page. So it pays
 //! where it saves half of the copies, not where every slot is read by many.
 
+use std::ops::Range;
+
 use comm_api::CommError;
 
+use super::allgatherv::Blocks;
+use super::allreduce::Fold;
 use super::cut;
 use super::trial::Trial;
 use crate::one_copy::MOST_RANKS;
@@ -31,6 +37,9 @@ const BROADCAST_FROM: usize = 64 * 1024;
 /// From how many bytes on more ranks do, up to [`MOST_RANKS`].
 const BROADCAST_MANY_FROM: usize = 256 * 1024;
 
+/// How many bytes of an allreduce are read before they are folded: they are still in the caches then.
+const BLOCK: usize = 64 * 1024;
+
 /// The most bytes that a rank reads between two steps.
 const PART: usize = 8 * 1024 * 1024;
 
@@ -43,6 +52,15 @@ pub(super) fn way_of_gathering(turn: &mut Turn<'_>, longest: usize) -> Way {
         turn.ways().choose(Kind::Gathering, longest)
     } else {
         Way::Read
+    }
+}
+
+/// Returns the way of an allreduce. All that it depends on is the same on all ranks.
+pub(super) fn way_of_reducing(turn: &mut Turn<'_>, len: usize) -> Way {
+    if turn.has_choice(Kind::Reducing, len) {
+        turn.ways().choose(Kind::Reducing, len)
+    } else {
+        Way::Slots
     }
 }
 
@@ -94,14 +112,19 @@ impl Turn<'_> {
         read.is_ok()
     }
 
+    /// Takes a step in which every rank tells how much it has read, in whatever unit: nothing, if not all ranks are inside.
+    fn compare(&mut self, read: usize, more: bool) -> Result<(), CommError> {
+        let counts = if self.all_are_inside() { read } else { 0 };
+        self.advance();
+        self.tell([counts as u64, 0]);
+        self.publish();
+        self.meet_before(more)
+    }
+
     /// Takes the second step, which says whether this rank has read all; returns whether every rank has. If not, the next step
     /// may be written.
     fn agree(&mut self, has_read: bool) -> Result<bool, CommError> {
-        let counts = has_read && self.all_are_inside();
-        self.advance();
-        self.tell([counts.into(), 0]);
-        self.publish();
-        self.meet()?;
+        self.compare(has_read.into(), false)?;
         let all = (0..self.size()).all(|rank| self.told(rank)[0] == 1);
         if !all {
             self.copy_twice();
@@ -109,14 +132,6 @@ impl Turn<'_> {
         }
         Ok(all)
     }
-}
-
-/// What an allgatherv gathers, and where the block of each rank lies in the result.
-pub(super) struct Blocks<'a, L, S> {
-    pub(super) send: &'a [u8],
-    pub(super) length: L,
-    pub(super) start: S,
-    pub(super) keep: Keep,
 }
 
 impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
@@ -127,27 +142,19 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
         recv: &mut [u8],
         trial: &mut Trial,
     ) -> Result<bool, CommError> {
-        let Self {
-            send,
-            length,
-            start,
-            keep,
-        } = self;
         let (rank, size) = (turn.rank(), turn.size());
-        let longest = (0..size).map(length).max().unwrap_or(0);
         let mut has_read = true;
-        for k in 0..longest.div_ceil(PART) {
-            let own = cut(send.len(), PART, k);
-            turn.offer_part(k, send);
+        for k in 0..self.longest(size).div_ceil(PART) {
+            turn.offer_part(k, self.own(recv, rank));
             // The others are not there yet.
-            copy_slice(&send[own.clone()], &mut recv[start(rank)..][own], *keep);
+            self.keep_own(recv, rank, PART, k);
             trial.meet(turn, true)?;
             // Each begins with another one.
             let mut others = (1..size).map(|next| (rank + next) % size);
             has_read = has_read
                 && others.all(|other| {
-                    let part = cut(length(other), PART, k);
-                    turn.read(other, part.start, &mut recv[start(other)..][part])
+                    let part = cut((self.length)(other), PART, k);
+                    turn.read(other, part.start, &mut recv[(self.start)(other)..][part])
                 });
         }
         trial.end(turn);
@@ -183,4 +190,53 @@ pub(super) fn broadcast(
     }
     trial.end(turn);
     turn.agree(has_read)
+}
+
+/// Folds this rank's half of the inputs of two ranks into that half of `recv`; returns how many bytes of each half are folded: fewer than it
+/// has if its rank could not read the other one. The next step may be written.
+///
+/// What is not folded is still there, also where the result replaces the input: a rank writes its own half only.
+pub(super) fn fold_halves(
+    turn: &mut Turn<'_>,
+    fold: &Fold<'_>,
+    recv: &mut [u8],
+    halves: &[Range<usize>; 2],
+    trial: &mut Trial,
+) -> Result<[usize; 2], CommError> {
+    let (rank, other) = (turn.rank(), 1 - turn.rank());
+    let mine = halves[rank].clone();
+    let mut block = vec![0; BLOCK];
+    let mut folded = 0;
+    for k in 0..halves[0].len().div_ceil(PART) {
+        turn.offer_part(k, fold.send.unwrap_or(recv));
+        trial.meet(turn, true)?;
+        let part = cut(mine.len(), PART, k);
+        if folded < part.start {
+            continue;
+        }
+        for at in part.step_by(BLOCK) {
+            let place = mine.start + at..mine.end.min(mine.start + at + BLOCK);
+            let block = &mut block[..place.len()];
+            if !turn.read(other, place.start, block) {
+                break;
+            }
+            // In either order two operands give the same bits.
+            fold.fold_into(block, &fold.send.unwrap_or(recv)[place.clone()])?;
+            // This way is taken where processors are far apart: out of memory the other one reads faster than out of this one's caches.
+            copy_slice(block, &mut recv[place], Keep::Streamed);
+            folded += block.len();
+        }
+    }
+    turn.compare(folded, true)?;
+    // The other rank is not trusted: whatever it tells, what is folded lies within its half, and ends between two elements.
+    let folded = [0, 1].map(|rank| {
+        let told = usize::try_from(turn.told(rank)[0]).unwrap_or(0);
+        let len = halves[rank].len();
+        if told >= len { len } else { told / 64 * 64 }
+    });
+    if folded != halves.each_ref().map(Range::len) {
+        turn.copy_twice();
+    }
+    turn.advance();
+    Ok(folded)
 }

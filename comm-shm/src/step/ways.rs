@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(crate) enum Kind {
     Gathering,
     Broadcast,
+    Reducing,
 }
 
 impl Kind {
@@ -19,12 +20,13 @@ impl Kind {
         match self {
             Self::Gathering => 192 * 1024,
             Self::Broadcast => 8 * 1024 * 1024,
+            Self::Reducing => 64 * 1024,
         }
     }
 }
 
 /// Lengths are told apart by their highest bit, from this one on.
-const LOWEST: usize = 17;
+const LOWEST: usize = 16;
 const CLASSES: usize = 16;
 
 /// Returns whether a call goes the way that is not preferred: what was measured may have been delayed, or have changed since. That is tried
@@ -52,7 +54,7 @@ impl Way {
 /// What both ways cost so far; the same on both ranks, but for what this rank has yet to tell.
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
-    classes: [[Class; CLASSES]; 2],
+    classes: [[Class; CLASSES]; 3],
     /// The last call that had a choice, and how many nanoseconds it took here; the other rank is told with the next one.
     last: Option<(Kind, usize, Way, u64)>,
 }
