@@ -298,6 +298,16 @@ impl Collective {
         comm: &C,
         index: usize,
     ) -> Result<Outcome, CommError> {
+        self.run_noting(comm, index, || {})
+    }
+
+    /// Calls it as [`run`](Self::run) does, and says when a second call follows the first one.
+    pub(crate) fn run_noting<C: Communicator + SharedMemoryProvider>(
+        &self,
+        comm: &C,
+        index: usize,
+        follows: impl FnOnce(),
+    ) -> Result<Outcome, CommError> {
         match self {
             Self::Barrier => comm.barrier().map(|()| Outcome::Number(1)),
             Self::Broadcast { element, len, root } => {
@@ -315,7 +325,7 @@ impl Collective {
                 gap,
             } => with_element!(element, gather(comm, index, counts, *gap)),
             Self::Exchange { element, counts } => {
-                with_element!(element, exchange(comm, index, counts))
+                with_element!(element, exchange(comm, index, counts, follows))
             }
             Self::Refused { culprit } => refused(comm, *culprit),
         }
@@ -454,11 +464,13 @@ fn exchange<T: CommData>(
     comm: &(impl Communicator + SharedMemoryProvider),
     index: usize,
     counts: &[usize],
+    follows: impl FnOnce(),
 ) -> Result<Outcome, CommError> {
     let mine = counts[comm.rank()];
     let mut region = comm.create_gathered_region::<T>(mine)?;
     let data = input::<T>(index, comm.rank(), mine);
     region.as_mut_slice().copy_from_slice(&data);
+    follows();
     comm.exchange(&mut region)?;
     Ok(Outcome::bytes(region.as_slice()))
 }

@@ -78,7 +78,9 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
         match step {
             Step::Call(call) => {
                 let (rank, size) = (self.comm.rank(), self.comm.size());
-                let outcome = call.run(&self.comm, index).map_err(FailedCall::Comm)?;
+                let follows = || self.entered = clock::now();
+                let outcome = call.run_noting(&self.comm, index, follows);
+                let outcome = outcome.map_err(FailedCall::Comm)?;
                 call.check(&outcome, index, rank, size);
                 Ok(())
             }
