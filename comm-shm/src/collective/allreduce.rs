@@ -233,8 +233,64 @@ impl Cuts {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Barrier};
+    use std::thread;
+
     use super::*;
-    use crate::layout::{SLOT_BYTES, SPLIT_SLOT_BYTES};
+    use crate::ShmConfig;
+    use crate::board::Board;
+    use crate::cause::{Cause, Failure};
+    use crate::layout::{self, Layout, SLOT_BYTES, SPLIT_SLOT_BYTES};
+    use crate::segment::Segment;
+    use crate::wait::WaitPolicy;
+
+    /// Something failed, and nobody leaves for it: the patience of a rank ended just as the step was complete, or another thread aborts. What
+    /// was folded has replaced its input, and is not folded again.
+    #[test]
+    fn a_cause_that_nobody_leaves_for_spoils_no_result() {
+        const LEN: usize = 1 << 20;
+        let name = format!("cobre-unit-{}-halved", std::process::id());
+        let (scalar, op) = (ScalarKind::U8, ReduceOp::Sum);
+        let both = Barrier::new(2);
+        let run = |rank: u8| {
+            let config = ShmConfig::new(&name, rank.into(), 2);
+            let segment = Segment::open(&config, SLOT_BYTES).expect("attaches");
+            let (map, layout) = (Arc::clone(segment.map()), Layout::new(2, SLOT_BYTES));
+            let board = Board::new(Arc::new(segment), map, layout::sequence(2), layout);
+            // Ranks that come close together do not look for a cause.
+            let policy = WaitPolicy {
+                eager_looks: 10_000_000,
+                ..WaitPolicy::new(2, 2, None)
+            };
+            let sequence = Sequence::new(board, rank.into(), policy);
+            let call = Call::allreduce(LEN, scalar, op);
+            let mut turn = sequence.begin(call).expect("nothing has failed");
+            // Elsewhere there is no other way than the slots.
+            let linux = cfg!(all(target_os = "linux", not(comm_portable_wait)));
+            assert_eq!(turn.copies_once(), linux);
+            both.wait();
+            if rank == 0 {
+                let failure = Failure::Interrupted;
+                let cause = Cause { rank: 0, failure };
+                cause.record(&sequence.board().control().cause, 2);
+            }
+            both.wait();
+            let mut recv = vec![rank + 1; LEN];
+            let mut trial = Trial::begin(&turn, Kind::Reducing, LEN, Way::Read);
+            let send = None;
+            let done = Fold { send, scalar, op }.halved(&mut turn, &mut recv, &mut trial);
+            assert!(
+                done.is_err() || recv == vec![3; LEN],
+                "{done:?}, {} and {}",
+                recv[0],
+                recv[LEN - 1]
+            );
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| run(0));
+            scope.spawn(|| run(1));
+        });
+    }
 
     #[test]
     fn a_slot_holds_a_chunk_and_a_slice() {

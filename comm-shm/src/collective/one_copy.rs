@@ -112,11 +112,10 @@ impl Turn<'_> {
         read.is_ok()
     }
 
-    /// Takes a step in which every rank tells how much it has read, in whatever unit: nothing, if not all ranks are inside.
+    /// Takes a step in which every rank tells how much it has read, in whatever unit.
     fn compare(&mut self, read: usize, more: bool) -> Result<(), CommError> {
-        let counts = if self.all_are_inside() { read } else { 0 };
         self.advance();
-        self.tell([counts as u64, 0]);
+        self.tell([read as u64, 0]);
         self.publish();
         self.meet_before(more)
     }
@@ -124,7 +123,8 @@ impl Turn<'_> {
     /// Takes the second step, which says whether this rank has read all; returns whether every rank has. If not, the next step
     /// may be written.
     fn agree(&mut self, has_read: bool) -> Result<bool, CommError> {
-        self.compare(has_read.into(), false)?;
+        let counts = has_read && self.all_are_inside();
+        self.compare(counts.into(), false)?;
         let all = (0..self.size()).all(|rank| self.told(rank)[0] == 1);
         if !all {
             self.copy_twice();
@@ -226,6 +226,12 @@ pub(super) fn fold_halves(
             copy_slice(block, &mut recv[place], Keep::Streamed);
             folded += block.len();
         }
+    }
+    if !turn.all_are_inside() {
+        // What was read may not count, and what it was folded into may be gone: this cannot be repeated. A rank that left without a cause does
+        // not go on, so neither does anybody else.
+        turn.unless_failed()?;
+        folded = 0;
     }
     turn.compare(folded, true)?;
     // The other rank is not trusted: whatever it tells, what is folded lies within its half, and ends between two elements.

@@ -115,6 +115,17 @@ impl ShmTransport {
 }
 
 impl Turn<'_> {
+    /// Fails if the sequence has: ranks may go on with a call although one of them gave it up, if it was complete by then.
+    #[cold]
+    pub(crate) fn unless_failed(&mut self) -> Result<(), CommError> {
+        let transport = self.pass.transport();
+        let Some(cause) = transport.board.cause() else {
+            return Ok(());
+        };
+        let error = transport.error(cause, self.operation, self.step());
+        Err(self.pass.fail(error))
+    }
+
     /// Fails the sequence because all lines are there and differ; every rank decides this alike.
     #[cold]
     pub(super) fn mismatched(&mut self) -> CommError {
