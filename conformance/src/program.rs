@@ -194,7 +194,7 @@ impl Program {
         let steps = self.calls.iter().enumerate();
         let hashes = steps.map(|(index, call)| {
             at(&self.step(index));
-            Ok(call.run(comm, index)?.hash())
+            Ok(call.run(comm, index, || {})?.hash())
         });
         hashes.collect()
     }
@@ -207,7 +207,7 @@ impl Program {
     ) -> Result<(), CommError> {
         for (index, call) in self.calls.iter().enumerate() {
             at(&self.step(index));
-            let outcome = call.run(comm, index)?;
+            let outcome = call.run(comm, index, || {})?;
             call.check(&outcome, index, comm.rank(), comm.size());
         }
         Ok(())
@@ -292,17 +292,8 @@ impl Collective {
         }
     }
 
-    /// Calls it as one rank. `index` tells its inputs from those of other steps.
+    /// Calls it as one rank, and says when a second call follows the first one. `index` tells its inputs from those of other steps.
     pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
-        &self,
-        comm: &C,
-        index: usize,
-    ) -> Result<Outcome, CommError> {
-        self.run_noting(comm, index, || {})
-    }
-
-    /// Calls it as [`run`](Self::run) does, and says when a second call follows the first one.
-    pub(crate) fn run_noting<C: Communicator + SharedMemoryProvider>(
         &self,
         comm: &C,
         index: usize,

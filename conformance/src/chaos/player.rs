@@ -79,7 +79,7 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
             Step::Call(call) => {
                 let (rank, size) = (self.comm.rank(), self.comm.size());
                 let follows = || self.entered = clock::now();
-                let outcome = call.run_noting(&self.comm, index, follows);
+                let outcome = call.run(&self.comm, index, follows);
                 let outcome = outcome.map_err(FailedCall::Comm)?;
                 call.check(&outcome, index, rank, size);
                 Ok(())
