@@ -9,8 +9,8 @@ mod common;
 use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind};
-use comm_tcp::{Encryption, TcpBackend, TcpConfig};
-use common::ranks::{Rank, role, say, start_with, wait_here};
+use comm_tcp::{Encryption, TcpBackend};
+use common::ranks::{Rank, config, role, say, start_with, wait_here};
 use rstest::rstest;
 use rustix::process::Signal;
 
@@ -28,7 +28,7 @@ fn one_rank() {
     let Some(role) = role(WATCHDOG) else {
         return;
     };
-    let mut config = TcpConfig::from_env().unwrap();
+    let mut config = config();
     let (role, sealed) = role.rsplit_once(' ').unwrap();
     config.encryption = match sealed {
         "sealed" => Encryption::On,

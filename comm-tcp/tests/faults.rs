@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
 use comm_kit::interrupt;
 use comm_tcp::{TcpBackend, TcpConfig};
-use common::ranks::{Rank, role, say, start_with};
+use common::ranks::{Rank, config, role, say, start_with};
 use rstest::rstest;
 use rustix::process::Signal;
 
@@ -30,7 +30,7 @@ fn one_rank() {
     let Some(role) = role(WATCHDOG) else {
         return;
     };
-    let mut config = TcpConfig::from_env().unwrap();
+    let mut config = config();
     config.ring = role != "bulk without a ring";
     let comm = TcpBackend::connect(config).unwrap();
     comm.barrier().unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use comm_api::{CommError, Communicator};
 use comm_conformance::events::Each;
-use comm_tcp::{TcpBackend, TcpConfig};
-use common::ranks::{Rank, role, say, start_each, start_with};
+use comm_tcp::TcpBackend;
+use common::ranks::{Rank, config, role, say, start_each, start_with};
 use rstest::rstest;
 use rustix::process::{Resource, Rlimit, Signal};
 use tracing::Event;
@@ -22,7 +22,7 @@ fn one_rank() {
     let Some(role) = role(WATCHDOG) else {
         return;
     };
-    let comm = TcpBackend::connect(TcpConfig::from_env().unwrap()).unwrap();
+    let comm = TcpBackend::connect(config()).unwrap();
     comm.barrier().unwrap();
     match (role.as_str(), comm.rank()) {
         ("blocked log", 0) => tracing::subscriber::set_global_default(Each(blocked)).unwrap(),

@@ -52,7 +52,7 @@ pub mod events;
 #[doc(hidden)]
 pub mod mutant;
 #[doc(hidden)]
-pub mod port;
+mod port;
 
 use std::process::ExitCode;
 

@@ -22,7 +22,7 @@ static PORTS: Mutex<BTreeMap<String, u16>> = Mutex::new(BTreeMap::new());
 /// # Errors
 ///
 /// If the port of the name is taken, or no port for a new name is free.
-pub fn listen(name: &str) -> io::Result<TcpListener> {
+pub(crate) fn listen(name: &str) -> io::Result<TcpListener> {
     let mut ports = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(&port) = ports.get(name) {
         return TcpListener::bind(("127.0.0.1", port));

@@ -1,11 +1,14 @@
 //! Ranks as processes: a test program starts itself again, as its test `one_rank`, with a role.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use comm_tcp::TcpConfig;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// The variable that holds the role of a rank.
@@ -73,9 +76,6 @@ impl Drop for Rank {
     }
 }
 
-/// Numbers the worlds of this process.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
 /// Starts ranks that wait for so many seconds.
 pub(crate) fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
     start_each(role, size, |_| seconds.to_owned())
@@ -84,18 +84,17 @@ pub(crate) fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
 /// Starts ranks that each wait for as many seconds as `seconds` says.
 pub(crate) fn start_each(role: &str, size: usize, seconds: impl Fn(usize) -> String) -> Vec<Rank> {
     comm_testing::watchdog();
-    // A port that the system gives to nobody else until rank 0 listens on it.
-    let name = format!(
-        "{}-{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    );
-    let listener = comm_conformance::port::listen(&name).unwrap();
+    // Rank 0 takes it over, so nobody else has the port in between.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    drop(listener);
+    let mut listener = Some(OwnedFd::from(listener));
     let program = std::env::current_exe().unwrap();
     let start = |rank: usize| {
-        let mut child = Command::new(&program)
+        let mut command = Command::new(&program);
+        if let Some(listener) = listener.take() {
+            command.stdin(listener);
+        }
+        let mut child = command
             .args(["--exact", "one_rank", "--nocapture", "--test-threads", "1"])
             .env(ROLE, role)
             .env("COBRE_TCP_COORDINATOR", "127.0.0.1")
@@ -121,6 +120,17 @@ pub(crate) fn role(limit: Duration) -> Option<String> {
         std::process::exit(3);
     });
     Some(role)
+}
+
+/// Returns how this rank connects.
+pub(crate) fn config() -> TcpConfig {
+    let mut config = TcpConfig::from_env().unwrap();
+    if config.rank == 0 {
+        // The standard input is the listener.
+        let listener = fcntl_dupfd_cloexec(std::io::stdin(), 3).unwrap();
+        config.listen_fd = Some(listener.into_raw_fd());
+    }
+    config
 }
 
 /// Prints something for the test that started this rank.
