@@ -23,6 +23,9 @@ fn run(folder: &Path, only: bool, args: &[&str]) -> Ended {
     // Tests may run as root in a container; this is what Open MPI wants to hear then.
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
     command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    // Of two that begin at once in one folder, Open MPI's may fail: both create the same one below it.
+    let temporary = Folder::new();
+    command.env("TMPDIR", temporary.join(""));
     Starter::of(command, mark).end()
 }
 
