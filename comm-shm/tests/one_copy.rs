@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind};
 use comm_conformance::events::{assert_heard, listen};
 use comm_shm::{OneCopy, ShmBackend, ShmConfig};
@@ -269,26 +270,20 @@ fn the_bits_of_a_fold_in_rank_order(#[values("auto", "0")] setting: &str) {
         let input = |rank: usize| -> Vec<f64> { (0..LEN).map(|at| value(rank, at)).collect() };
         let send = input(comm.rank());
         for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max] {
-            let mut expected = cast(&input(0));
-            let next = cast(&input(1));
-            comm_kit::fold_into(&mut expected, &next, ScalarKind::F64, op).unwrap();
+            let (mut expected, next) = (input(0), input(1));
+            let acc = cast_slice_mut(&mut expected);
+            comm_kit::fold_into(acc, cast_slice(&next), ScalarKind::F64, op).unwrap();
+            let expected: &[u8] = cast_slice(&expected);
             for _ in 0..6 {
                 let mut recv = vec![0.0; LEN];
                 comm.allreduce(&send, &mut recv, op).unwrap();
-                assert!(cast(&recv) == expected, "{op:?}");
+                assert!(cast_slice::<_, u8>(&recv) == expected, "{op:?}");
                 recv.copy_from_slice(&send);
                 comm.allreduce_in_place(&mut recv, op).unwrap();
-                assert!(cast(&recv) == expected, "{op:?} in place");
+                assert!(cast_slice::<_, u8>(&recv) == expected, "{op:?} in place");
             }
         }
     });
-}
-
-fn cast(values: &[f64]) -> Vec<u8> {
-    values
-        .iter()
-        .flat_map(|value| value.to_ne_bytes())
-        .collect()
 }
 
 /// The calls agree, or nobody reads anything: also where one of the two lengths is read and the other is not.

@@ -41,6 +41,7 @@ mod launcher;
 mod model;
 mod noise;
 mod orders;
+mod port;
 mod program;
 mod rank;
 mod report;
@@ -51,8 +52,6 @@ mod suite;
 pub mod events;
 #[doc(hidden)]
 pub mod mutant;
-#[doc(hidden)]
-mod port;
 
 use std::process::ExitCode;
 

@@ -42,10 +42,10 @@ pub(crate) fn allreduce(
     } else {
         let way = one_copy::way_of_reducing(&mut turn, recv.len());
         let mut trial = Trial::begin(&turn, Kind::Reducing, recv.len(), way);
-        match way {
-            Way::Slots => fold.sliced(&mut turn, recv, &mut trial)?,
-            Way::Read => fold.halved(&mut turn, recv, &mut trial)?,
+        if way == Way::Read {
+            return fold.halved(&mut turn, recv, &mut trial);
         }
+        fold.sliced(&mut turn, recv, &mut trial)?;
         trial.end(&mut turn);
         Ok(())
     }

@@ -136,12 +136,9 @@ fn memory_of_which_a_part_cannot_be_read(
             let input = numbers(rank, LEN, round);
             if rank == of && in_place {
                 recv.copy_from_slice(&input);
-            } else {
-                send.copy_from_slice(&input);
-            }
-            if rank == of && in_place {
                 comm.allreduce_in_place(recv, ReduceOp::Sum).unwrap();
             } else {
+                send.copy_from_slice(&input);
                 comm.allreduce(send, recv, ReduceOp::Sum).unwrap();
             }
             assert!(recv == sums(2, LEN, round), "the sums");
