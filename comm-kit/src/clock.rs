@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::interrupt;
 
+use queue::Queued;
+
 /// The longest a rank may plan to sleep before it looks at the clock again: as much of a suspension may
 /// count.
 pub const LONGEST_SLEEP: Duration = Duration::from_millis(250);
@@ -21,7 +23,7 @@ pub const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 /// say how long a thread was ready to run, this stands for it.
 const LATENESS: Duration = Duration::from_millis(100);
 
-/// How often to ask the system how long this thread was ready to run: what was so before the last look, and is
+/// How often a thread asks the system how long it was ready to run: what was so before the last look, and is
 /// taken for a part of a suspension, is no more than this.
 const ASKED: Duration = Duration::from_millis(100);
 
@@ -84,23 +86,31 @@ impl Clock {
     /// Returns the time after a wait that was to end within `planned`.
     #[inline]
     pub fn waited(&mut self, planned: Duration) -> Instant {
-        self.advance(Instant::now(), planned, queue::of_this_thread)
+        self.advance(Instant::now(), planned, Queued::of_this_thread)
     }
 
     /// Advances to the system's `time`, but no further than `planned`, some lateness, and the time for which
-    /// this thread was `queued` for a processor.
+    /// this thread was `queued` for a processor: what was known of that at an instant, or later.
     fn advance(
         &mut self,
         time: Instant,
         planned: Duration,
-        queued: impl FnOnce() -> Option<Duration>,
+        queued: impl FnOnce(Instant) -> Queued,
     ) -> Instant {
         let passed = time.saturating_duration_since(self.looked);
         let mut counted = planned.saturating_add(LATENESS);
         self.looked = time;
-        if passed > counted || time >= self.ask {
-            let before = std::mem::replace(&mut self.queued, queued());
-            self.ask = time + ASKED;
+        let late = passed > counted;
+        if late || time >= self.ask {
+            // A wait that has been on time only begins to count, and what the thread knows from its last one serves as well.
+            let recent = if late {
+                Some(time)
+            } else {
+                time.checked_sub(ASKED)
+            };
+            let asked = queued(recent.unwrap_or(time));
+            let before = std::mem::replace(&mut self.queued, asked.time);
+            self.ask = asked.at + ASKED;
             let both = self.queued.zip(before);
             let since = both.map_or(Duration::ZERO, |(now, then)| now.saturating_sub(then));
             counted = counted.saturating_add(since);

@@ -1,11 +1,40 @@
 //! How long a thread was ready to run and had no processor.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
-/// Returns for how long this thread has waited for a processor since it began, where the system counts that.
-/// A thread that sleeps, is stopped or is frozen does not wait for one.
+/// For how long a thread had waited for a processor since it began, where the system counts that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Queued {
+    pub(super) time: Option<Duration>,
+    /// When the system was asked.
+    pub(super) at: Instant,
+}
+
+impl Queued {
+    /// Returns what this thread was told at `recent` or later, or asks. To ask takes three system calls, and a thread may begin a
+    /// thousand waits in a second.
+    pub(super) fn of_this_thread(recent: Instant) -> Self {
+        thread_local! {
+            static LAST: Cell<Option<Queued>> = const { Cell::new(None) };
+        }
+        LAST.with(|last| {
+            let known = last.get().filter(|last| last.at >= recent);
+            known.unwrap_or_else(|| {
+                let asked = Self {
+                    time: ask(),
+                    at: Instant::now(),
+                };
+                last.set(Some(asked));
+                asked
+            })
+        })
+    }
+}
+
+/// Asks the system. A thread that sleeps, is stopped or is frozen does not wait for a processor.
 #[cfg(target_os = "linux")]
-pub(super) fn of_this_thread() -> Option<Duration> {
+fn ask() -> Option<Duration> {
     use std::io::Read;
 
     // Three numbers of at most twenty digits.
@@ -16,7 +45,7 @@ pub(super) fn of_this_thread() -> Option<Duration> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn of_this_thread() -> Option<Duration> {
+fn ask() -> Option<Duration> {
     None
 }
 
@@ -33,6 +62,17 @@ fn parse(counts: &[u8]) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_asks_again_when_what_it_knows_is_old() {
+        let first = Queued::of_this_thread(Instant::now());
+        let known = Queued::of_this_thread(first.at);
+        assert_eq!((known.at, known.time), (first.at, first.time));
+        let asked = Queued::of_this_thread(Instant::now());
+        assert!(asked.at > first.at);
+        let other = std::thread::spawn(move || Queued::of_this_thread(first.at).at);
+        assert!(other.join().expect("no panic") > asked.at);
+    }
 
     #[test]
     fn the_second_number_is_the_time_for_which_a_thread_waited() {

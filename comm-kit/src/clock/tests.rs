@@ -29,8 +29,11 @@ impl Thread {
     fn sleep(&mut self, planned: Duration, queued: Duration, stopped: Duration) -> Duration {
         self.time += planned + queued + stopped;
         self.queued = self.queued.map(|before| before + queued);
-        let total = self.queued;
-        let now = self.clock.advance(self.time, planned, || total);
+        let told = Queued {
+            time: self.queued,
+            at: self.time,
+        };
+        let now = self.clock.advance(self.time, planned, |_| told);
         assert_eq!(now, self.clock.last());
         now - self.began
     }
@@ -77,15 +80,13 @@ fn many_short_suspensions_count_as_moments() {
 #[test]
 fn a_wait_that_ends_early_or_a_little_late_counts_in_full() {
     let mut thread = Thread::new(false);
+    let told = |at| move |_| Queued { time: None, at };
     let early = thread.time + ms(3);
-    assert_eq!(
-        thread.clock.advance(early, LONGEST_SLEEP, || None),
-        thread.began + ms(3)
-    );
-    let late = thread
-        .clock
-        .advance(early + ms(300), LONGEST_SLEEP, || None);
-    assert_eq!(late, thread.began + ms(303));
+    let now = thread.clock.advance(early, LONGEST_SLEEP, told(early));
+    assert_eq!(now, thread.began + ms(3));
+    let late = early + ms(300);
+    let now = thread.clock.advance(late, LONGEST_SLEEP, told(late));
+    assert_eq!(now, thread.began + ms(303));
 }
 
 /// A timeout of 20 s on a machine on which 50 others want each processor.
@@ -125,7 +126,7 @@ fn a_suspension_on_a_busy_machine_does_not_count() {
 #[test]
 fn a_short_wait_asks_the_system_nothing() {
     let mut thread = Thread::new(true);
-    let asked = || -> Option<Duration> { panic!("asked") };
+    let asked = |_| -> Queued { panic!("asked") };
     for looks in 1..1000 {
         let time = thread.time + Duration::from_micros(looks);
         thread.clock.advance(time, NO, asked);
@@ -138,12 +139,56 @@ fn a_long_wait_asks_the_system_ten_times_a_second() {
     let mut asked = 0;
     for looks in 1..=10_000 {
         let time = thread.time + ms(looks);
-        thread.clock.advance(time, NO, || {
+        thread.clock.advance(time, NO, |_| {
             asked += 1;
-            Some(NO)
+            Queued {
+                time: Some(NO),
+                at: time,
+            }
         });
     }
     assert_eq!(asked, 100);
+}
+
+/// A thousand waits, each of which takes a little longer than a short one.
+#[test]
+fn what_one_wait_was_told_serves_the_next_ones() {
+    let mut last: Option<Queued> = None;
+    let mut asked = 0;
+    let mut time = Instant::now();
+    for _ in 0..1000 {
+        let mut clock = Clock::start();
+        (clock.now, clock.looked, clock.ask) = (time, time, time + SHORT);
+        time += ms(2);
+        clock.advance(time, NO, |recent| {
+            *last.insert(last.filter(|last| last.at >= recent).unwrap_or_else(|| {
+                asked += 1;
+                Queued {
+                    time: Some(NO),
+                    at: time,
+                }
+            }))
+        });
+        // What is known is never older than a tenth of a second at the next look.
+        assert!(clock.ask <= time + ASKED && clock.ask >= time);
+    }
+    assert_eq!(asked, 20);
+}
+
+/// Whoever is late asks, however much is known.
+#[test]
+fn a_wait_that_is_late_asks_for_what_is_true_now() {
+    let mut thread = Thread::new(true);
+    let late = thread.time + ms(500);
+    let mut from = None;
+    thread.clock.advance(late, NO, |recent| {
+        from = Some(recent);
+        Queued {
+            time: Some(NO),
+            at: late,
+        }
+    });
+    assert_eq!(from, Some(late));
 }
 
 #[test]
