@@ -6,6 +6,8 @@
 
 mod message;
 
+use std::time::Duration;
+
 use comm_api::FailureKind;
 use comm_kit::{Call, words};
 use rustix::event::PollFd;
@@ -15,6 +17,7 @@ use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::{Header, Kind};
 use crate::link::Broken;
 use crate::notice::{Cause, pack};
+use crate::patience::poll_for;
 use crate::socket::hang_up;
 use crate::watch::Outlook;
 
@@ -72,6 +75,7 @@ impl Engine {
             at: (self.sequence, call),
             contributions,
             entries: (1..self.size).map(|_| Incoming::new()).collect(),
+            drained: false,
         };
         self.drive(call, &mut task)?;
         let (outcome, refused) = (task.outcome(), task.refused());
@@ -170,15 +174,16 @@ impl<S: Sink + ?Sized> Enter<'_, S> {
 impl<S: Sink + ?Sized> Task for Enter<'_, S> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let link = &mut links.data[0];
-        let mut moved = false;
         if !self.message.is_sent() {
             match self.message.send(link) {
-                Ok(count) => moved = count > 0,
+                Ok(0) => {}
+                // The answer is hardly there yet, and the next look is at once.
+                Ok(_) => return Ok(Progress::Moved),
                 // The other end may have refused and gone: what it said before is still to be read.
                 Err(_) => self.message.give_up(),
             }
         }
-        moved |= self
+        let moved = self
             .answer
             .advance(link, self.expected, self.at, self.sink)?;
         let done = match self.answer.entry() {
@@ -229,6 +234,9 @@ impl Contributions<'_> {
     }
 }
 
+/// From how many workers on, whose entries have not come, it is cheaper to ask for all of them at once than to look at each.
+const MANY: usize = 16;
+
 /// Collects the entries of all workers, on rank 0.
 #[derive(Debug)]
 struct Collect<'a> {
@@ -236,6 +244,8 @@ struct Collect<'a> {
     contributions: Contributions<'a>,
     /// One per worker, in rank order.
     entries: Vec<Incoming>,
+    /// Every link was read until nothing was there, so that from now on a poll tells where something is.
+    drained: bool,
 }
 
 impl Collect<'_> {
@@ -256,6 +266,20 @@ impl Collect<'_> {
         }
     }
 
+    /// Asks which workers have sent something; `None` if all are to be looked at.
+    fn heard(&mut self, links: &Links) -> Option<Vec<bool>> {
+        let drained = std::mem::replace(&mut self.drained, true);
+        let mut fds = Vec::new();
+        self.interest(links, &mut fds);
+        if !drained || fds.len() < MANY {
+            return None;
+        }
+        poll_for(&mut fds, Some(Duration::ZERO)).ok()?;
+        let mut polled = fds.iter().map(|fd| !fd.revents().is_empty());
+        let heard = |entry: &Incoming| entry.entry().is_none() && polled.next() == Some(true);
+        Some(self.entries.iter().map(heard).collect())
+    }
+
     /// Returns of each worker whether it refused.
     fn refused(&self) -> Vec<bool> {
         let refused = |entry: &Incoming| matches!(entry.entry(), Some(Entry::Refused { .. }));
@@ -267,12 +291,13 @@ impl Task for Collect<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let mut moved = false;
         let mut done = true;
+        let heard = self.heard(links);
         for (place, entry) in self.entries.iter_mut().enumerate() {
-            if entry.entry().is_none() {
+            if entry.entry().is_none() && heard.as_ref().is_none_or(|heard| heard[place]) {
                 let slot = self.contributions.slot(place + 1);
                 moved |= entry.advance(&mut links.data[place], Kind::Enter, self.at, slot)?;
-                done &= entry.entry().is_some();
             }
+            done &= entry.entry().is_some();
         }
         Ok(Progress::of(done, moved))
     }
