@@ -57,7 +57,7 @@ mod tests {
                 sched_setaffinity(None, &set).expect("one of ours");
                 assert_eq!(thread::available_parallelism().map_or(0, usize::from), 1);
                 let segment = Segment::open(&ShmConfig::new(&name, rank, 2), 0).expect("attaches");
-                WaitPolicy::new(2, segment.processors(), None).eager_looks > 0
+                WaitPolicy::new(2, segment.processors(), None).roomy
             })
         });
         ranks.map(|rank| rank.join().expect("no panic"))

@@ -247,13 +247,14 @@ impl<'a> Turn<'a> {
         };
         let (lines, own) = (self.lines(), self.rank());
         let mut rank = 0;
-        let mut looks = self.pass.transport().policy.eager_looks;
+        let policy = &self.pass.transport().policy;
+        let mut looks = policy.eager_looks;
         while let Some(line) = lines.get(rank) {
             if rank == own || line.shows(wait.step) {
                 rank += 1;
             } else if looks > 0 {
                 looks -= 1;
-                std::hint::spin_loop();
+                policy.between_looks();
             } else {
                 self.wait_for_lines(rank, wait)?;
                 break;

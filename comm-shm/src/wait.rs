@@ -26,10 +26,16 @@ const SHORTEST_SPIN: Duration = Duration::from_micros(1);
 /// How many times a spinning rank looks before it looks at the clock.
 const BURST: u32 = 64;
 
+/// How many times a rank that shares its processor yields before it looks at anything else. All ranks of a processor run once while
+/// the last of them comes, so one yield is mostly enough, and whatever a rank does beside it costs as many times as there are ranks.
+const EAGER_YIELDS: u32 = 2;
+
 /// How long a rank waits in which way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitPolicy {
-    /// How many times to look for the others before anything else is looked at.
+    /// Whether each rank may have a processor to itself.
+    pub(crate) roomy: bool,
+    /// How many times to look for the others before anything else is looked at, with a moment or a yield between.
     pub(crate) eager_looks: u32,
     pub(crate) longest_spin: Duration,
     /// How long to yield before the first sleep.
@@ -44,11 +50,22 @@ impl WaitPolicy {
     pub(crate) fn new(size: usize, processors: usize, timeout: Option<Duration>) -> Self {
         let roomy = size <= processors;
         Self {
-            eager_looks: if roomy { BURST } else { 0 },
+            roomy,
+            eager_looks: if roomy { BURST } else { EAGER_YIELDS },
             longest_spin: if roomy { LONGEST_SPIN } else { Duration::ZERO },
             yield_time: Duration::from_millis(1),
             look: LOOK,
             timeout,
+        }
+    }
+
+    /// Lets a moment pass before the next look for the others.
+    #[inline]
+    pub(crate) fn between_looks(&self) {
+        if self.roomy {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
         }
     }
 }

@@ -88,8 +88,8 @@ fn all<C: Communicator + SharedMemoryProvider>(comm: &C, options: &Options) -> R
         return Ok(comm.barrier()?);
     }
     if options.calls.is_none() {
-        // Whoever comes first would pay for a machine that has just started all this.
-        timing::of(comm, Row::new(Op::Barrier, 0), options)?;
+        // Whoever comes first would pay for a machine that has just started all this, and has yet to spread it over its processors.
+        timing::settle(comm, options.seconds)?;
     }
     for &row in &options.rows {
         let figure = timing::of(comm, row, options)?;

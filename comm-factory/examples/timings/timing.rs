@@ -18,6 +18,20 @@ const FEWEST_CALLS: usize = 5;
 /// The part of the time that goes into finding out how long a call takes.
 const LOOK: f64 = 0.2;
 
+/// Calls barriers until the time is up, by the clock of rank 0.
+pub(crate) fn settle<C: Communicator>(comm: &C, seconds: f64) -> Result<(), Failure> {
+    let start = now();
+    loop {
+        for _ in 0..10 {
+            comm.barrier()?;
+        }
+        let over = seconds_of(now().saturating_sub(start)) >= seconds;
+        if comm.broadcast_value(u8::from(over), 0)? == 1 {
+            return Ok(());
+        }
+    }
+}
+
 /// Times a row on all ranks. The span is right on rank 0 only, which is the root and the one that prints.
 pub(crate) fn of<C: Communicator + SharedMemoryProvider>(
     comm: &C,

@@ -29,6 +29,7 @@ use super::Sequence;
 
 /// Sleeps at once and for ever.
 const POLICY: WaitPolicy = WaitPolicy {
+    roomy: false,
     eager_looks: 0,
     longest_spin: Duration::ZERO,
     yield_time: Duration::ZERO,
