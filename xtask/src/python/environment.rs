@@ -106,6 +106,8 @@ impl Environment {
             "install",
             "--quiet",
             "--disable-pip-version-check",
+            // What is imported is compiled then; most of it never is.
+            "--no-compile",
             "--retries",
             "2",
         ];
