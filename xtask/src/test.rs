@@ -50,7 +50,7 @@ enum Lane {
     Front,
     /// Beside the first lane: tests, most of which wait, as most in front do.
     Second,
-    /// Beside the other two: the tests of the network.
+    /// Beside the other two: the tests of the network, then others that fill what it leaves.
     Third,
     /// Beside all of them, with the processors that they leave: steps that compile.
     Beside,

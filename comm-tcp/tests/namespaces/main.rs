@@ -358,11 +358,17 @@ fn bulk_fills_every_link_and_through_rank_0_it_would_not() {
     }
     let floor = (BYTES / HOSTS * (HOSTS - 1) * 8) as f64 / 500e6;
     let time = |role| reports(network.start(role, &[]))[0].parse::<f64>().unwrap();
+    let within = |time: f64| time <= 1.25 * floor;
     // Whatever else the machine does makes a call slower, never faster.
-    let times = std::iter::repeat_with(|| time("ring")).take(3);
-    let ring = times.reduce(f64::min).unwrap();
+    let mut ring = time("ring");
+    for _ in 0..2 {
+        if within(ring) {
+            break;
+        }
+        ring = ring.min(time("ring"));
+    }
     let star = time("star");
     println!("floor {floor:.3} s, ring {ring:.3} s, star {star:.3} s");
-    assert!(ring <= 1.25 * floor, "ring {ring:.3} s, floor {floor:.3} s");
-    assert!(star > 1.25 * floor, "star {star:.3} s, floor {floor:.3} s");
+    assert!(within(ring), "ring {ring:.3} s, floor {floor:.3} s");
+    assert!(!within(star), "star {star:.3} s, floor {floor:.3} s");
 }

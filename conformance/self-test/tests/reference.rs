@@ -23,5 +23,6 @@ impl Subject for Oracle {
 }
 
 fn main() -> ExitCode {
-    comm_conformance::main::<Oracle>()
+    // Eight threads that take turns would be half of the time, and find what four find.
+    comm_conformance::main_in::<Oracle>(&[1, 2, 3, 4])
 }
