@@ -57,7 +57,7 @@ const FACTORY: [&str; 4] = ["--package", "comm-factory", "--features", "shm,tcp"
 const PORTABLE: [&str; 4] = ["test", "--package", "comm-shm", "--tests"];
 /// Leaves worlds out: one rank, as many ranks as processors of a small machine and twice as many wait in every way there is, and threads
 /// wait as processes do; `cargo xtask conformance --backend shm --portable-wait` runs all of them.
-const PORTABLE_WORLDS: [&str; 7] = ["--", "--skip", "/3", "--skip", "/8", "--skip", "-threads"];
+const PORTABLE_WORLDS: [&str; 4] = ["--", "--skip=/3", "--skip=/8", "--skip=-threads"];
 /// Selects the interface of 0.18 on the backends that need nothing installed.
 const FACADE: [&str; 4] = ["--package", "cobre-comm", "--features", "shared-memory"];
 /// Selects the solver with the backends that need nothing installed.
