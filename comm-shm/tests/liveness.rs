@@ -6,7 +6,7 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -90,7 +90,10 @@ fn few_descriptors_whoever_is_waited_for() {
             let watches = || {
                 let open = fs::read_dir("/proc/self/fd").unwrap();
                 let open = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-                open.filter(|file| file.starts_with("/proc") && !file.ends_with("fd"))
+                // Not the folder itself, nor what a clock asks about this process now and then.
+                let own = ["fd", "schedstat"];
+                let others = |file: &PathBuf| !own.iter().any(|name| file.ends_with(name));
+                open.filter(|file| file.starts_with("/proc") && others(file))
                     .count()
             };
             let began = Instant::now();
@@ -185,7 +188,7 @@ fn two_hundred_and_fifty_six_ranks_start_soon() {
     // Where locks show who lives, each rank opens a file of every other: 65 000 in all.
     let most = Duration::from_secs(if cfg!(comm_portable_wait) { 6 } else { 2 });
     // On a machine that is busy with other things they wait for longer, and look now and then meanwhile.
-    let most = most + waited / 1000;
+    let most = most + waited / 200;
     say(format!("{spent:?} of processor time"));
     assert!(
         spent < most,
@@ -321,7 +324,10 @@ fn a_rank_that_cannot_attach_ends_the_start_of_all() {
     let [first, last] = [0, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
     // Whoever comes after the end of a start finds nothing, and waits.
     wait_for_seat(&Path::new("/dev/shm").join(&name), 2);
-    let ranks = [first, start(test, &name, 1, RANKS, &[]), last];
+    // Otherwise malloc maps 64 MiB for a second thread at any moment. Just before the limit is set, that leaves nothing to map: rank 1
+    // could not even tell the others.
+    let one_arena = [("MALLOC_ARENA_MAX", "1")];
+    let ranks = [first, start(test, &name, 1, RANKS, &one_arena), last];
     for (rank, child) in ranks.into_iter().enumerate() {
         let outcome = finish(rank, child);
         let said = outcome.said.join(" ");
