@@ -47,6 +47,7 @@ mod outcome;
 mod output;
 mod panic;
 mod prepare;
+mod proc;
 mod processors;
 mod ranks;
 mod read;

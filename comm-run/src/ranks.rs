@@ -63,6 +63,12 @@ impl Ranks {
             .collect()
     }
 
+    /// Returns the process of a rank, and the group that it leads.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn pid(&self, rank: usize) -> Pid {
+        self.pids[rank]
+    }
+
     /// Returns how a rank ended, if it has, without reaping it. No such child: this process has code that reaps all
     /// children, and the rank is gone with its answer.
     pub(crate) fn exit(&self, rank: usize) -> Option<Exit> {

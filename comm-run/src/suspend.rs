@@ -2,37 +2,104 @@
 //!
 //! The terminal stops the starter's group only. The ranks are in groups of their own, so they are stopped from here before the
 //! starter stops itself, and continued when it goes on.
+//!
+//! # A launcher among the ranks
+//!
+//! An outer launcher stops an inner one that does not stop in time. Continued, the inner one may only now come to the request to stop;
+//! nobody would continue it a second time. So the request counts only as long as no signal to go on has come after it.
 
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+#[cfg(target_os = "linux")]
+use rustix::process::Pid;
+use rustix::process::Signal;
+use signal_hook::flag::register_usize;
 
+use crate::proc::{Masks, Place};
 use crate::ranks::Ranks;
 
-/// How long the ranks may take to stop by themselves. A launcher among them first stops its own.
-const POLITE: Duration = Duration::from_millis(500);
+/// How long processes with a handler for Ctrl-Z may take to stop by themselves. A launcher among them first stops its own ranks.
+const POLITE: Duration = Duration::from_secs(2);
+
+/// Which of Ctrl-Z and its opposite came last.
+static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+const STOP: usize = 1;
+const GO_ON: usize = 2;
+
+/// Remembers from now on which of the two signals came last.
+pub(crate) fn remember_the_last() -> io::Result<()> {
+    let last = Arc::clone(LAST.get_or_init(Arc::default));
+    // Registered once more, it is stored twice, which is the same.
+    register_usize(Signal::TSTP.as_raw(), Arc::clone(&last), STOP)?;
+    register_usize(Signal::CONT.as_raw(), last, GO_ON)?;
+    Ok(())
+}
+
+/// Returns whether a signal to go on came after the one to stop.
+fn is_outdated() -> bool {
+    // The handler runs in a thread that may not have come to it yet.
+    Masks::of(None).await_a_thread_for(Signal::CONT)
+        || LAST
+            .get()
+            .is_some_and(|last| last.load(Ordering::SeqCst) == GO_ON)
+}
 
 /// Stops the ranks and then this process; returns, once it is continued and they are, how long that was.
 ///
 /// Does nothing where nobody could continue it: then the system, too, ignores Ctrl-Z.
 pub(crate) fn suspend(ranks: &Ranks) -> Duration {
-    if orphaned() {
+    if orphaned() || is_outdated() {
         return Duration::ZERO;
     }
     let since = Instant::now();
     // Those that somebody stopped before stay stopped.
     let running = ranks.running();
+    let is_any_about_to_stop = about_to_stop(ranks, &running);
     ranks.signal_groups(&running, Signal::TSTP);
-    let is_any_running = || running.iter().any(|&rank| ranks.is_running(rank));
-    while is_any_running() && since.elapsed() < POLITE {
+    while is_any_about_to_stop() && since.elapsed() < POLITE {
         std::thread::sleep(Duration::from_millis(1));
     }
     ranks.signal_groups(&running, Signal::STOP);
-    // To this thread, which stops all others with it before it returns. Sent to the process, another thread may take it, and this one
-    // would go on for a moment, long enough to continue a rank.
-    let _ = signal_hook::low_level::raise(Signal::STOP.as_raw());
+    if !is_outdated() {
+        // To this thread, which stops all others with it before it returns. Sent to the process, another thread may take it, and this
+        // one would go on for a moment, long enough to continue a rank.
+        let _ = signal_hook::low_level::raise(Signal::STOP.as_raw());
+    }
     ranks.signal_groups(&running, Signal::CONT);
     since.elapsed()
+}
+
+/// Returns a look at whether a process that these ranks are or have started takes its time to stop: it has a handler for Ctrl-Z.
+///
+/// The system itself stops all others, even if it does not say so: a process that waits in `vfork` for one that is stopped does not count
+/// as stopped.
+#[cfg(target_os = "linux")]
+fn about_to_stop(ranks: &Ranks, running: &[usize]) -> impl Fn() -> bool {
+    let groups: Vec<Pid> = running.iter().map(|&rank| ranks.pid(rank)).collect();
+    let is_theirs = |&pid: &Pid| {
+        let place = Place::of(Some(pid));
+        let group = place.and_then(|place| place.group);
+        group.is_some_and(|group| groups.contains(&group))
+    };
+    let with_a_handler: Vec<Pid> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(Pid::from_raw)
+        .filter(is_theirs)
+        .filter(|&pid| Masks::of(Some(pid)).catch(Signal::TSTP))
+        .collect();
+    let runs = |&pid: &Pid| Place::of(Some(pid)).is_some_and(|place| place.runs);
+    move || with_a_handler.iter().any(runs)
+}
+
+/// Returns a look at whether one of these ranks still runs.
+#[cfg(not(target_os = "linux"))]
+fn about_to_stop<'a>(ranks: &'a Ranks, running: &'a [usize]) -> impl Fn() -> bool + 'a {
+    move || running.iter().any(|&rank| ranks.is_running(rank))
 }
 
 /// Returns whether this process is in an orphaned group: no ancestor outside of it, in the same session, that could continue it.
@@ -51,78 +118,4 @@ fn orphaned() -> bool {
         parent = ancestor.parent;
     }
     true
-}
-
-/// Where a process stands among the others.
-///
-/// A process of an outer pid namespace has no number: what `docker exec` or `unshare --pid` starts is in a session whose leader cannot be
-/// seen from within.
-#[derive(Debug, PartialEq, Eq)]
-struct Place {
-    parent: Option<Pid>,
-    group: Option<Pid>,
-    session: Option<Pid>,
-}
-
-impl Place {
-    /// Returns the place of a process, or of this one, where the system tells.
-    #[cfg(target_os = "linux")]
-    fn of(pid: Option<Pid>) -> Option<Self> {
-        let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-        Self::parse(&std::fs::read_to_string(format!("/proc/{name}/stat")).ok()?)
-    }
-
-    /// Reads a line of `/proc/PID/stat`. The calls `getsid` and `getpgid` of rustix do not expect the 0 of an outer namespace.
-    #[cfg(target_os = "linux")]
-    fn parse(stat: &str) -> Option<Self> {
-        // State, parent, group and session follow the name, which may hold anything but ends with the last parenthesis.
-        let (_, rest) = stat.rsplit_once(") ")?;
-        let mut words = rest.split(' ').skip(1);
-        let mut next = || Some(Pid::from_raw(words.next()?.parse().ok()?));
-        Some(Self {
-            parent: next()?,
-            group: next()?,
-            session: next()?,
-        })
-    }
-
-    /// Returns the place of a process, or of this one, where the system tells; the parent of another is not known.
-    #[cfg(not(target_os = "linux"))]
-    fn of(pid: Option<Pid>) -> Option<Self> {
-        use rustix::process::{getpgid, getppid, getsid};
-        Some(Self {
-            parent: if pid.is_none() { getppid() } else { None },
-            group: Some(getpgid(pid).ok()?),
-            session: Some(getsid(pid).ok()?),
-        })
-    }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_system_is_read() {
-        let pid = Pid::from_raw;
-        let place = |parent, group, session| {
-            Some(Place {
-                parent,
-                group,
-                session,
-            })
-        };
-        assert_eq!(
-            Place::parse("7 (sh) S 1 7 5 0 -1 4194560"),
-            place(pid(1), pid(7), pid(5))
-        );
-        assert_eq!(
-            Place::parse("7 (a) R 9 9 9) T 1 7 5 0"),
-            place(pid(1), pid(7), pid(5))
-        );
-        assert_eq!(Place::parse("1 (sh) S 0 0 0 0 -1"), place(None, None, None));
-        for bad in ["", "7 (sh", "7 (sh) S", "7 (sh) S 1 7", "7 (sh) S 1 x 5"] {
-            assert_eq!(Place::parse(bad), None, "{bad}");
-        }
-    }
 }

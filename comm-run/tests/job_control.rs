@@ -100,14 +100,33 @@ fn time_that_a_job_stands_still_does_not_count() {
 
 #[test]
 fn a_job_within_a_job_is_stopped_too() {
+    stop_a_job_within_a_job(&[]);
+}
+
+/// The shell stops at once, the launcher that it waits for does not.
+#[test]
+fn a_job_that_a_script_starts_within_a_job_is_stopped_too() {
+    stop_a_job_within_a_job(&["sh", "-c", "\"$0\" \"$@\"; true"]);
+}
+
+#[track_caller]
+fn stop_a_job_within_a_job(script: &[&str]) {
     let comm_run = env!("CARGO_BIN_EXE_comm-run");
     let inner = "echo $$; while [ ! -e \"$0\" ]; do sleep 0.01; done";
     let folder = common::Folder::new();
     let end = folder.join("end");
+    let outer = [&["-n", "1", "--"], script].concat();
     let args = [
-        "-n", "1", "--", comm_run, "-n", "2", "--", "sh", "-c", inner,
+        comm_run,
+        "-n",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        inner,
+        end.to_str().unwrap(),
     ];
-    let starter = start(&[&args[..], &[end.to_str().unwrap()]].concat());
+    let starter = start(&[&outer[..], &args[..]].concat());
     let ranks: Vec<u32> = starter
         .lines(2)
         .iter()
@@ -116,6 +135,27 @@ fn a_job_within_a_job_is_stopped_too() {
     suspend(&starter, &ranks, Duration::from_millis(50));
     std::fs::write(&end, "").unwrap();
     starter.signal(Signal::CONT);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn a_launcher_that_is_stopped_while_it_stops_its_ranks_goes_on_when_it_is_told_to() {
+    let folder = common::Folder::new();
+    let (asked, end) = (folder.join("asked"), folder.join("end"));
+    // It has a handler and goes on, so that the launcher waits for it. A `sleep` would stop, and the shell would wait for it.
+    let script = "trap ': > \"$1\"' TSTP; echo $$; while [ ! -e \"$0\" ]; do :; done";
+    let program = ["-n", "1", "--", "sh", "-c", script];
+    let files = [end.to_str().unwrap(), asked.to_str().unwrap()];
+    let starter = start(&[&program[..], &files[..]].concat());
+    pids(&starter, 1);
+    starter.signal(Signal::TSTP);
+    eventually("the rank is asked to stop", || asked.exists());
+    // As an outer launcher does that has waited long enough.
+    starter.signal(Signal::STOP);
+    eventually("comm-run is stopped", || state(starter.child.id()) == 'T');
+    starter.signal(Signal::CONT);
+    std::fs::write(&end, "").unwrap();
     let ended = starter.end();
     assert_eq!(ended.code(), 0, "{ended:?}");
 }
