@@ -78,7 +78,7 @@ struct Arguments {
     action: Option<Action>,
 
     /// Number of ranks to start, or `auto` for one per core.
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count, required = true)]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count, required = true, allow_negative_numbers = true)]
     ranks: Option<Count>,
 
     /// How the ranks reach each other [default: shm, or tcp with --nnodes].
@@ -86,15 +86,15 @@ struct Arguments {
     backend: Option<BackendName>,
 
     /// End the job after this many seconds; 0.5 is half a second, 0 means never.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
 
     /// Kill the ranks so many seconds after a SIGTERM or a Ctrl-C that they have not ended upon [default: 20 and 10].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     grace: Option<Duration>,
 
     /// Start the job again when a rank fails, at most N times.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, allow_negative_numbers = true)]
     max_restarts: Option<usize>,
 
     /// Also write the output of each rank to DIR/rank-N.out and DIR/rank-N.err.
@@ -171,11 +171,11 @@ enum Action {
 #[command(next_help_heading = "Many machines, one comm-run on each")]
 struct Machines {
     /// Number of machines in the job, each with N ranks.
-    #[arg(long, value_name = "M", requires_all = ["node_rank", "coordinator", "secret_file"])]
+    #[arg(long, value_name = "M", value_parser = number, allow_negative_numbers = true, requires_all = ["node_rank", "coordinator", "secret_file"])]
     nnodes: Option<usize>,
 
     /// Number of this machine, counted from 0. Rank 0 runs on machine 0.
-    #[arg(long, value_name = "K", requires = "nnodes")]
+    #[arg(long, value_name = "K", value_parser = number, allow_negative_numbers = true, requires = "nnodes")]
     node_rank: Option<usize>,
 
     /// Where rank 0 listens: a name or address of machine 0 that the others reach, and a free port.
@@ -451,6 +451,11 @@ fn count(text: &str) -> Result<Count, String> {
         Ok(ranks) => Ok(Count::Exactly(ranks)),
         Err(_) => Err("expected a number of ranks, or `auto`".into()),
     }
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    let number = text.parse();
+    number.map_err(|_| "expected a whole number, 0 or more".into())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -56,7 +56,7 @@ pub enum StartError {
         ranks: usize,
     },
     /// The program could not be started.
-    #[error("cannot start {}: {}", program.display(), reason(program, source))]
+    #[error("cannot start {}: {}", name(program), reason(program, source))]
     Program {
         /// The program as it was named.
         program: OsString,
@@ -129,9 +129,19 @@ impl StartError {
     }
 }
 
+/// Returns the program as it was named, visible also if the name is empty.
+fn name(program: &OsStr) -> String {
+    if program.is_empty() {
+        "''".into()
+    } else {
+        program.display().to_string()
+    }
+}
+
 /// Returns what the system said, or something more helpful where its words mislead.
 fn reason(program: &OsStr, source: &io::Error) -> String {
     match source.kind() {
+        _ if program.is_empty() => "the name of the program is empty".into(),
         io::ErrorKind::NotFound if !program.as_encoded_bytes().contains(&b'/') => {
             "not found in PATH (write ./ in front of a program in this folder)".into()
         }

@@ -55,6 +55,31 @@ fn an_option_that_does_not_exist_is_named_with_what_to_use() {
 }
 
 #[test]
+fn a_number_below_zero_is_refused_and_not_taken_for_an_option() {
+    for (words, says) in [
+        ("-n -1 true", "expected a number of ranks"),
+        ("-n 1 --timeout -1 true", "a number of seconds, 0 or more"),
+        ("-n 1 --grace -0.5 true", "a number of seconds, 0 or more"),
+        ("-n 1 --max-restarts -1 true", "a whole number, 0 or more"),
+        ("-n 1 --nnodes -2 true", "a whole number, 0 or more"),
+        ("-n 1 --node-rank -1 true", "a whole number, 0 or more"),
+    ] {
+        let args: Vec<&str> = words.split(' ').collect();
+        let ended = refused(&args);
+        assert!(ended.says(says), "{words}: {ended:?}");
+        assert!(!ended.says("unexpected argument"), "{words}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_program_without_a_name_is_named_so() {
+    let ended = Starter::new(&["-n", "1", "--", ""]).end();
+    assert_eq!(ended.code(), 127, "{ended:?}");
+    let says = "cannot start '': the name of the program is empty";
+    assert!(ended.says(says), "{ended:?}");
+}
+
+#[test]
 fn options_of_the_program_are_its_own() {
     for words in [
         "-n 1 -- printf %s,%s --hostfile -np",
