@@ -154,8 +154,9 @@ fn a_killed_rank_is_128_plus_signal_and_named() {
 
 #[test]
 fn of_two_that_are_found_dead_together_the_killed_one_is_to_blame() {
-    // Rank 0 merely exits, as survivors do that report a loss, and it exits first.
-    let script = "echo $$; [ $RANK = 0 ] && { trap 'exit 7' TERM; while :; do sleep 0.01; done; }; exec sleep 60";
+    // Rank 0 merely exits, as survivors do that report a loss, and it exits first. It can do so before it says its number.
+    let script = "[ $RANK = 0 ] && trap 'exit 7' TERM; echo $$; \
+                  [ $RANK = 0 ] && while :; do sleep 0.01; done; exec sleep 60";
     let starter = Starter::shell(2, script);
     let mut pids = [0; 2];
     for line in starter.lines(2) {

@@ -68,7 +68,7 @@ fn survivors_of_a_killed_rank_may_report_it() {
     // The survivors end only after the victim's death, which they learn from the test.
     let (job, lines, mark) = shell(
         3,
-        "echo up; trap 'echo lost; exit 4' TERM; while :; do sleep 0.01; done",
+        "trap 'echo lost; exit 4' TERM; echo up; while :; do sleep 0.01; done",
     );
     let running = job.on_failure(OnFailure::LetOthersFinish).start().unwrap();
     let handle = running.handle();
