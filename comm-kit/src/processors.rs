@@ -1,4 +1,4 @@
-//! How many processors a process may use.
+//! Which processors a process may use, and how it shares one.
 
 use std::fs;
 use std::path::Path;
@@ -22,6 +22,15 @@ pub fn allowed() -> Option<Vec<usize>> {
 #[must_use]
 pub fn allowed() -> Option<Vec<usize>> {
     None
+}
+
+/// Lets other threads use this processor before the calling one goes on.
+///
+/// Not through the C library: where ranks share a processor, each page of code that a rank runs through after a switch has to be looked up
+/// anew, and a rank that waits does little else.
+#[inline]
+pub fn give_way() {
+    rustix::thread::sched_yield();
 }
 
 /// Returns how many processors the control group of this process, or one around it, allows; `None` without a limit.

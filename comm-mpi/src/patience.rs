@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::{CommError, FailureKind};
 use comm_kit::clock::Clock;
+use comm_kit::processors::give_way;
 use comm_kit::{interrupt, words};
 
 /// How long a rank asks without sleeping. Whoever comes to a call at about the same time comes within this time.
@@ -63,7 +64,7 @@ impl Patience {
         }
         if waited < AWAKE {
             // Ranks may outnumber processors.
-            thread::yield_now();
+            give_way();
             return Ok(());
         }
         if interrupt::requested() {

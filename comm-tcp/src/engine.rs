@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::FailureKind;
 use comm_kit::clock::sleep_limit;
+use comm_kit::processors::give_way;
 use comm_kit::{Call, interrupt, words};
 use rustix::event::PollFd;
 
@@ -144,7 +145,7 @@ impl Engine {
                     timers.waiting(since);
                     match pause {
                         Pause::Spin => std::hint::spin_loop(),
-                        Pause::Yield => std::thread::yield_now(),
+                        Pause::Yield => give_way(),
                         Pause::Sleep if flow.is_some_and(|flow| flow != self.links.flow()) => {
                             flow = None;
                             idle.moved();

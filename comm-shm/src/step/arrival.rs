@@ -4,6 +4,7 @@
 //! cause, departures, deaths.
 
 use comm_api::CommError;
+use comm_kit::processors::give_way;
 use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
 
@@ -159,7 +160,7 @@ impl ShmTransport {
             last = backoff.pause();
             match last {
                 Pause::Spin => wait::spin(|| self.has_arrived(rank, wait)),
-                Pause::Yield => std::thread::yield_now(),
+                Pause::Yield => give_way(),
                 Pause::Sleep => {
                     let stay = || {
                         let calm = control.events.load(Ordering::Relaxed) == count;
