@@ -238,8 +238,10 @@ impl<S: Stream> Link<S> {
     /// stream that opens records may hold the rest already, and no poll would tell.
     fn ahead(&mut self, count: usize) -> Result<(), Broken> {
         while self.end - self.start < count {
-            self.inbox.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+            if self.start > 0 {
+                self.inbox.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+            }
             match receive(&mut self.stream, &mut self.inbox[self.end..]) {
                 Ok(0) => break,
                 Ok(count) => {
@@ -277,6 +279,11 @@ impl Link {
     /// Returns whether what travels is encrypted.
     pub(crate) fn is_sealed(&self) -> bool {
         self.stream.is_sealed()
+    }
+
+    /// Returns whether something may have come that no poll tells of: it was read ahead, or what opens records keeps it.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.start < self.end || self.is_sealed()
     }
 
     /// Returns a second way to send over the link, for a few bytes from another thread.

@@ -5,6 +5,7 @@
 mod common;
 
 use comm_api::{Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
+use comm_tcp::Encryption;
 use common::world;
 use rstest::rstest;
 
@@ -36,6 +37,28 @@ fn endless_refusals_end(#[values(2, 3)] size: usize) {
                 assert!(comm.broadcast(&mut [0_u8], size).is_err());
             }
             comm.barrier().unwrap();
+        },
+    );
+}
+
+/// What workers send after a refusal comes together with it, and is with rank 0 before rank 0 asks for it. Rank 0 of so many asks the system
+/// where something has come, which does not know of it any more.
+#[rstest]
+fn many_that_refuse_and_go_on_are_heard(
+    #[values(Encryption::Off, Encryption::On)] encryption: Encryption,
+) {
+    const RANKS: usize = 20;
+    world(
+        RANKS,
+        move |config| config.encryption = encryption,
+        |comm| {
+            for _ in 0..20 {
+                for _ in 0..3 {
+                    let root = if comm.rank() == 0 { 0 } else { RANKS };
+                    assert!(comm.broadcast(&mut [0_u8], root).is_err());
+                }
+                comm.barrier().unwrap();
+            }
         },
     );
 }

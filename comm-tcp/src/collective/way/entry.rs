@@ -15,7 +15,7 @@ use rustix::event::PollFd;
 use crate::collective::{Blocks, Failure};
 use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::{Header, Kind};
-use crate::link::Broken;
+use crate::link::{Broken, Link};
 use crate::notice::{Cause, pack};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
@@ -75,7 +75,7 @@ impl Engine {
             at: (self.sequence, call),
             contributions,
             entries: (1..self.size).map(|_| Incoming::new()).collect(),
-            drained: false,
+            looked: false,
         };
         self.drive(call, &mut task)?;
         let (outcome, refused) = (task.outcome(), task.refused());
@@ -177,6 +177,10 @@ impl<S: Sink + ?Sized> Task for Enter<'_, S> {
         if !self.message.is_sent() {
             match self.message.send(link) {
                 Ok(0) => {}
+                // Rank 0 answers when all have entered, and may be waiting for this processor.
+                Ok(_) if self.expected == Kind::Answer && self.message.is_sent() => {
+                    return Ok(Progress::Stuck);
+                }
                 // The answer is hardly there yet, and the next look is at once.
                 Ok(_) => return Ok(Progress::Moved),
                 // The other end may have refused and gone: what it said before is still to be read.
@@ -244,8 +248,8 @@ struct Collect<'a> {
     contributions: Contributions<'a>,
     /// One per worker, in rank order.
     entries: Vec<Incoming>,
-    /// Every link was read until nothing was there, so that from now on a poll tells where something is.
-    drained: bool,
+    /// Every link was looked at, so that from now on a poll alone tells where something is.
+    looked: bool,
 }
 
 impl Collect<'_> {
@@ -268,16 +272,20 @@ impl Collect<'_> {
 
     /// Asks which workers have sent something; `None` if all are to be looked at.
     fn heard(&mut self, links: &Links) -> Option<Vec<bool>> {
-        let drained = std::mem::replace(&mut self.drained, true);
+        let looked = std::mem::replace(&mut self.looked, true);
         let mut fds = Vec::new();
         self.interest(links, &mut fds);
-        if !drained || fds.len() < MANY {
+        if fds.len() < MANY {
             return None;
         }
         poll_for(&mut fds, Some(Duration::ZERO)).ok()?;
         let mut polled = fds.iter().map(|fd| !fd.revents().is_empty());
-        let heard = |entry: &Incoming| entry.entry().is_none() && polled.next() == Some(true);
-        Some(self.entries.iter().map(heard).collect())
+        let entries = self.entries.iter().zip(&links.data);
+        let heard = |(entry, link): (&Incoming, &Link)| {
+            let open = entry.entry().is_none();
+            open && (polled.next() == Some(true) || !looked && link.may_hold())
+        };
+        Some(entries.map(heard).collect())
     }
 
     /// Returns of each worker whether it refused.
