@@ -21,7 +21,7 @@ use comm_kit::words::Lost;
 use comm_kit::{Call, Gate, Pass, Transport, exit_code};
 
 #[doc(hidden)]
-pub use fold::{Plain, fold};
+pub use fold::{Plain, fold_all};
 use meeting::{Meeting, Met};
 pub use region::ReferenceRegion;
 

@@ -60,6 +60,17 @@ impl Noise {
     }
 }
 
+/// Returns `len` elements: a prime number of drawn ones, so that no cut into pieces falls into step, again and again.
+pub(crate) fn repeated<T: Copy>(len: usize, draw: impl FnMut() -> T) -> Vec<T> {
+    let drawn: Vec<T> = std::iter::repeat_with(draw).take(len.min(9_973)).collect();
+    let mut elements = Vec::with_capacity(len);
+    while elements.len() < len {
+        let rest = drawn.len().min(len - elements.len());
+        elements.extend_from_slice(&drawn[..rest]);
+    }
+    elements
+}
+
 /// Returns the `len` elements that `rank` brings to the round `round`: anything, every bit pattern.
 pub(crate) fn input<T: CommData>(round: usize, rank: usize, len: usize) -> Vec<T> {
     let mut data = vec![T::zeroed(); len];

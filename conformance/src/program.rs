@@ -7,6 +7,7 @@ use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, SharedRegion,
     bytemuck,
 };
+use comm_testing::reference::fold_all;
 
 use crate::noise::{Noise, input, mix, same};
 use crate::suite::allreduce::naive::Naive;
@@ -408,7 +409,7 @@ fn reduce_in_place<T: Naive>(
 
 fn reduce_result<T: Naive>(index: usize, op: ReduceOp, len: usize, size: usize) -> Outcome {
     let all: Vec<Vec<T>> = (0..size).map(|rank| input(index, rank, len)).collect();
-    Outcome::bytes(&T::fold(&all, op))
+    Outcome::bytes(&fold_all(&all, op))
 }
 
 /// Every rank lays the blocks out in an order of its own, with gaps that must stay.

@@ -13,15 +13,52 @@ pub trait Plain: Reduce {
     /// Replaces a NaN by the canonical one.
     #[must_use]
     fn canonical(self) -> Self;
+
+    /// Replaces every NaN by the canonical one.
+    fn make_canonical(folded: &mut [Self]);
+
+    /// Folds the elements of the next rank into those of the ranks before it.
+    fn take_in(folded: &mut [Self], next: &[Self], op: ReduceOp);
+}
+
+/// Adds the loops for one type, so that they are compiled in this crate, optimised, and not in every test that uses it.
+macro_rules! loops {
+    // A loop for each operation, which the compiler turns into vector instructions.
+    ($op:ident, $folded:ident, $next:ident: $($each:ident),+) => {
+        match $op {
+            $(ReduceOp::$each => for (a, b) in $folded.iter_mut().zip($next) {
+                *a = Self::combine(ReduceOp::$each, *a, *b);
+            })+
+        }
+    };
+    () => {
+        fn make_canonical(folded: &mut [Self]) {
+            for element in folded {
+                *element = element.canonical();
+            }
+        }
+
+        fn take_in(folded: &mut [Self], next: &[Self], op: ReduceOp) {
+            loops!(op, folded, next: Sum, Min, Max, BitwiseOr, BitwiseAnd, Prod);
+        }
+    };
 }
 
 /// Folds from the left, in rank order; a NaN is made canonical once, if anything was folded.
 #[doc(hidden)]
-pub fn fold<T: Plain>(mut ranks: impl ExactSizeIterator<Item = T>, op: ReduceOp) -> T {
-    let folded = ranks.len() > 1;
-    let first = ranks.next().unwrap_or_else(T::zeroed);
-    let result = ranks.fold(first, |acc, next| T::combine(op, acc, next));
-    if folded { result.canonical() } else { result }
+#[must_use]
+pub fn fold_all<T: Plain>(all: &[Vec<T>], op: ReduceOp) -> Vec<T> {
+    let [first, others @ ..] = all else {
+        return Vec::new();
+    };
+    let mut folded = first.clone();
+    for next in others {
+        T::take_in(&mut folded, next, op);
+    }
+    if !others.is_empty() {
+        T::make_canonical(&mut folded);
+    }
+    folded
 }
 
 /// Folds the bytes that all ranks brought into `recv`.
@@ -41,15 +78,13 @@ pub(super) fn bytes(brought: &[impl AsRef<[u8]>], recv: &mut [u8], kind: ScalarK
 }
 
 fn elements<T: Plain>(brought: &[impl AsRef<[u8]>], recv: &mut [u8], op: ReduceOp) {
-    let size = size_of::<T>();
-    for (place, element) in recv.chunks_exact_mut(size).enumerate() {
-        let of = |rank: &_| {
-            let bytes: &[u8] = AsRef::as_ref(rank);
-            bytemuck::pod_read_unaligned(&bytes[place * size..][..size])
-        };
-        let result: T = fold(brought.iter().map(of), op);
-        element.copy_from_slice(bytemuck::bytes_of(&result));
-    }
+    let of = |rank: &_| -> Vec<T> {
+        let bytes: &[u8] = AsRef::as_ref(rank);
+        let elements = bytes[..recv.len()].chunks_exact(size_of::<T>());
+        elements.map(bytemuck::pod_read_unaligned).collect()
+    };
+    let all: Vec<Vec<T>> = brought.iter().map(of).collect();
+    recv.copy_from_slice(bytemuck::cast_slice(&fold_all(&all, op)));
 }
 
 macro_rules! integers {
@@ -69,6 +104,8 @@ macro_rules! integers {
             fn canonical(self) -> Self {
                 self
             }
+
+            loops!();
         }
     )+};
 }
@@ -95,6 +132,8 @@ macro_rules! floats {
             fn canonical(self) -> Self {
                 if self.is_nan() { $t::from_bits($quiet) } else { self }
             }
+
+            loops!();
         }
     )+};
 }

@@ -3,12 +3,13 @@
 pub(crate) mod naive;
 
 use comm_api::{Communicator, ReduceOp};
+use comm_testing::reference::fold_all;
 
 use super::nobody_leaves_early;
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C3, C7};
 use crate::model::Need;
-use crate::noise::{Noise, same};
+use crate::noise::{Noise, repeated, same};
 use crate::run::Run;
 use crate::subject::Subject;
 use naive::Naive;
@@ -93,7 +94,7 @@ fn fold<T: Naive, C: Communicator>(run: &Run, comm: &C, op: ReduceOp, len: usize
     let mut recv = T::inputs(usize::MAX, len);
     comm.allreduce(&inputs(run.rank), &mut recv, op)?;
     let all: Vec<Vec<T>> = (0..run.size()).map(inputs).collect();
-    same(&what, &recv, &T::fold(&all, op));
+    same(&what, &recv, &fold_all(&all, op));
     Ok(())
 }
 
@@ -110,10 +111,10 @@ fn the_order_of_the_fold<C: Communicator>(run: &Run, comm: &C) -> Verdict {
         let mut all: Vec<Vec<f64>> = (0..run.size()).map(|rank| values(rank).collect()).collect();
         let mut recv = vec![0.0; len];
         comm.allreduce(&all[run.rank], &mut recv, op)?;
-        let expected = f64::fold(&all, op);
+        let expected = fold_all(&all, op);
         same(name, &recv, &expected);
         all.reverse();
-        let told_apart = f64::fold(&all, op) != expected;
+        let told_apart = fold_all(&all, op) != expected;
         assert!(told_apart || run.size() < 3, "these inputs show nothing");
     }
     Ok(())
@@ -128,13 +129,11 @@ fn adversarial_floats<C: Communicator>(run: &Run, comm: &C) -> Verdict {
         let choice = [
             1e300, -1e300, 1.0, -0.0, 0.0, TINY, -TINY, 1e-310, 0.1, 1e16,
         ];
-        let value = |_| match noise.pick(&[0_u8, 1, 2, 3, 4, 5, 6, 7]) {
+        let value = || match noise.pick(&[0_u8, 1, 2, 3, 4, 5, 6, 7]) {
             0 => noise.pick(f64::SPECIAL),
             _ => noise.pick(&choice),
         };
-        // A prime number of them, so that no cut into pieces falls into step.
-        let drawn: Vec<f64> = (0..len.min(9_973)).map(value).collect();
-        drawn.into_iter().cycle().take(len).collect()
+        repeated(len, value)
     };
     for len in [1, 5, 64, 1_000, 8_192, 8_193, 65_536, 1 << 20] {
         let all: Vec<Vec<f64>> = (0..run.size()).map(|rank| values(rank, len)).collect();
@@ -144,7 +143,7 @@ fn adversarial_floats<C: Communicator>(run: &Run, comm: &C) -> Verdict {
             let what = format!("{op} of {len} adversarial floats");
             run.at(format_args!("{what}"));
             comm.allreduce(&all[run.rank], &mut recv, *op)?;
-            same(&what, &recv, &f64::fold(&all, *op));
+            same(&what, &recv, &fold_all(&all, *op));
         }
     }
     Ok(())
@@ -170,7 +169,7 @@ fn nan_and_signed_zero<T: Naive, C: Communicator>(run: &Run, comm: &C) -> Verdic
         run.at(format_args!("{what}"));
         let mut recv = vec![T::zeroed(); pairs];
         comm.allreduce(&all[run.rank], &mut recv, op)?;
-        same(&what, &recv, &T::fold(&all, op));
+        same(&what, &recv, &fold_all(&all, op));
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
-//! Inputs of a fold that are easily treated wrong, and the fold of the reference over them.
+//! Inputs of a fold that are easily treated wrong.
 
-use comm_api::ReduceOp;
-use comm_testing::reference::{Plain, fold};
+use comm_testing::reference::Plain;
 
-use crate::noise::Noise;
+use crate::noise::{Noise, repeated};
 
 /// Is what is folded.
 pub(crate) trait Naive: Plain {
@@ -12,24 +11,14 @@ pub(crate) trait Naive: Plain {
 
     /// Returns what `rank` brings: special values, in an order of its own.
     fn inputs(rank: usize, len: usize) -> Vec<Self>;
-
-    /// Folds from the left, in rank order; a NaN is made canonical once, if anything was folded.
-    fn fold(all: &[Vec<Self>], op: ReduceOp) -> Vec<Self>;
 }
 
-/// Adds the loops for one type, so that they are compiled in this crate, optimised, and not in
-/// every test that uses it.
-macro_rules! loops {
+/// Adds the loop for one type, so that it is compiled in this crate, optimised, and not in every test that uses it.
+macro_rules! draw {
     () => {
         fn inputs(rank: usize, len: usize) -> Vec<Self> {
             let mut noise = Noise::new(7, &[rank, len]);
-            (0..len).map(|_| noise.pick(Self::SPECIAL)).collect()
-        }
-
-        fn fold(all: &[Vec<Self>], op: ReduceOp) -> Vec<Self> {
-            (0..all[0].len())
-                .map(|at| fold(all.iter().map(|data| data[at]), op))
-                .collect()
+            repeated(len, || noise.pick(Self::SPECIAL))
         }
     };
 }
@@ -42,7 +31,7 @@ macro_rules! integers {
                 $t::MAX / 5, 100, 85, 42, 7,
             ];
 
-            loops!();
+            draw!();
         }
     )+};
 }
@@ -60,7 +49,7 @@ macro_rules! floats {
                 3.5, -2.25, 1e7, -1e7, 12345.679, 0.3, 2.0, 1e-20, 7.0,
             ];
 
-            loops!();
+            draw!();
         }
     )+};
 }

@@ -1,6 +1,7 @@
 //! Sizes around every power of two, where backends switch from one way to another: C7.
 
 use comm_api::{Communicator, ReduceOp};
+use comm_testing::reference::Plain as _;
 
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::C7;
@@ -54,16 +55,10 @@ fn allreduce<C: Communicator>(run: &Run, comm: &C, len: usize) -> Verdict {
     comm.allreduce(&send, &mut recv, ReduceOp::Sum)?;
     for rank in 0..run.size() {
         fill(&mut send, len, rank);
-        add(&mut sums, &send);
+        u8::take_in(&mut sums, &send, ReduceOp::Sum);
     }
     same(&format!("{len} bytes"), &recv, &sums);
     Ok(())
-}
-
-fn add(sums: &mut [u8], next: &[u8]) {
-    for (sum, x) in sums.iter_mut().zip(next) {
-        *sum = sum.wrapping_add(*x);
-    }
 }
 
 /// The sizes are those of all blocks together; the last block takes what does not divide.
