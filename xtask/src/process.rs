@@ -2,16 +2,21 @@
 
 use std::cell::{Cell, OnceCell};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, WaitId, WaitIdOptions, setpriority_process, waitid};
 use tempfile::NamedTempFile;
 
 use crate::report::Outcome;
+
+mod mark;
+
+use mark::Mark;
 
 /// Returns the directory that holds the workspace's `Cargo.toml`.
 pub(crate) fn workspace_root() -> PathBuf {
@@ -72,6 +77,8 @@ pub(crate) struct Terminal {
     processors: Cell<Duration>,
     /// Where tests write down that they did not run.
     not_run: OnceCell<NamedTempFile>,
+    /// How long a program may take that must leave nothing behind.
+    limit: Cell<Option<Duration>>,
 }
 
 /// The variable that names that file to them, see `comm_testing::not_run`.
@@ -86,6 +93,11 @@ impl Terminal {
             low_priority,
             ..Self::default()
         })
+    }
+
+    /// Ends programs from now on that take longer than this, and those that they leave behind; both are a failure.
+    pub(crate) fn bound(&self, limit: Duration) {
+        self.limit.set(Some(limit));
     }
 
     /// Collects the tests that do not run, for [`Terminal::not_run`].
@@ -110,10 +122,53 @@ impl Terminal {
     /// Runs to the end; every way not to succeed is a failure.
     pub(crate) fn run(&self, command: &mut Command) -> Outcome {
         let program = command.get_program().display().to_string();
-        match self.wait_for(command) {
-            Ok(status) if status.success() => Outcome::Passed,
-            Ok(status) => Outcome::Failed(status.to_string()),
+        let ended = match self.limit.get() {
+            Some(limit) => self.run_bounded(command, limit),
+            None => self.start(command).and_then(|child| self.wait_for(child)),
+        };
+        match ended {
+            Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(format!("{program} could not be started: {error}")),
+        }
+    }
+
+    fn run_bounded(&self, command: &mut Command, limit: Duration) -> io::Result<Outcome> {
+        let mark = Mark::put_on(command);
+        let mut child = self.start(command)?;
+        let until = Instant::now() + limit;
+        while is_running(&child) {
+            if Instant::now() > until {
+                self.list("ended, because it took too long", &mark.end());
+                // Where marks are not seen, it alone.
+                child.kill()?;
+                self.wait_for(child)?;
+                let reason = format!("it took longer than {} s and was ended", limit.as_secs());
+                return Ok(Outcome::Failed(reason));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let outcome = self.wait_for(child)?;
+        let left = mark.left_behind();
+        self.list("ended, because it was left behind", &left);
+        Ok(match (left.as_slice(), outcome) {
+            ([first, ..], Outcome::Passed) => Outcome::Failed(format!(
+                "{} processes were left behind: {first}",
+                left.len()
+            )),
+            (_, outcome) => outcome,
+        })
+    }
+
+    /// Shows a line for each process.
+    fn list(&self, what: &str, lines: &[String]) {
+        let mut log = self.log.as_ref();
+        for line in lines {
+            let line = format!("{what}: {line}\n");
+            // Where it cannot be written, the outcome still tells.
+            let _ = match &mut log {
+                Some(log) => log.write_all(line.as_bytes()),
+                None => io::stdout().write_all(line.as_bytes()),
+            };
         }
     }
 
@@ -131,22 +186,31 @@ impl Terminal {
         }
     }
 
-    fn wait_for(&self, command: &mut Command) -> io::Result<std::process::ExitStatus> {
+    fn start(&self, command: &mut Command) -> io::Result<Child> {
         if let Some(log) = &self.log {
             command.stdout(log.try_clone()?).stderr(log.try_clone()?);
         }
         if let Some(file) = self.not_run.get() {
             command.env(NOT_RUN, file.path());
         }
-        let mut child = command.spawn()?;
+        let child = command.spawn()?;
         if self.low_priority {
             // Without it the programs still run, only less considerately.
             let _ = setpriority_process(Some(Pid::from_child(&child)), LOWEST);
         }
+        Ok(child)
+    }
+
+    fn wait_for(&self, mut child: Child) -> io::Result<Outcome> {
         let used = ended(&child).and_then(|()| processors(&child));
         self.processors
             .set(self.processors() + used.unwrap_or_default());
-        child.wait()
+        let status = child.wait()?;
+        Ok(if status.success() {
+            Outcome::Passed
+        } else {
+            Outcome::Failed(status.to_string())
+        })
     }
 
     /// Returns how long processors worked for the programs and what those started and waited for, where the system counts that.
@@ -167,6 +231,15 @@ impl Terminal {
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// Returns whether a program has not ended. Where the system does not tell, it has: whoever waits for it finds out.
+fn is_running(child: &Child) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    matches!(
+        waitid(WaitId::Pid(Pid::from_child(child)), look),
+        Ok(None) | Err(rustix::io::Errno::INTR)
+    )
 }
 
 /// Waits for the end of a program whose times can still be read.
@@ -298,6 +371,35 @@ mod tests {
         let says = |word| format!("echo {word}: because >>\"$COMM_NOT_RUN\"");
         terminal.run_all(vec![script(&says("one")), script(&says("two"))]);
         assert_eq!(terminal.not_run(), ["one: because", "two: because"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_takes_too_long_or_leaves_something_behind_fails_and_is_shown() {
+        let outcome = |script: &str, limit| {
+            let beside = Terminal::beside(false).unwrap();
+            beside.bound(limit);
+            let outcome = beside.run(&mut command("sh", &["-c", script]));
+            (outcome, beside.output())
+        };
+        let (ample, short) = (Duration::from_mins(2), Duration::from_millis(200));
+        let failed = |reason: &str| Outcome::Failed(reason.to_owned());
+        assert_eq!(outcome("echo up", ample).0, Outcome::Passed);
+        assert_eq!(outcome("exit 3", ample).0, failed("exit status: 3"));
+        let (slow, shown) = outcome("setsid sleep 999 & exec sleep 998", short);
+        assert_eq!(slow, failed("it took longer than 0 s and was ended"));
+        for sleep in ["sleep 998", "sleep 999"] {
+            assert!(shown.contains(sleep), "{shown}");
+        }
+        let (untidy, shown) = outcome("setsid sleep 997 & :", ample);
+        let Outcome::Failed(reason) = untidy else {
+            panic!("it passed: {shown}")
+        };
+        assert!(
+            reason.starts_with("1 processes were left behind: "),
+            "{reason}"
+        );
+        assert!(shown.contains("left behind: "), "{shown}");
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Runs every check and every test.
 
+use std::collections::VecDeque;
 use std::process::Command;
 use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{iter, thread};
 
 use crate::process::{Terminal, shown};
 use crate::report::{Outcome, Report, Row, bold};
 use crate::tools::Tool;
 
+mod idle;
 mod steps;
 
 use steps::{after_build, before_build, build};
@@ -46,15 +50,21 @@ struct Step {
 /// Names where a step runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// On the terminal, one after the other: most tests, and all that burn processors.
+    /// On the terminal, one after the other: all that burn processors.
     Front,
-    /// Beside the first lane: tests, most of which wait, as most in front do.
-    Second,
-    /// Beside the other two: the tests of the network, then others that fill what it leaves.
-    Third,
+    /// Beside the first lane, [`SHARERS`] at a time: tests, most of which wait. The first lane helps when it is through, and one more
+    /// begins a step whenever processors have nothing to do.
+    Shared,
     /// Beside all of them, with the processors that they leave: steps that compile.
     Beside,
 }
+
+/// How many minutes one command of a step may take: several times what the longest takes on a slow machine, and so little that a run in which two hang,
+/// twice each, still ends within an hour and a half.
+const LIMIT_MINUTES: u64 = 20;
+
+/// How many steps of [`Lane::Shared`] run at once.
+const SHARERS: usize = 2;
 
 enum Work {
     /// Runs commands; all of them must succeed.
@@ -102,15 +112,22 @@ fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
         }
         found
     });
+    let mut queue = |lane| Queue::new(steps.extract_if(.., |step| step.lane == lane));
+    let (front, shared, beside) = (queue(Lane::Front), queue(Lane::Shared), queue(Lane::Beside));
     let (sender, finished) = mpsc::channel();
     thread::scope(|scope| {
-        for lane in [Lane::Second, Lane::Third, Lane::Beside] {
-            let steps: Vec<Step> = steps.extract_if(.., |step| step.lane == lane).collect();
+        for queue in iter::repeat_n(&shared, SHARERS).chain([&beside]) {
             let sender = sender.clone();
-            scope.spawn(move || steps.into_iter().for_each(|step| step.run_beside(&sender)));
+            scope.spawn(move || queue.steps().for_each(|step| step.run_beside(&sender)));
         }
-        drop(sender);
-        for step in steps {
+        let shared = &shared;
+        scope.spawn(move || {
+            let when_idle = || idle::wait(|| shared.is_empty());
+            for step in iter::from_fn(|| when_idle().then(|| shared.next())?) {
+                step.run_beside(&sender);
+            }
+        });
+        for step in front.steps().chain(shared.steps()) {
             step.run_in_front(report);
             for Finished { what, output, row } in finished.try_iter() {
                 report.finished(&what, &output, row);
@@ -120,6 +137,32 @@ fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
             report.finished(&what, &output, row);
         }
     });
+}
+
+/// Holds the steps of a lane that nobody has begun.
+struct Queue(Mutex<VecDeque<Step>>);
+
+impl Queue {
+    fn new(steps: impl Iterator<Item = Step>) -> Self {
+        Self(Mutex::new(steps.collect()))
+    }
+
+    /// Hands out the steps, each to one of those who ask.
+    fn steps(&self) -> impl Iterator<Item = Step> {
+        iter::from_fn(|| self.next())
+    }
+
+    fn next(&self) -> Option<Step> {
+        self.lock().pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Step>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Runs the steps that failed once more, one after the other, with nothing beside them.
@@ -184,6 +227,7 @@ impl Work {
             let reason = format!("there is no file for the tests that do not run: {error}");
             return Outcome::Failed(reason);
         }
+        terminal.bound(Duration::from_mins(LIMIT_MINUTES));
         match self {
             Self::Run(commands) => terminal.run_all(commands),
             Self::Call(_, call) => call(terminal),
@@ -211,7 +255,7 @@ mod tests {
         let steps = vec![
             step("one", Lane::Beside, "exit 0"),
             step("two", Lane::Front, "exit 0"),
-            step("three", Lane::Second, "exit 1"),
+            step("three", Lane::Shared, "exit 1"),
             step("four", Lane::Front, "exit 0"),
         ];
         run_lanes(&mut report, steps);
@@ -232,7 +276,7 @@ mod tests {
         let file = folder.path().join("file");
         let steps = || {
             vec![
-                fails_once("one", Lane::Second, &file),
+                fails_once("one", Lane::Shared, &file),
                 step("two", Lane::Front, "exit 1"),
                 step("three", Lane::Front, "exit 0"),
             ]
@@ -250,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_test_that_did_not_run_shows_whichever_lane_it_is_in() {
-        for lane in [Lane::Front, Lane::Second] {
+        for lane in [Lane::Front, Lane::Shared] {
             let mut report = Report::default();
             let script = "echo 'x y: no root' >>\"$COMM_NOT_RUN\"";
             run_lanes(&mut report, vec![step("one", lane, script)]);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Lane::{Beside, Front, Second, Third};
+use super::Lane::{Beside, Front, Shared};
 use super::{Lane, Step, Work};
 use crate::book;
 use crate::docs;
@@ -20,8 +20,10 @@ use crate::report::Outcome;
 use crate::tidy;
 use crate::tools::{CARGO_DENY, GLOO, MDBOOK, PYTHON, SHELLCHECK, Tool};
 
-/// Selects what [`Lane::Third`] runs of [`SHARED`]: the backend whose tests wait most.
+/// Selects the backend whose tests wait most.
 const NETWORK: [&str; 2] = ["--package", "comm-tcp"];
+/// Leaves out eight threads, which wait as eight processes do, and as four threads; `cargo xtask conformance` runs all worlds.
+const SUITES: [&str; 3] = ["--no-fail-fast", "--", "--skip=/8-threads"];
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
 /// dependencies with features that these do not need.
 const SHARED: [&str; 21] = [
@@ -116,7 +118,7 @@ pub(super) fn build() -> Step {
 pub(super) fn after_build() -> Vec<Step> {
     let run = ["--package", "comm-run"];
     let xtask = ["--package", "xtask"];
-    let others = ["--exclude", "comm-tcp", "--no-fail-fast"];
+    let others = [&["--exclude", "comm-tcp"], &SUITES[..]].concat();
     let some = ["--lib", "--test", "select", "--test", "conformance"];
     let compiled = [&run[..], &xtask, &BARE, &FACTORY, &FACADE, &SOLVER, &MODELS];
     let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
@@ -126,22 +128,23 @@ pub(super) fn after_build() -> Vec<Step> {
         all("compile", Beside, compiled.into()),
         // It builds the package that the step `python` tests.
         function("python-lint", Beside, python::LINT, python::lint).with(&PYTHON),
-        step("test", Front, test(&SHARED, &others)),
-        step("tcp", Third, waiting(test(&NETWORK, &["--no-fail-fast"]))),
-        step("run", Second, waiting(test(&run, &["--no-fail-fast"]))),
-        step("xtask", Second, test(&xtask, &["--no-fail-fast"])),
-        step("bare", Second, test(&BARE, &["--no-fail-fast"])),
-        step("factory", Second, test(&FACTORY, &some)),
-        step("factory-shm", Second, factory_suite("conformance_shm")),
-        step("factory-tcp", Second, factory_suite("conformance_tcp")),
-        step("facade", Second, test(&FACADE, &["--no-fail-fast"])),
-        step("chaos", Third, chaos()),
-        step("sealed-tcp", Second, sealed_suite()),
-        step("sddp", Third, test(&SOLVER, &[])),
-        step("models", Third, test(&MODELS, &[])),
-        step("bench", Third, benchmark(&["--no-peers"])),
+        step("test", Shared, waiting(test(&SHARED, &others))),
+        step("tcp", Shared, waiting(test(&NETWORK, &SUITES))),
+        step("run", Front, waiting(test(&run, &["--no-fail-fast"]))),
+        step("xtask", Shared, test(&xtask, &["--no-fail-fast"])),
+        step("bare", Shared, test(&BARE, &["--no-fail-fast"])),
+        step("factory", Shared, test(&FACTORY, &some)),
+        step("factory-shm", Shared, factory_suite("conformance_shm")),
+        step("factory-tcp", Shared, factory_suite("conformance_tcp")),
+        step("facade", Shared, test(&FACADE, &["--no-fail-fast"])),
+        function("python", Shared, python::WHAT, python::outcome).with(&PYTHON),
+        step("portable", Shared, portable(&PORTABLE_WORLDS)),
+        step("sealed-tcp", Shared, sealed_suite()),
+        step("chaos", Shared, chaos()),
+        step("sddp", Shared, test(&SOLVER, &[])),
+        step("models", Shared, test(&MODELS, &[])),
+        step("bench", Shared, benchmark(&["--no-peers"])),
         step("port-build", Beside, portable(&["--no-run"])),
-        step("portable", Second, portable(&PORTABLE_WORLDS)),
     ];
     steps.extend(Mpi::ALL.into_iter().flat_map(mpi_steps));
     let gloo = benchmark(&["--backend", "tcp", "--peer", "gloo"]);
@@ -153,9 +156,8 @@ pub(super) fn after_build() -> Vec<Step> {
     steps.extend([
         step("gloo-bench", Front, gloo).with(&GLOO),
         step("factory-mpi", Front, through_factory).with(mpi.tool()),
-        function("python", Third, python::WHAT, python::outcome).with(&PYTHON),
         // It builds a program outside the workspace, which takes longer than to run it.
-        step("heat-mpi", Second, mpi_factory(mpi, "heat_mpi", &[])).with(mpi.tool()),
+        step("heat-mpi", Shared, mpi_factory(mpi, "heat_mpi", &[])).with(mpi.tool()),
         step("facade-mpi", Front, mpi_facade(mpi)).with(mpi.tool()),
         function("clippy", Beside, "cargo clippy --all-targets", |terminal| {
             terminal.run(&mut clippy())
