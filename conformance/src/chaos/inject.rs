@@ -115,7 +115,8 @@ impl Injector<'_> {
                 }
             }
             Action::Knock(count) => {
-                let visit = stranger::knock(&self.handle.pids(), *count, self.seed, self.over);
+                let ports = || stranger::listening(&self.handle.pids());
+                let visit = stranger::knock(ports, *count, self.seed, self.over);
                 while !self.is_over() {
                     thread::sleep(Duration::from_millis(1));
                 }

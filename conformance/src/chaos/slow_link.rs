@@ -67,6 +67,7 @@ fn prepare(near: &TcpStream, far: &TcpStream) -> io::Result<(TcpStream, TcpStrea
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LOOK))?;
+        stream.set_write_timeout(Some(LOOK))?;
         sockopt::set_socket_recv_buffer_size(stream, WINDOW)?;
         sockopt::set_socket_send_buffer_size(stream, WINDOW)?;
     }
@@ -90,13 +91,25 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, rate: usize, over: &AtomicBoo
         due += Duration::from_secs(1) * u32::try_from(count).unwrap_or(1)
             / u32::try_from(rate).unwrap_or(1);
         thread::sleep(due.saturating_sub(start.elapsed()));
-        if to.write_all(&bytes[..count]).is_err() {
+        if !send(&mut to, &bytes[..count], over) {
             break;
         }
     }
     // Whoever has closed its end already needs no telling.
     let _ = to.shutdown(Shutdown::Write);
     let _ = from.shutdown(Shutdown::Read);
+}
+
+/// Sends all of it, to whoever may never read it; returns whether it has, because the other side may have closed its end, or the job may be over.
+fn send(to: &mut TcpStream, mut bytes: &[u8], over: &AtomicBool) -> bool {
+    while !bytes.is_empty() && !over.load(Ordering::Acquire) {
+        match to.write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if is_pause(&error) => {}
+            Err(_) => return false,
+        }
+    }
+    bytes.is_empty()
 }
 
 fn is_pause(error: &io::Error) -> bool {
@@ -110,8 +123,20 @@ fn is_pause(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn bytes_come_at_the_rate_both_ways_and_so_does_the_end() {
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Ends the slow link also when the test fails, which waits for it.
+    struct Over<'a>(&'a AtomicBool);
+
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    /// Calls `test` with both ends of a slow link of 1 MiB/s.
+    fn linked(test: impl FnOnce(TcpStream, TcpStream)) {
+        comm_testing::watchdog();
         let dir = tempfile::tempdir().unwrap();
         let board = Board::new(dir.path().to_owned());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -119,16 +144,23 @@ mod tests {
         board.post("seat-x-port", &port.to_string()).unwrap();
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
+            let _over = Over(&over);
             scope.spawn(|| serve(&board, "x", 1 << 20, &over));
             let slow = board.wait("seat-x-slow-port", Duration::from_secs(5));
             let slow: u16 = slow.unwrap().parse().unwrap();
-            let mut near = TcpStream::connect((Ipv4Addr::LOCALHOST, slow)).unwrap();
-            let (mut far, _) = listener.accept().unwrap();
+            let near = TcpStream::connect((Ipv4Addr::LOCALHOST, slow)).unwrap();
+            let (far, _) = listener.accept().unwrap();
             for stream in [&near, &far] {
-                let limit = Some(Duration::from_secs(10));
-                stream.set_read_timeout(limit).unwrap();
-                stream.set_write_timeout(limit).unwrap();
+                stream.set_read_timeout(Some(LIMIT)).unwrap();
+                stream.set_write_timeout(Some(LIMIT)).unwrap();
             }
+            test(near, far);
+        });
+    }
+
+    #[test]
+    fn bytes_come_at_the_rate_both_ways_and_so_does_the_end() {
+        linked(|mut near, mut far| {
             let start = Instant::now();
             near.write_all(&vec![7; 200 << 10]).unwrap();
             near.shutdown(Shutdown::Write).unwrap();
@@ -141,7 +173,21 @@ mod tests {
             all.clear();
             near.read_to_end(&mut all).unwrap();
             assert_eq!(all, [8; 10]);
-            over.store(true, Ordering::Release);
         });
+    }
+
+    /// A rank that is stopped reads nothing and closes nothing.
+    #[test]
+    fn the_end_of_a_job_is_seen_while_nobody_reads() {
+        let began = Instant::now();
+        let mut kept = None;
+        linked(|mut near, far| {
+            near.set_write_timeout(Some(LOOK * 5)).unwrap();
+            // More than all buffers on the way hold.
+            let error = near.write_all(&vec![7; 64 << 20]).unwrap_err();
+            assert!(is_pause(&error), "{error}");
+            kept = Some((near, far));
+        });
+        assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
     }
 }
