@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::process::{Terminal, apart, cargo, programs, workspace_root};
 use crate::report::{Outcome, Report};
@@ -60,30 +61,25 @@ pub(crate) fn run(arguments: &Python) -> bool {
 
 /// Runs the tests as one step of all.
 pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
-    as_one(
-        terminal,
-        [build(false), vec![install()], vec![tests(20, false)]],
-    )
+    as_one(terminal, vec![build_once(), install(), tests(20, false)])
 }
 
 /// Runs the checks that start no rank as one step of all, on another lane: what both need is built by the one that comes first.
 pub(crate) fn lint(terminal: &Terminal) -> Outcome {
-    as_one(terminal, [build(false), vec![hello()], checks()])
+    let mut stages = vec![build_once(), hello()];
+    stages.extend(checks());
+    as_one(terminal, stages)
 }
 
 /// Runs stages as one step, and names those that failed.
-fn as_one<const N: usize>(terminal: &Terminal, stages: [Vec<Stage>; N]) -> Outcome {
+fn as_one(terminal: &Terminal, stages: Vec<Stage>) -> Outcome {
     let mut failed = Vec::new();
-    each(
-        stages.into_iter().flatten().collect(),
-        |stage| match (stage.work)(terminal) {
-            Outcome::Passed => true,
-            Outcome::Failed(reason) | Outcome::NotRun(reason) => {
-                failed.push(format!("{}: {reason}", stage.name));
-                false
-            }
-        },
-    );
+    each(stages, |stage| {
+        let reason = stage.failure(terminal);
+        let passed = reason.is_none();
+        failed.extend(reason);
+        passed
+    });
     match failed[..] {
         [] => Outcome::Passed,
         _ => Outcome::Failed(failed.join("; ")),
@@ -128,6 +124,18 @@ fn stage(
     }
 }
 
+impl Stage {
+    /// Runs it; returns its name and what went wrong, if something did.
+    fn failure(&self, terminal: &Terminal) -> Option<String> {
+        match (self.work)(terminal) {
+            Outcome::Passed => None,
+            Outcome::Failed(reason) | Outcome::NotRun(reason) => {
+                Some(format!("{}: {reason}", self.name))
+            }
+        }
+    }
+}
+
 fn stages(arguments: Python) -> Vec<Stage> {
     let mut stages = build(!arguments.unoptimised);
     if arguments.wheel {
@@ -168,6 +176,24 @@ fn build(release: bool) -> Vec<Stage> {
             pack(terminal, release)
         }),
     ]
+}
+
+/// Makes the package, unless this process has: two steps need it, and after what clippy compiles in between maturin would have most of it
+/// compiled again.
+fn build_once() -> Stage {
+    static BUILT: AtomicBool = AtomicBool::new(false);
+    stage("package", "build the package", true, |terminal| {
+        // One process at a time comes here, see `each`.
+        if BUILT.load(Ordering::Acquire) {
+            return Outcome::Passed;
+        }
+        let mut stages = build(false).into_iter();
+        if let Some(failure) = stages.find_map(|stage| stage.failure(terminal)) {
+            return Outcome::Failed(failure);
+        }
+        BUILT.store(true, Ordering::Release);
+        Outcome::Passed
+    })
 }
 
 fn install() -> Stage {

@@ -47,6 +47,9 @@ impl Environment {
         program.current_dir(workspace_root().join("comm-python"));
         program
             .env("VIRTUAL_ENV", &self.0)
+            // Every rank of a test imports numpy: compiled once, and beside no source.
+            .env("PYTHONPYCACHEPREFIX", target().join("python/compiled"))
+            .env_remove("PYTHONDONTWRITEBYTECODE")
             .env_remove("PYTHONPATH")
             .env_remove("PYTHONHOME");
         program
