@@ -20,8 +20,9 @@ use crate::report::Outcome;
 use crate::tidy;
 use crate::tools::{CARGO_DENY, GLOO, MDBOOK, PYTHON, SHELLCHECK, Tool};
 
-/// Selects the backend whose tests wait most.
-const NETWORK: [&str; 2] = ["--package", "comm-tcp"];
+/// Selects the backend whose tests wait most, and the exact sums: their tests take more features of what the tests of both stand on, which would
+/// be compiled again without them.
+const NETWORK: [&str; 4] = ["--package", "comm-tcp", "--package", "comm-exact"];
 /// Leaves out eight threads, which wait as eight processes do, and as four threads; `cargo xtask conformance` runs all worlds.
 const SUITES: [&str; 3] = ["--no-fail-fast", "--", "--skip=/8-threads"];
 /// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
@@ -74,12 +75,14 @@ const FACTORY_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "
 /// Two ranks and three take all ways that bytes can take; what is above the links does not know about encryption.
 const SEALED_WORLDS: [&str; 6] = ["--", "--table", "--world", "2", "--world", "3"];
 /// A few seconds of faults.
-const CHAOS: [&str; 10] = [
-    // Together, because alone the first would be compiled again with fewer features of what it depends on.
+const CHAOS: [&str; 12] = [
+    // Together, because alone the first would be compiled again with fewer features of what it depends on. The last has no suite.
     "--package",
     "comm-shm",
     "--package",
     "comm-tcp",
+    "--package",
+    "comm-exact",
     "--test",
     "conformance",
     "--",
@@ -118,7 +121,8 @@ pub(super) fn build() -> Step {
 pub(super) fn after_build() -> Vec<Step> {
     let run = ["--package", "comm-run"];
     let xtask = ["--package", "xtask"];
-    let others = [&["--exclude", "comm-tcp"], &SUITES[..]].concat();
+    let others = ["--exclude", "comm-tcp", "--exclude", "comm-exact"];
+    let others = [&others, &SUITES[..]].concat();
     let some = ["--lib", "--test", "select", "--test", "conformance"];
     let compiled = [&run[..], &xtask, &BARE, &FACTORY, &FACADE, &SOLVER, &MODELS];
     let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
@@ -366,9 +370,18 @@ mod tests {
         assert!(libraries.contains_key("tracing-core"), "{libraries:?}");
         let all = "normal,build,dev";
         let shared = compiled(&SHARED, all);
-        for selection in [&NETWORK[..], &FACTORY, &SOLVER, &PORTABLE[1..3]] {
+        let selections = [
+            &NETWORK[..],
+            &CHAOS[..6],
+            &FACTORY,
+            &SOLVER,
+            &PORTABLE[1..3],
+        ];
+        for (number, selection) in selections.into_iter().enumerate() {
             let others = compiled(selection, all);
-            for name in libraries.keys().filter(|name| others.contains_key(*name)) {
+            // The first two also stand on the crates that only tests use.
+            let wanted = |name: &&String| number < 2 || libraries.contains_key(*name);
+            for name in others.keys().filter(wanted) {
                 let all = others[name].iter().all(|line| shared[name].contains(line));
                 assert!(all, "{selection:?}: {:?}, {:?}", others[name], shared[name]);
             }
