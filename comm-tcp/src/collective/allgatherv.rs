@@ -267,6 +267,72 @@ impl Sink for Scatter<'_> {
         }
         self.cursor = (rank, start);
         let skip = at - start;
-        &mut self.buffer[range][skip..]
+        // Blocks that lie together come with one system call, not one each.
+        let mut end = range.end;
+        for next in rank + 1..self.blocks.counts.len() {
+            match self.range(next) {
+                next if next.is_empty() => {}
+                next if next.start == end => end = next.end,
+                _ => break,
+            }
+        }
+        &mut self.buffer[range.start + skip..end]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the rooms that a payload is read into, in elements, if every room is filled.
+    fn rooms(counts: &[usize], displs: &[usize], without: Option<usize>) -> Vec<Range<usize>> {
+        let blocks = Blocks {
+            counts,
+            displs,
+            elem_size: 2,
+        };
+        let mut buffer: Vec<u8> = (0..40).collect();
+        let mut sink = Scatter::new(blocks, &mut buffer);
+        if let Some(rank) = without {
+            sink = sink.without(rank);
+        }
+        let (mut rooms, mut at) = (Vec::new(), 0);
+        while at < sink.len() {
+            let room = sink.room(at);
+            let start = usize::from(room[0]);
+            rooms.push(start / 2..(start + room.len()) / 2);
+            at += room.len();
+        }
+        assert_eq!(at, sink.len());
+        rooms
+    }
+
+    #[test]
+    fn blocks_that_lie_together_are_read_together() {
+        assert_eq!(rooms(&[2, 3, 4], &[1, 3, 6], None), [1..10]);
+        assert_eq!(rooms(&[2, 0, 4], &[1, 15, 3], None), [1..7]);
+        assert_eq!(rooms(&[2, 3, 4], &[0, 3, 6], None), [0..2, 3..10]);
+        assert_eq!(rooms(&[2, 3, 4], &[7, 4, 0], None), [7..9, 4..7, 0..4]);
+        assert_eq!(
+            rooms(&[2, 3, 4, 1], &[0, 2, 5, 9], Some(1)),
+            [0..2, 5..10],
+            "not over the block that is left out"
+        );
+        assert_eq!(rooms(&[0, 0], &[0, 0], None), []);
+    }
+
+    #[test]
+    fn a_room_goes_on_where_the_last_read_ended() {
+        let mut buffer: Vec<u8> = (0..9).collect();
+        let blocks = Blocks {
+            counts: &[2, 3, 4],
+            displs: &[0, 2, 5],
+            elem_size: 1,
+        };
+        let mut sink = Scatter::new(blocks, &mut buffer);
+        for at in [0, 1, 2, 4, 6, 8] {
+            let rest: Vec<u8> = (at..9).collect();
+            assert_eq!(sink.room(at.into()), rest);
+        }
     }
 }
