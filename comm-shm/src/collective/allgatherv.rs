@@ -1,5 +1,7 @@
 //! Allgatherv: every rank writes its piece, then copies those of all others.
 
+use std::ops::Range;
+
 use comm_api::CommError;
 use comm_kit::Call;
 
@@ -79,7 +81,7 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
             turn.put(0, &own[cut(own.len(), piece, k)]);
             trial.publish(turn);
             // The own piece is in the caches now, and the others are not there yet.
-            self.keep_own(recv, rank, piece, k);
+            self.keep_own(recv, rank, cut((self.length)(rank), piece, k));
             let more = k + 1 < pieces;
             trial.meet(turn, more)?;
             for other in (0..size).filter(|&other| other != rank) {
@@ -105,12 +107,11 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
         self.send.unwrap_or_else(placed)
     }
 
-    /// Copies piece `k` of this rank's block into the result, if it is not there.
-    pub(super) fn keep_own(&self, recv: &mut [u8], rank: usize, piece: usize, k: usize) {
+    /// Copies a part of this rank's block into the result, if it is not there.
+    pub(super) fn keep_own(&self, recv: &mut [u8], rank: usize, part: Range<usize>) {
         if let Some(send) = self.send {
-            let own = cut(send.len(), piece, k);
-            let place = &mut recv[(self.start)(rank)..][own.clone()];
-            copy_slice(&send[own], place, self.keep);
+            let place = &mut recv[(self.start)(rank)..][part.clone()];
+            copy_slice(&send[part], place, self.keep);
         }
     }
 }

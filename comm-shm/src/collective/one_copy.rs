@@ -40,6 +40,9 @@ const BROADCAST_MANY_FROM: usize = 256 * 1024;
 /// How many bytes of an allreduce are read before they are folded: they are still in the caches then.
 const BLOCK: usize = 64 * 1024;
 
+/// How many bytes of its own block a rank copies after it has read the others: as long as it takes them to see each other in a step.
+const LATE: usize = 16 * 1024;
+
 /// The most bytes that a rank reads between two steps.
 const PART: usize = 8 * 1024 * 1024;
 
@@ -112,19 +115,20 @@ impl Turn<'_> {
         read.is_ok()
     }
 
-    /// Takes a step in which every rank tells how much it has read, in whatever unit.
-    fn compare(&mut self, read: usize, more: bool) -> Result<(), CommError> {
+    /// Publishes a step in which every rank tells how much it has read, in whatever unit.
+    fn tell_read(&mut self, read: usize) {
         self.advance();
         self.tell([read as u64, 0]);
         self.publish();
-        self.meet_before(more)
     }
 
     /// Takes the second step, which says whether this rank has read all; returns whether every rank has. If not, the next step
-    /// may be written.
-    fn agree(&mut self, has_read: bool) -> Result<bool, CommError> {
+    /// may be written. The others come while `meanwhile` runs.
+    fn agree(&mut self, has_read: bool, meanwhile: impl FnOnce()) -> Result<bool, CommError> {
         let counts = has_read && self.all_are_inside();
-        self.compare(counts.into(), false)?;
+        self.tell_read(counts.into());
+        meanwhile();
+        self.meet_before(false)?;
         let all = (0..self.size()).all(|rank| self.told(rank)[0] == 1);
         if !all {
             self.copy_twice();
@@ -143,11 +147,17 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
         trial: &mut Trial,
     ) -> Result<bool, CommError> {
         let (rank, size) = (turn.rank(), turn.size());
+        let (own, longest) = ((self.length)(rank), self.longest(size));
+        // The others are not there yet in either step: there is something to do in both. What is measured ends with the last copy, before
+        // the second one.
+        let early = match turn.has_choice(Kind::Gathering, longest) {
+            true => own,
+            false => own.saturating_sub(LATE),
+        };
         let mut has_read = true;
-        for k in 0..self.longest(size).div_ceil(PART) {
+        for k in 0..longest.div_ceil(PART) {
             turn.offer_part(k, self.own(recv, rank));
-            // The others are not there yet.
-            self.keep_own(recv, rank, PART, k);
+            self.keep_own(recv, rank, cut(early, PART, k));
             trial.meet(turn, true)?;
             // Each begins with another one.
             let mut others = (1..size).map(|next| (rank + next) % size);
@@ -158,7 +168,7 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
                 });
         }
         trial.end(turn);
-        turn.agree(has_read)
+        turn.agree(has_read, || self.keep_own(recv, rank, early..own))
     }
 }
 
@@ -189,7 +199,7 @@ pub(super) fn broadcast(
             });
     }
     trial.end(turn);
-    turn.agree(has_read)
+    turn.agree(has_read, || ())
 }
 
 /// Folds this rank's half of the inputs of two ranks into that half of `recv`; returns how many bytes of each half are folded: fewer than it
@@ -233,7 +243,8 @@ pub(super) fn fold_halves(
         turn.unless_failed()?;
         folded = 0;
     }
-    turn.compare(folded, true)?;
+    turn.tell_read(folded);
+    turn.meet_before(true)?;
     // The other rank is not trusted: whatever it tells, what is folded lies within its half, and ends between two elements.
     let folded = [0, 1].map(|rank| {
         let told = usize::try_from(turn.told(rank)[0]).unwrap_or(0);
