@@ -150,9 +150,10 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
         let (own, longest) = ((self.length)(rank), self.longest(size));
         // The others are not there yet in either step: there is something to do in both. What is measured ends with the last copy, before
         // the second one.
-        let early = match turn.has_choice(Kind::Gathering, longest) {
-            true => own,
-            false => own.saturating_sub(LATE),
+        let early = if turn.has_choice(Kind::Gathering, longest) {
+            own
+        } else {
+            own.saturating_sub(LATE)
         };
         let mut has_read = true;
         for k in 0..longest.div_ceil(PART) {
