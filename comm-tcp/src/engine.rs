@@ -31,6 +31,8 @@ use timers::{Action, Due, Moment, Timers};
 pub(crate) struct Links {
     /// On rank 0 one link per worker, in rank order; on a worker the one to rank 0.
     pub(crate) data: Vec<Link>,
+    /// The places in `data`, in the order in which the entries of the last call came to rank 0.
+    pub(crate) order: Vec<usize>,
     /// The ring, if there is one: where bulk goes to and comes from.
     pub(crate) ring: Option<Ring>,
 }
@@ -43,6 +45,11 @@ pub(crate) struct Ring {
 }
 
 impl Links {
+    pub(crate) fn new(data: Vec<Link>, ring: Option<Ring>) -> Self {
+        let order = (0..data.len()).collect();
+        Self { data, order, ring }
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = &Link> {
         let ring = self.ring.iter().flat_map(|ring| [&ring.next, &ring.prev]);
         self.data.iter().chain(ring)
@@ -139,7 +146,12 @@ impl Engine {
                 Ok(Progress::Moved) => {
                     flow = None;
                     idle.moved();
+                    // Some have entered: those that have not may be waiting for this processor.
+                    if !task.is_underway() && idle.gives_way() {
+                        give_way();
+                    }
                 }
+                Ok(Progress::Stuck) if idle.gives_way() => give_way(),
                 Ok(Progress::Stuck) => {
                     let (pause, now, since) = idle.pause();
                     timers.waiting(since);

@@ -238,7 +238,9 @@ impl<S: Stream> Link<S> {
     /// stream that opens records may hold the rest already, and no poll would tell.
     fn ahead(&mut self, count: usize) -> Result<(), Broken> {
         while self.end - self.start < count {
-            if self.start > 0 {
+            if self.start == self.end {
+                (self.start, self.end) = (0, 0);
+            } else if self.start > 0 {
                 self.inbox.copy_within(self.start..self.end, 0);
                 (self.start, self.end) = (0, self.end - self.start);
             }

@@ -65,6 +65,8 @@ pub(crate) struct Idle {
     clock: Option<Clock>,
     since: Option<Instant>,
     yielded: Option<(Instant, u32)>,
+    /// Since something moved last, see [`gives_way`](Self::gives_way).
+    gave_way: bool,
 }
 
 impl Idle {
@@ -74,12 +76,14 @@ impl Idle {
             clock: None,
             since: None,
             yielded: None,
+            gave_way: false,
         }
     }
 
     /// Something moved: the wait begins anew.
     pub(crate) fn moved(&mut self) {
         self.since = None;
+        self.gave_way = false;
         if let (Some((first, yields)), Some(clock)) = (self.yielded.take(), &mut self.clock) {
             let took = clock.now() - first;
             self.patience.sharing = if shares(took, yields) { SHARING } else { 0 };
@@ -97,9 +101,18 @@ impl Idle {
         self.clock.get_or_insert_with(Clock::start).waited(planned);
     }
 
+    /// Returns whether to give the processor away before anything else, even a look at the clock: once
+    /// after something has moved, where ranks share processors. What is waited for mostly comes then.
+    pub(crate) fn gives_way(&mut self) -> bool {
+        self.patience.spin.is_zero() && !std::mem::replace(&mut self.gave_way, true)
+    }
+
     /// Returns how to wait on, the time, and since when nothing has moved.
     pub(crate) fn pause(&mut self) -> (Pause, Instant, Instant) {
-        let now = self.clock.get_or_insert_with(Clock::start).now();
+        let now = match &mut self.clock {
+            Some(clock) => clock.now(),
+            None => self.clock.insert(Clock::start()).last(),
+        };
         let since = *self.since.get_or_insert_with(|| {
             self.patience.sharing = self.patience.sharing.saturating_sub(1);
             now
@@ -113,7 +126,10 @@ impl Idle {
         let pause = if idle < spin && sharing == 0 {
             Pause::Spin
         } else if idle < spin + yielding {
-            self.yielded.get_or_insert((now, 0)).1 += 1;
+            // Who never spins has nothing to learn from how long that takes.
+            if !spin.is_zero() {
+                self.yielded.get_or_insert((now, 0)).1 += 1;
+            }
             Pause::Yield
         } else {
             Pause::Sleep
@@ -164,6 +180,26 @@ mod tests {
         assert!(shares(micros(30), 3));
         // A busy process of another job.
         assert!(!shares(micros(3000), 1));
+    }
+
+    #[test]
+    fn ranks_that_share_processors_give_theirs_away_once_before_they_look_at_the_clock() {
+        let patience = |spin| Patience {
+            spin: micros(spin),
+            yielding: micros(1000),
+            sharing: 0,
+        };
+        let mut idle = Idle::new(patience(0));
+        for _ in 0..2 {
+            assert!(idle.gives_way());
+            assert!(idle.clock.is_none());
+            assert!(!idle.gives_way());
+            idle.moved();
+        }
+        assert!(idle.gives_way());
+        assert_eq!(idle.pause().0, Pause::Yield);
+        assert!(!idle.gives_way());
+        assert!(!Idle::new(patience(20)).gives_way());
     }
 
     #[test]

@@ -90,10 +90,7 @@ impl World {
             rank: 0,
             size: WORKERS + 1,
             hosts: Hosts::One,
-            links: Links {
-                data: links,
-                ring: None,
-            },
+            links: Links::new(links, None),
             watcher: own,
             signals: Arc::clone(&signals),
             patience: Patience::new(WORKERS + 1),

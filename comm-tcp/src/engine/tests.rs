@@ -44,7 +44,7 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
         rank,
         size,
         hosts: Hosts::One,
-        links: Links { data, ring: None },
+        links: Links::new(data, None),
         watcher: Watcher::new(Link::new(watch.into(), 0), rank, "rank 0".to_owned()),
         signals: Arc::new(Signals::default()),
         patience: Patience::new(size),

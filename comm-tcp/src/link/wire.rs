@@ -59,6 +59,10 @@ impl Stream for BorrowedFd<'_> {
     }
 
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut filled = parts.iter().filter(|part| !part.is_empty());
+        if let (Some(only), None) = (filled.next(), filled.next()) {
+            return Ok(rustix::net::send(*self, only, QUIET)?);
+        }
         let length = parts.iter().map(|part| part.len()).sum();
         if length <= TOGETHER {
             let mut bytes = [0; TOGETHER];

@@ -75,9 +75,11 @@ impl Engine {
             at: (self.sequence, call),
             contributions,
             entries: (1..self.size).map(|_| Incoming::new()).collect(),
+            order: Vec::with_capacity(self.size),
             looked: false,
         };
         self.drive(call, &mut task)?;
+        self.links.order = std::mem::take(&mut task.order);
         let (outcome, refused) = (task.outcome(), task.refused());
         let (kind, body) = match &outcome {
             Entry::Refused { rank, reason } => (Kind::Refused, pack(*rank, reason)),
@@ -248,6 +250,8 @@ struct Collect<'a> {
     contributions: Contributions<'a>,
     /// One per worker, in rank order.
     entries: Vec<Incoming>,
+    /// The places of those whose entries have come, in that order.
+    order: Vec<usize>,
     /// Every link was looked at, so that from now on a poll alone tells where something is.
     looked: bool,
 }
@@ -298,15 +302,18 @@ impl Collect<'_> {
 impl Task for Collect<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let mut moved = false;
-        let mut done = true;
         let heard = self.heard(links);
-        for (place, entry) in self.entries.iter_mut().enumerate() {
+        for &place in &links.order {
+            let entry = &mut self.entries[place];
             if entry.entry().is_none() && heard.as_ref().is_none_or(|heard| heard[place]) {
                 let slot = self.contributions.slot(place + 1);
                 moved |= entry.advance(&mut links.data[place], Kind::Enter, self.at, slot)?;
+                if entry.entry().is_some() {
+                    self.order.push(place);
+                }
             }
-            done &= entry.entry().is_some();
         }
+        let done = self.order.len() == self.entries.len();
         Ok(Progress::of(done, moved))
     }
 
@@ -342,11 +349,12 @@ impl Task for Answer<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let mut moved = false;
         let mut done = true;
-        for (message, link) in self.messages.iter_mut().zip(&mut links.data) {
+        for place in in_turn(&links.order) {
+            let message = &mut self.messages[place];
             let Some(open) = message else {
                 continue;
             };
-            match open.send(link) {
+            match open.send(&mut links.data[place]) {
                 Ok(count) => moved |= count > 0,
                 // It has contributed; that it is gone harms the next call, not this one.
                 Err(_) => open.give_up(),
@@ -369,5 +377,91 @@ impl Task for Answer<'_> {
     fn waits_for(&self) -> usize {
         let open = self.messages.iter().position(Option::is_some);
         open.map_or(0, |place| place + 1)
+    }
+}
+
+/// From how many workers on rank 0 answers more of them in a given time than get a turn where they wait.
+const CROWD: usize = 32;
+
+/// Returns in which order to answer those that entered in this order: who entered first does so again in the next call then, and
+/// no call takes longer than another.
+///
+/// Who shares the processor of rank 0 has entered last, and waits for it now. The others take turns to look. Among very many, one
+/// whose turn was just before its answer would let all of them pass, so only every second answer is for one who entered early.
+fn in_turn(entered: &[usize]) -> impl Iterator<Item = usize> {
+    let count = entered.len();
+    let place = move |turn: usize| match turn % 2 {
+        _ if count < CROWD => turn,
+        0 => turn / 2,
+        _ => count - 1 - turn / 2,
+    };
+    (0..count).map(move |turn| entered[place(turn)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Lets workers enter a barrier group by group, rank 0 looking after each.
+    fn enter(links: &mut Links, workers: &mut [UnixStream], sequence: u64, groups: &[&[usize]]) {
+        let call = Call::barrier();
+        let mut collect = Collect {
+            at: (sequence, call),
+            contributions: Contributions::Nothing,
+            entries: workers.iter().map(|_| Incoming::new()).collect(),
+            order: Vec::new(),
+            looked: false,
+        };
+        let entry = Header::new(Kind::Enter, sequence, call, 0).encode();
+        for (at, group) in groups.iter().enumerate() {
+            for &place in *group {
+                workers[place].write_all(&entry).unwrap();
+            }
+            let done = at + 1 == groups.len();
+            assert_eq!(collect.advance(links), Ok(Progress::of(done, true)));
+        }
+        links.order = collect.order;
+    }
+
+    #[test]
+    fn rank_0_remembers_in_which_order_workers_enter() {
+        let pair = |peer| {
+            let (mine, other) = UnixStream::pair().unwrap();
+            mine.set_nonblocking(true).unwrap();
+            (Link::new(mine.into(), peer), other)
+        };
+        let (data, mut workers): (_, Vec<_>) = (1..=20).map(pair).unzip();
+        let mut links = Links::new(data, None);
+        let all: Vec<usize> = (0..20).collect();
+        enter(&mut links, &mut workers, 0, &[&all[12..], &all[..12]]);
+        let expected: Vec<usize> = (12..20).chain(0..12).collect();
+        assert_eq!(links.order, expected);
+        // Of those that came between two looks it knows no better than before.
+        enter(&mut links, &mut workers, 1, &[&all]);
+        assert_eq!(links.order, expected);
+        enter(
+            &mut links,
+            &mut workers,
+            2,
+            &[&[19], &[3, 0], &all[4..19], &[1, 2]],
+        );
+        assert_eq!(links.order[..4], [19, 0, 3, 12]);
+        assert_eq!(links.order[18..], [1, 2]);
+    }
+
+    #[test]
+    fn workers_are_answered_as_they_entered_and_among_very_many_from_both_ends() {
+        let few = [3, 0, 2, 1];
+        assert!(in_turn(&few).eq(few));
+        for count in [CROWD, CROWD + 1] {
+            let entered: Vec<usize> = (0..count).rev().collect();
+            let mut turns: Vec<usize> = in_turn(&entered).collect();
+            assert_eq!(turns[..4], [count - 1, 0, count - 2, 1]);
+            turns.sort_unstable();
+            assert!(turns.into_iter().eq(0..count));
+        }
     }
 }
