@@ -115,8 +115,10 @@ impl Engine {
             // Whoever refused has left the call and waits for nothing.
             (!refused).then(|| Outgoing::new(&header, body))
         };
-        let messages = refused.iter().zip(1..).map(message).collect();
-        let mut answer = Answer { messages };
+        let messages: Vec<_> = refused.iter().zip(1..).map(message).collect();
+        let mut lengths = messages.iter().flatten().map(Outgoing::len);
+        let long = lengths.any(|length| length > LONG);
+        let mut answer = Answer { messages, long };
         let sent = self.drive(call, &mut answer);
         if sent.is_err() {
             // Whoever has not got all of its answer knows that one was on its way, and waits for it.
@@ -343,13 +345,15 @@ impl Task for Collect<'_> {
 struct Answer<'a> {
     /// What is still to be sent, per worker in rank order.
     messages: Vec<Option<Outgoing<'a>>>,
+    /// Some are long.
+    long: bool,
 }
 
 impl Task for Answer<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let mut moved = false;
         let mut done = true;
-        for place in in_turn(&links.order) {
+        for place in in_turn(&links.order, self.long) {
             let message = &mut self.messages[place];
             let Some(open) = message else {
                 continue;
@@ -383,19 +387,23 @@ impl Task for Answer<'_> {
 /// From how many workers on rank 0 answers more of them in a given time than get a turn where they wait.
 const CROWD: usize = 32;
 
+/// From how many bytes on an answer is long: to take it lasts longer than any turn.
+const LONG: usize = 48 << 10;
+
 /// Returns in which order to answer those that entered in this order: who entered first does so again in the next call then, and
-/// no call takes longer than another.
+/// no rank waits for longer than a call lasts.
 ///
 /// Who shares the processor of rank 0 has entered last, and waits for it now. The others take turns to look. Among very many, one
 /// whose turn was just before its answer would let all of them pass, so only every second answer is for one who entered early.
-fn in_turn(entered: &[usize]) -> impl Iterator<Item = usize> {
+/// With `long` answers the order of the ranks takes a seventh less time there.
+fn in_turn(entered: &[usize], long: bool) -> impl Iterator<Item = usize> {
     let count = entered.len();
-    let place = move |turn: usize| match turn % 2 {
-        _ if count < CROWD => turn,
-        0 => turn / 2,
-        _ => count - 1 - turn / 2,
-    };
-    (0..count).map(move |turn| entered[place(turn)])
+    (0..count).map(move |turn| match turn % 2 {
+        _ if count < CROWD => entered[turn],
+        _ if long => turn,
+        0 => entered[turn / 2],
+        _ => entered[count - 1 - turn / 2],
+    })
 }
 
 #[cfg(test)]
@@ -455,13 +463,16 @@ mod tests {
     #[test]
     fn workers_are_answered_as_they_entered_and_among_very_many_from_both_ends() {
         let few = [3, 0, 2, 1];
-        assert!(in_turn(&few).eq(few));
+        for long in [false, true] {
+            assert!(in_turn(&few, long).eq(few));
+        }
         for count in [CROWD, CROWD + 1] {
             let entered: Vec<usize> = (0..count).rev().collect();
-            let mut turns: Vec<usize> = in_turn(&entered).collect();
+            let mut turns: Vec<usize> = in_turn(&entered, false).collect();
             assert_eq!(turns[..4], [count - 1, 0, count - 2, 1]);
             turns.sort_unstable();
             assert!(turns.into_iter().eq(0..count));
+            assert!(in_turn(&entered, true).eq(0..count));
         }
     }
 }

@@ -44,12 +44,17 @@ impl<'a> Outgoing<'a> {
         Ok(count)
     }
 
+    /// Returns how many bytes go out in all.
+    pub(crate) fn len(&self) -> usize {
+        HEADER + self.body.len()
+    }
+
     pub(crate) fn is_begun(&self) -> bool {
         self.sent > 0
     }
 
     pub(crate) fn is_sent(&self) -> bool {
-        self.sent == HEADER + self.body.len()
+        self.sent == self.len()
     }
 
     /// Leaves the rest to the link: it goes out in the next call.
@@ -62,7 +67,7 @@ impl<'a> Outgoing<'a> {
 
     /// Counts as sent: the other end is gone.
     pub(crate) fn give_up(&mut self) {
-        self.sent = HEADER + self.body.len();
+        self.sent = self.len();
     }
 
     fn rest(&self) -> (&[u8], &'a [u8]) {
