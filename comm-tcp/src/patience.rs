@@ -65,7 +65,7 @@ pub(crate) struct Idle {
     clock: Option<Clock>,
     since: Option<Instant>,
     yielded: Option<(Instant, u32)>,
-    /// Since something moved last, see [`gives_way`](Self::gives_way).
+    /// Since the clock was looked at, see [`gives_way`](Self::gives_way).
     gave_way: bool,
 }
 
@@ -82,8 +82,9 @@ impl Idle {
 
     /// Something moved: the wait begins anew.
     pub(crate) fn moved(&mut self) {
-        self.since = None;
-        self.gave_way = false;
+        if self.since.take().is_some() {
+            self.gave_way = false;
+        }
         if let (Some((first, yields)), Some(clock)) = (self.yielded.take(), &mut self.clock) {
             let took = clock.now() - first;
             self.patience.sharing = if shares(took, yields) { SHARING } else { 0 };
@@ -101,8 +102,9 @@ impl Idle {
         self.clock.get_or_insert_with(Clock::start).waited(planned);
     }
 
-    /// Returns whether to give the processor away before anything else, even a look at the clock: once
-    /// after something has moved, where ranks share processors. What is waited for mostly comes then.
+    /// Returns whether to give the processor away before anything else, even a look at the clock, where
+    /// ranks share processors. What is waited for mostly comes then. Not twice without such a look: ranks
+    /// that enter one after the other must not keep the time from counting.
     pub(crate) fn gives_way(&mut self) -> bool {
         self.patience.spin.is_zero() && !std::mem::replace(&mut self.gave_way, true)
     }
@@ -192,13 +194,14 @@ mod tests {
         let mut idle = Idle::new(patience(0));
         for _ in 0..2 {
             assert!(idle.gives_way());
-            assert!(idle.clock.is_none());
+            assert!(!idle.gives_way());
+            // The next rank that enters during a yield does not prolong the time without a clock.
+            idle.moved();
+            assert!(!idle.gives_way());
+            assert_eq!(idle.pause().0, Pause::Yield);
             assert!(!idle.gives_way());
             idle.moved();
         }
-        assert!(idle.gives_way());
-        assert_eq!(idle.pause().0, Pause::Yield);
-        assert!(!idle.gives_way());
         assert!(!Idle::new(patience(20)).gives_way());
     }
 
