@@ -334,4 +334,15 @@ fn send<S: Stream>(stream: &mut S, parts: &[IoSlice<'_>]) -> io::Result<usize> {
 }
 
 #[cfg(test)]
+impl Link {
+    /// Creates a link within this process, and its other end; neither blocks.
+    pub(crate) fn pair(peer: usize) -> (Self, std::os::unix::net::UnixStream) {
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        other.set_nonblocking(true).unwrap();
+        (Self::new(one.into(), peer), other)
+    }
+}
+
+#[cfg(test)]
 mod tests;

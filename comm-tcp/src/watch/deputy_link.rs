@@ -74,7 +74,6 @@ impl DeputyLink {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
 
     use comm_api::FailureKind::PeerLost;
 
@@ -83,11 +82,9 @@ mod tests {
     use crate::notice::Cause;
 
     fn link() -> (DeputyLink, Link, Instant) {
-        let (one, other) = UnixStream::pair().unwrap();
-        one.set_nonblocking(true).unwrap();
-        other.set_nonblocking(true).unwrap();
+        let (link, other) = Link::pair(DEPUTY);
         let deputy = Link::new(Wire::from(other), 0);
-        let link = DeputyLink::new(Some(Link::new(Wire::from(one), DEPUTY)));
+        let link = DeputyLink::new(Some(link));
         (link, deputy, Instant::now())
     }
 

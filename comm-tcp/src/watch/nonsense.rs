@@ -1,6 +1,5 @@
 //! What a rank that knows the secret may say, and nobody believes.
 
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,12 +11,10 @@ use crate::notice::{Cause, Flow, Notice};
 
 /// Lets rank 1 of three say something; returns what rank 2 is told.
 fn told(notice: &Notice) -> Cause {
-    let pairs = [0, 1, 2].map(|_| UnixStream::pair().unwrap());
     let (mut ours, mut its) = (Vec::new(), Vec::new());
-    for (rank, (one, other)) in pairs.into_iter().enumerate() {
-        one.set_nonblocking(true).unwrap();
-        other.set_nonblocking(true).unwrap();
-        ours.push(Link::new(Wire::from(one), rank));
+    for rank in 0..3 {
+        let (link, other) = Link::pair(rank);
+        ours.push(link);
         its.push((Wire::from(other), format!("host {rank}")));
     }
     let hub = Hub::new(its, Arc::new(Signals::default()));

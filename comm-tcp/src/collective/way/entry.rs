@@ -391,7 +391,7 @@ const CROWD: usize = 32;
 const LONG: usize = 48 << 10;
 
 /// Returns in which order to answer those that entered in this order: who entered first does so again in the next call then, and
-/// no rank waits for longer than a call lasts.
+/// no rank waits for much longer than a call lasts.
 ///
 /// Who shares the processor of rank 0 has entered last, and waits for it now. The others take turns to look. Among very many, one
 /// whose turn was just before its answer would let all of them pass, so only every second answer is for one who entered early.
@@ -436,12 +436,7 @@ mod tests {
 
     #[test]
     fn rank_0_remembers_in_which_order_workers_enter() {
-        let pair = |peer| {
-            let (mine, other) = UnixStream::pair().unwrap();
-            mine.set_nonblocking(true).unwrap();
-            (Link::new(mine.into(), peer), other)
-        };
-        let (data, mut workers): (_, Vec<_>) = (1..=20).map(pair).unzip();
+        let (data, mut workers): (_, Vec<_>) = (1..=20).map(Link::pair).unzip();
         let mut links = Links::new(data, None);
         let all: Vec<usize> = (0..20).collect();
         enter(&mut links, &mut workers, 0, &[&all[12..], &all[..12]]);

@@ -1,5 +1,3 @@
-use std::os::unix::net::UnixStream;
-
 use comm_api::FailureKind::PeerLost;
 
 use super::*;
@@ -52,11 +50,9 @@ fn deputy() -> (Vec<Option<Link>>, JoinHandle<()>) {
     comm_testing::watchdog();
     let (mut ours, mut its) = (Vec::new(), Vec::new());
     for rank in 0..5 {
-        let (one, other) = UnixStream::pair().unwrap();
-        one.set_nonblocking(true).unwrap();
-        other.set_nonblocking(true).unwrap();
+        let (link, other) = Link::pair(rank);
         let there = rank != 3;
-        ours.push(there.then(|| Link::new(Wire::from(one), rank)));
+        ours.push(there.then_some(link));
         its.push((there.then(|| Wire::from(other)), format!("host {rank}")));
     }
     (ours, Deputy::new(its).start().unwrap())

@@ -7,13 +7,10 @@ use super::*;
 /// What a test is given before it is wrong.
 const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// Creates a link that does not block, and its other end.
+/// Creates a link and its other end, for a test that must not hang.
 fn pair(peer: usize) -> (Link, UnixStream) {
     comm_testing::watchdog();
-    let (one, other) = UnixStream::pair().unwrap();
-    one.set_nonblocking(true).unwrap();
-    other.set_nonblocking(true).unwrap();
-    (Link::new(Wire::from(one), peer), other)
+    Link::pair(peer)
 }
 
 /// Creates the watch of three ranks; returns the other ends of their links, and that of the deputy's.
