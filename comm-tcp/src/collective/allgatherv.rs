@@ -27,9 +27,7 @@ impl Engine {
                 let theirs = blocks.range(self.peer());
                 self.enter(call, send, &mut recv[theirs])
             }
-            Way::SmallStar if self.rank > 0 => {
-                self.enter(call, send, &mut Scatter::new(blocks, recv))
-            }
+            Way::SmallStar if self.rank > 0 => self.enter_with_block(call, send, recv, blocks),
             Way::LargePair => {
                 let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
                 self.run(
@@ -73,7 +71,7 @@ impl Engine {
             Way::SmallStar => self.with_scratch(0, |engine, block| {
                 // Small, and what comes back holds this block, too.
                 block.extend_from_slice(&recv[own]);
-                engine.enter(call, block, &mut Scatter::new(blocks, recv))
+                engine.enter_with_block(call, block, recv, blocks)
             }),
             Way::SmallPair => {
                 let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
@@ -89,6 +87,20 @@ impl Engine {
                 let (own, mut others) = around(recv, own);
                 self.run(call, Exchange::new(own, &mut others, self.peer()))
             }
+        }
+    }
+
+    /// Enters with the block of this rank, on a worker, and takes all blocks from the answer.
+    fn enter_with_block(
+        &mut self,
+        call: Call,
+        block: &[u8],
+        recv: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Failure> {
+        match blocks.together() {
+            Some(whole) => self.enter(call, block, &mut recv[whole]),
+            None => self.enter(call, block, &mut Scatter::new(blocks, recv)),
         }
     }
 
@@ -189,9 +201,9 @@ impl Blocks<'_> {
 
     /// Returns how many bytes all blocks have together.
     pub(crate) fn total(&self) -> usize {
-        (0..self.counts.len())
-            .map(|rank| self.range(rank).len())
-            .sum()
+        // No more than a buffer holds; of what takes no bytes there may be any number.
+        let counts = self.counts.iter();
+        counts.fold(0, |sum: usize, count| sum.wrapping_add(*count)) * self.elem_size
     }
 
     /// Returns how many bytes all blocks but that of `rank` have together.
@@ -201,17 +213,19 @@ impl Blocks<'_> {
 
     /// Returns the range of all blocks if they lie one after the other in rank order.
     pub(crate) fn together(&self) -> Option<Range<usize>> {
-        let mut whole: Option<Range<usize>> = None;
-        for rank in 0..self.counts.len() {
-            let range = self.range(rank);
-            whole = match whole {
-                _ if range.is_empty() => whole,
-                None => Some(range),
-                Some(whole) if whole.end == range.start => Some(whole.start..range.end),
-                Some(_) => return None,
-            };
+        let first = self.counts.iter().position(|&count| count > 0);
+        let (Some(first), 1..) = (first, self.elem_size) else {
+            return Some(0..0);
+        };
+        let start = self.displs[first];
+        let mut end = start;
+        for (&count, &displ) in self.counts.iter().zip(self.displs) {
+            if count > 0 && displ != end {
+                return None;
+            }
+            end += count;
         }
-        Some(whole.unwrap_or(0..0))
+        Some(start * self.elem_size..end * self.elem_size)
     }
 }
 
