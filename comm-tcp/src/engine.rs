@@ -172,13 +172,15 @@ impl Engine {
                         }
                     }
                 }
-                Err(broken) => {
-                    let altered = self.links.all().any(Link::is_altered);
-                    let (watcher, sequence) = (&mut self.watcher, self.sequence);
-                    return Err(watcher.explain(&broken, sequence, altered));
-                }
+                Err(broken) => return Err(self.explain(&broken)),
             }
         }
+    }
+
+    #[cold]
+    fn explain(&mut self, broken: &Broken) -> Cause {
+        let altered = self.links.all().any(Link::is_altered);
+        self.watcher.explain(broken, self.sequence, altered)
     }
 
     /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that
@@ -213,6 +215,7 @@ impl Engine {
 
     /// Does what is due, then sleeps until something may move, something is heard, or a time has
     /// come; returns how long that was to take at most.
+    #[cold]
     fn sleep(
         &mut self,
         call: Call,

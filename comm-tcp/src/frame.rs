@@ -175,6 +175,7 @@ impl Header {
         bytes
     }
 
+    #[inline]
     pub(crate) fn decode(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
         if bytes[0] != VERSION {
             return Err(FrameError::Version(bytes[0]));

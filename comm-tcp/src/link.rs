@@ -95,6 +95,7 @@ impl<S: Stream> Link<S> {
     }
 
     /// Takes the next header once all of it has come.
+    #[inline]
     pub(crate) fn header(&mut self) -> Result<Option<Header>, Broken> {
         let header = self.peek()?;
         if header.is_some() {
@@ -144,12 +145,10 @@ impl<S: Stream> Link<S> {
     }
 
     /// Returns the next header and leaves it where it is.
+    #[inline]
     fn peek(&mut self) -> Result<Option<Header>, Broken> {
-        while self.discarding > 0 {
-            match self.skip(self.discarding)? {
-                0 => return Ok(None),
-                skipped => self.discarding -= skipped,
-            }
+        if self.discarding > 0 && !self.discard()? {
+            return Ok(None);
         }
         self.ahead(HEADER)?;
         let Some(bytes) = self.inbox[self.start..self.end].first_chunk() else {
@@ -160,6 +159,18 @@ impl<S: Stream> Link<S> {
             reason: format!("it sent what is no frame: {error}"),
         })?;
         Ok(Some(header))
+    }
+
+    /// Reads and forgets the rest of a discarded frame; returns whether all of it has come.
+    #[cold]
+    fn discard(&mut self) -> Result<bool, Broken> {
+        while self.discarding > 0 {
+            match self.skip(self.discarding)? {
+                0 => return Ok(false),
+                skipped => self.discarding -= skipped,
+            }
+        }
+        Ok(true)
     }
 
     /// Reads what is there, at most `into.len()` bytes; 0 if nothing is.
@@ -200,6 +211,7 @@ impl<S: Stream> Link<S> {
     }
 
     /// Writes what fits, in order, behind what was kept; returns how much of `parts` went.
+    #[inline]
     pub(crate) fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Broken> {
         while !self.backlog.is_empty() {
             match send(&mut self.stream, &[IoSlice::new(&self.backlog)]) {
@@ -256,6 +268,7 @@ impl<S: Stream> Link<S> {
         Ok(())
     }
 
+    #[cold]
     fn broken(&mut self, error: &io::Error) -> Broken {
         self.altered |= error.kind() == ErrorKind::InvalidData;
         // A router may say so, too, and the other end, whose system resets a link when it gives up.

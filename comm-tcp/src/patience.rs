@@ -92,7 +92,7 @@ impl Idle {
     }
 
     /// Returns what was learnt, for the next wait.
-    pub(crate) fn finish(mut self) -> Patience {
+    pub(crate) fn finish(&mut self) -> Patience {
         self.moved();
         self.patience
     }

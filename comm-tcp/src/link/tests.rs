@@ -159,6 +159,22 @@ fn a_message_goes_out_in_pieces_and_what_was_kept_goes_first() {
 }
 
 #[test]
+fn a_message_that_lies_behind_its_header_goes_out_in_pieces() {
+    let (_, bytes) = frame(&[9; 30]);
+    for piece in 1..bytes.len() {
+        let mut script = Script::reading([]);
+        script.room = std::iter::repeat_n([piece, 0], 200).flatten().collect();
+        let mut link = Link::new(script, 1);
+        let mut message = Outgoing::whole(&bytes);
+        assert_eq!(message.len(), bytes.len());
+        while !message.is_sent() {
+            message.send(&mut link).unwrap();
+        }
+        assert_eq!(link.stream.written, bytes);
+    }
+}
+
+#[test]
 fn a_message_left_half_way_is_finished_by_the_next() {
     let (header, bytes) = frame(&[9; 30]);
     for sent in 1..bytes.len() {

@@ -43,24 +43,27 @@ const QUIET: SendFlags = SendFlags::NOSIGNAL;
 const QUIET: SendFlags = SendFlags::empty();
 
 impl Stream for OwnedFd {
+    #[inline]
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.as_fd().receive(into)
     }
 
+    #[inline]
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.as_fd().send(parts)
     }
 }
 
 impl Stream for BorrowedFd<'_> {
+    #[inline]
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let (count, _) = rustix::net::recv(*self, into, RecvFlags::empty())?;
         Ok(count)
     }
 
+    #[inline]
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut filled = parts.iter().filter(|part| !part.is_empty());
-        if let (Some(only), None) = (filled.next(), filled.next()) {
+        if let [only] = parts {
             return Ok(rustix::net::send(*self, only, QUIET)?);
         }
         let length = parts.iter().map(|part| part.len()).sum();
@@ -161,6 +164,7 @@ impl From<Channel> for Wire {
 }
 
 impl Stream for Wire {
+    #[inline]
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &mut self.seal {
             None => self.fd.receive(into),
@@ -168,6 +172,7 @@ impl Stream for Wire {
         }
     }
 
+    #[inline]
     fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match &self.seal {
             None => self.fd.send(parts),

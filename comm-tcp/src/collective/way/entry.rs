@@ -60,8 +60,10 @@ impl Engine {
             peer: self.peer(),
         };
         self.drive(call, &mut task)?;
-        let entry = task.finish(&mut self.links);
-        self.conclude(call, entry)
+        match task.finish(&mut self.links) {
+            None => Ok(()),
+            Some(entry) => self.conclude(call, entry),
+        }
     }
 
     /// Waits for all entries, on rank 0, and ends the call on all ranks if they do not agree. Returns
@@ -109,11 +111,17 @@ impl Engine {
         body: impl Fn(usize) -> &'a [u8],
     ) -> Result<(), Failure> {
         self.commit()?;
+        let header = |body: &[u8]| Header::new(kind, self.sequence, call, body.len());
+        let usual = body(1);
+        let short = usual.len() <= SHORT;
+        let frame = short.then(|| [&header(usual).encode(), usual].concat());
         let message = |(&refused, rank): (&bool, usize)| {
             let body = body(rank);
-            let header = Header::new(kind, self.sequence, call, body.len());
             // Whoever refused has left the call and waits for nothing.
-            (!refused).then(|| Outgoing::new(&header, body))
+            (!refused).then(|| match &frame {
+                Some(frame) if std::ptr::eq(body, usual) => Outgoing::whole(frame),
+                _ => Outgoing::new(&header(body), body),
+            })
         };
         let messages: Vec<_> = refused.iter().zip(1..).map(message).collect();
         let mut lengths = messages.iter().flatten().map(Outgoing::len);
@@ -129,6 +137,7 @@ impl Engine {
         Ok(sent?)
     }
 
+    #[cold]
     fn conclude(&self, call: Call, entry: Entry) -> Result<(), Failure> {
         let cause = match entry {
             Entry::Agreed => return Ok(()),
@@ -164,18 +173,22 @@ struct Enter<'a, S: ?Sized> {
 }
 
 impl<S: Sink + ?Sized> Enter<'_, S> {
-    /// Leaves what was not sent to the link, and returns what was read. What was not even begun is
+    /// Leaves what was not sent to the link, and returns what was read if the ranks do not agree. What was not even begun is
     /// forgotten: nobody needs it, and it would pile up while the other end refuses call after call.
-    fn finish(mut self, links: &mut Links) -> Entry {
+    fn finish(&mut self, links: &mut Links) -> Option<Entry> {
         let link = &mut links.data[0];
-        if (self.message.is_begun() || link.is_begun()) && !self.message.is_sent() {
+        if !self.message.is_sent() && (self.message.is_begun() || link.is_begun()) {
             self.message.leave(link);
         }
-        self.answer.entry().cloned().unwrap_or(Entry::Agreed)
+        match self.answer.entry() {
+            None | Some(Entry::Agreed) => None,
+            Some(other) => Some(other.clone()),
+        }
     }
 }
 
 impl<S: Sink + ?Sized> Task for Enter<'_, S> {
+    #[inline]
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let link = &mut links.data[0];
         if !self.message.is_sent() {
@@ -386,6 +399,10 @@ impl Task for Answer<'_> {
 
 /// From how many workers on rank 0 answers more of them in a given time than get a turn where they wait.
 const CROWD: usize = 32;
+
+/// Up to how many bytes rank 0 lays header and body of an answer side by side, once for all workers: to send two parts
+/// costs more, every time.
+const SHORT: usize = 16 << 10;
 
 /// From how many bytes on an answer is long: to take it lasts longer than any turn.
 const LONG: usize = 48 << 10;

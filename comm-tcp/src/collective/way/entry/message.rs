@@ -12,7 +12,8 @@ use crate::notice::unpack;
 /// Sends a header and what belongs to it, in as many pieces as the link takes.
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
-    head: [u8; HEADER],
+    /// Absent if it lies in front of the body.
+    head: Option<[u8; HEADER]>,
     body: &'a [u8],
     sent: usize,
 }
@@ -21,8 +22,17 @@ impl<'a> Outgoing<'a> {
     pub(crate) fn new(header: &Header, body: &'a [u8]) -> Self {
         debug_assert_eq!(header.length, body.len() as u64);
         Self {
-            head: header.encode(),
+            head: Some(header.encode()),
             body,
+            sent: 0,
+        }
+    }
+
+    /// Creates a message of bytes that begin with their header.
+    pub(crate) fn whole(frame: &'a [u8]) -> Self {
+        Self {
+            head: None,
+            body: frame,
             sent: 0,
         }
     }
@@ -30,23 +40,33 @@ impl<'a> Outgoing<'a> {
     /// Creates a header after which a stream follows that is not part of the message.
     pub(crate) fn stream(header: &Header) -> Self {
         Self {
-            head: header.encode(),
+            head: Some(header.encode()),
             body: &[],
             sent: 0,
         }
     }
 
     /// Sends what fits; returns how much that was.
+    #[inline]
     pub(crate) fn send<S: Stream>(&mut self, link: &mut Link<S>) -> Result<usize, Broken> {
         let (head, body) = self.rest();
-        let count = link.write(&[IoSlice::new(head), IoSlice::new(body)])?;
+        let parts = [IoSlice::new(head), IoSlice::new(body)];
+        let count = link.write(match (head, body) {
+            ([], _) => &parts[1..],
+            (_, []) => &parts[..1],
+            _ => &parts,
+        })?;
         self.sent += count;
         Ok(count)
     }
 
     /// Returns how many bytes go out in all.
     pub(crate) fn len(&self) -> usize {
-        HEADER + self.body.len()
+        self.head().len() + self.body.len()
+    }
+
+    fn head(&self) -> &[u8] {
+        self.head.as_ref().map_or(&[], |head| head)
     }
 
     pub(crate) fn is_begun(&self) -> bool {
@@ -58,6 +78,7 @@ impl<'a> Outgoing<'a> {
     }
 
     /// Leaves the rest to the link: it goes out in the next call.
+    #[cold]
     pub(crate) fn leave<S: Stream>(&mut self, link: &mut Link<S>) {
         let (head, body) = self.rest();
         link.keep(head);
@@ -71,8 +92,9 @@ impl<'a> Outgoing<'a> {
     }
 
     fn rest(&self) -> (&[u8], &'a [u8]) {
-        let head = self.sent.min(HEADER);
-        (&self.head[head..], &self.body[self.sent - head..])
+        let head = self.head();
+        let of_head = self.sent.min(head.len());
+        (&head[of_head..], &self.body[self.sent - of_head..])
     }
 }
 
@@ -225,7 +247,6 @@ impl Incoming {
         sink: &mut L,
     ) -> Result<bool, Broken> {
         let mut moved = false;
-        let entered = kind == Kind::Enter;
         loop {
             match &mut self.state {
                 State::Done(_) => return Ok(moved),
@@ -236,32 +257,6 @@ impl Incoming {
                     };
                     self.state = begin(&header, kind, sequence, call, sink.len())
                         .ok_or_else(|| astray(link.peer(), &header, sequence))?;
-                }
-                State::Skip { left: 0, then } => {
-                    self.state = then.take().map_or(State::Header, State::Done);
-                }
-                State::Skip { left, .. } => {
-                    let skipped = link.skip(*left)?;
-                    if skipped == 0 {
-                        return Ok(moved);
-                    }
-                    *left -= skipped;
-                }
-                State::Text { kind, length } => {
-                    let kind = *kind;
-                    let Some(body) = link.take(*length)? else {
-                        return Ok(moved);
-                    };
-                    let (said, reason) = unpack(&body);
-                    // Who refuses its own entry says who it is; rank 0 answers for any of them.
-                    let rank = if entered { link.peer() } else { said };
-                    self.state = State::Done(match kind {
-                        Kind::Mismatch => Entry::Mismatch {
-                            rank,
-                            message: reason,
-                        },
-                        _ => Entry::Refused { rank, reason },
-                    });
                 }
                 State::Payload { at } if *at == sink.len() => {
                     self.state = State::Done(Entry::Agreed);
@@ -274,9 +269,51 @@ impl Incoming {
                     *at += count;
                     sink.came(*at, link.peer())?;
                 }
+                State::Skip { .. } | State::Text { .. } => {
+                    if !self.read_aside(link, kind)? {
+                        return Ok(moved);
+                    }
+                }
             }
             moved = true;
         }
+    }
+
+    /// Reads what is there of a frame that carries no payload for this call; returns whether anything was.
+    #[cold]
+    fn read_aside<S: Stream>(&mut self, link: &mut Link<S>, kind: Kind) -> Result<bool, Broken> {
+        match &mut self.state {
+            State::Skip { left: 0, then } => {
+                self.state = then.take().map_or(State::Header, State::Done);
+            }
+            State::Skip { left, .. } => {
+                let skipped = link.skip(*left)?;
+                *left -= skipped;
+                return Ok(skipped > 0);
+            }
+            State::Text { kind: said, length } => {
+                let said = *said;
+                let Some(body) = link.take(*length)? else {
+                    return Ok(false);
+                };
+                let (rank, reason) = unpack(&body);
+                // Who refuses its own entry says who it is; rank 0 answers for any of them.
+                let rank = if kind == Kind::Enter {
+                    link.peer()
+                } else {
+                    rank
+                };
+                self.state = State::Done(match said {
+                    Kind::Mismatch => Entry::Mismatch {
+                        rank,
+                        message: reason,
+                    },
+                    _ => Entry::Refused { rank, reason },
+                });
+            }
+            State::Header | State::Payload { .. } | State::Done(_) => {}
+        }
+        Ok(true)
     }
 }
 
