@@ -1,8 +1,9 @@
 //! One link to one rank: frames and raw bytes over a stream that never blocks.
 //!
 //! What is read ahead stays in the link's own small inbox, so a frame costs one system call and a
-//! later frame is never lost; long payloads bypass it and land where they belong. What could not be
-//! written when a rank left a call early is kept and goes out first in the next one.
+//! later frame is never lost; long payloads bypass it and land where they belong, and what is only to be
+//! folded may be looked at where it is. What could not be written when a rank left a call early is kept and
+//! goes out first in the next one.
 
 mod wire;
 
@@ -16,7 +17,7 @@ use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
 pub(crate) use wire::{Channel, Stream, Traffic, Voice, Wire};
 
 /// How much is read ahead.
-const INBOX: usize = 16 << 10;
+pub(crate) const INBOX: usize = 16 << 10;
 
 /// Why a link can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,6 +200,25 @@ impl<S: Stream> Link<S> {
         let bytes = whole.map(<[u8]>::to_vec);
         self.start += bytes.as_ref().map_or(0, Vec::len);
         Ok(bytes)
+    }
+
+    /// Returns whether the next `count` bytes, few enough for the inbox, have come. They stay there, to be looked at,
+    /// and are discarded before the next frame is read.
+    pub(crate) fn hold(&mut self, count: usize) -> Result<bool, Broken> {
+        self.ahead(count)?;
+        let held = self.end - self.start >= count;
+        if held {
+            self.discarding = count as u64;
+        }
+        Ok(held)
+    }
+
+    /// Lends the bytes that are held, and discards them.
+    pub(crate) fn release(&mut self) -> &[u8] {
+        let count = usize::try_from(std::mem::take(&mut self.discarding)).unwrap_or(0);
+        let start = self.start;
+        self.start += count.min(self.end - start);
+        &self.inbox[start..self.start]
     }
 
     /// Reads and forgets, at most `count` bytes.

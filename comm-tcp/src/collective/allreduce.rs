@@ -6,6 +6,7 @@ use comm_kit::{Call, fold_into};
 use super::Failure;
 use super::way::{Contributions, Exchange, Folding, InPlace, Load, Way, in_place, relay, ring};
 use crate::engine::Engine;
+use crate::link::INBOX;
 
 impl Engine {
     pub(crate) fn allreduce(
@@ -87,6 +88,13 @@ impl Engine {
             return self.with_scratch(workers * relay::SLOT, |engine, slots| {
                 engine.run(call, relay::Allreduce::new(buf, (op, scalar), slots))
             });
+        }
+        if buf.len() <= INBOX {
+            let refused = self.collect(call, Contributions::Held(buf.len()))?;
+            for link in &mut self.links.data {
+                fold_into(buf, link.release(), scalar, op).map_err(Failure::Own)?;
+            }
+            return self.answer(call, &refused, |_| buf);
         }
         self.with_scratch(workers * buf.len(), |engine, slots| {
             let contributions = Contributions::Slots(buf.len(), slots);

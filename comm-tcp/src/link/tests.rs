@@ -194,6 +194,41 @@ fn a_message_left_half_way_is_finished_by_the_next() {
 }
 
 #[test]
+fn what_is_held_has_come_as_a_whole_and_is_gone_before_the_next_frame() {
+    let payload: Vec<u8> = (0..40).collect();
+    let (header, bytes) = frame(&payload);
+    let two = bytes.repeat(2);
+    for cut in 1..two.len() {
+        for lent in [true, false] {
+            let (first, second) = two.split_at(cut);
+            let acts = [first, second].into_iter();
+            let acts = acts.flat_map(|part| [Act::Bytes(part.to_vec()), Act::Nothing]);
+            let mut link = Link::new(Script::reading(acts), 1);
+            for _ in 0..2 {
+                while link.header().unwrap() != Some(header) {}
+                while !link.hold(payload.len()).unwrap() {}
+                if lent {
+                    assert_eq!(link.release(), payload, "cut at {cut}");
+                    assert_eq!(link.release(), [], "lent once");
+                }
+            }
+            assert_eq!(link.is_coming(), !lent);
+        }
+    }
+}
+
+#[test]
+fn as_much_can_be_held_as_the_inbox_takes() {
+    let payload: Vec<u8> = (0..251).cycle().take(INBOX).collect();
+    let (_, bytes) = frame(&payload);
+    let mut link = Link::new(Script::reading([Act::Bytes(bytes), Act::Nothing]), 1);
+    assert!(link.header().unwrap().is_some());
+    assert_eq!(link.hold(INBOX), Ok(true));
+    assert!(link.release() == payload);
+    assert_eq!(link.header(), Ok(None));
+}
+
+#[test]
 fn garbage_is_no_frame() {
     let mut link = Link::new(Script::reading([Act::Bytes(vec![0xff; HEADER])]), 1);
     assert!(link.header().unwrap_err().reason.contains("no frame"));

@@ -21,7 +21,7 @@ use crate::patience::poll_for;
 use crate::socket::hang_up;
 use crate::watch::Outlook;
 
-use message::Entry;
+use message::{Entry, Held};
 pub(crate) use message::{Heads, Incoming, Outgoing, Sink};
 
 impl Engine {
@@ -238,6 +238,8 @@ pub(crate) enum Contributions<'a> {
     Nothing,
     /// Each worker's block, into its place.
     Blocks(Blocks<'a>, &'a mut [u8]),
+    /// This many bytes of each worker, which stay in the inboxes of their links.
+    Held(usize),
     /// One slot of this many bytes per worker, in rank order.
     Slots(usize, &'a mut [u8]),
     /// The bytes of this rank only.
@@ -250,7 +252,7 @@ impl Contributions<'_> {
             Self::Blocks(blocks, recv) => &mut recv[blocks.range(rank)],
             Self::Slots(length, slots) => &mut slots[(rank - 1) * *length..][..*length],
             Self::From(root, buffer) if *root == rank => buffer,
-            Self::Nothing | Self::From(..) => &mut [],
+            Self::Nothing | Self::Held(_) | Self::From(..) => &mut [],
         }
     }
 }
@@ -321,8 +323,13 @@ impl Task for Collect<'_> {
         for &place in &links.order {
             let entry = &mut self.entries[place];
             if entry.entry().is_none() && heard.as_ref().is_none_or(|heard| heard[place]) {
-                let slot = self.contributions.slot(place + 1);
-                moved |= entry.advance(&mut links.data[place], Kind::Enter, self.at, slot)?;
+                let (link, kind) = (&mut links.data[place], Kind::Enter);
+                moved |= match &mut self.contributions {
+                    Contributions::Held(length) => {
+                        entry.advance(link, kind, self.at, &mut Held(*length))?
+                    }
+                    others => entry.advance(link, kind, self.at, others.slot(place + 1))?,
+                };
                 if entry.entry().is_some() {
                     self.order.push(place);
                 }

@@ -167,6 +167,11 @@ pub(crate) trait Sink {
     /// Returns where byte `at` of the payload goes, and as many after it as lie together.
     fn room(&mut self, at: usize) -> &mut [u8];
 
+    /// Takes what has come of the payload from byte `at` on; returns how much that was.
+    fn take<S: Stream>(&mut self, link: &mut Link<S>, at: usize) -> Result<usize, Broken> {
+        link.read(self.room(at))
+    }
+
     /// Takes note that all bytes before `end` have come, from `peer`.
     fn came(&mut self, end: usize, peer: usize) -> Result<(), Broken> {
         let _ = (end, peer);
@@ -192,6 +197,24 @@ impl Sink for [u8] {
 
     fn room(&mut self, at: usize) -> &mut [u8] {
         &mut self[at..]
+    }
+}
+
+/// A payload of this many bytes that stays in the inbox of its link.
+#[derive(Debug)]
+pub(crate) struct Held(pub(crate) usize);
+
+impl Sink for Held {
+    fn len(&self) -> usize {
+        self.0
+    }
+
+    fn room(&mut self, _: usize) -> &mut [u8] {
+        &mut []
+    }
+
+    fn take<S: Stream>(&mut self, link: &mut Link<S>, _: usize) -> Result<usize, Broken> {
+        Ok(if link.hold(self.0)? { self.0 } else { 0 })
     }
 }
 
@@ -262,7 +285,7 @@ impl Incoming {
                     self.state = State::Done(Entry::Agreed);
                 }
                 State::Payload { at } => {
-                    let count = link.read(sink.room(*at))?;
+                    let count = sink.take(link, *at)?;
                     if count == 0 {
                         return Ok(moved);
                     }

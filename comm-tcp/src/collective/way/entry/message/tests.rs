@@ -58,6 +58,26 @@ fn what_agrees_lands() {
 }
 
 #[test]
+fn what_is_held_stays_in_the_inbox_once_all_of_it_has_come() {
+    let call = Call::broadcast(4, 1, 0);
+    let mut bytes = frame(Kind::Enter, 4, Call::barrier(), &[9; 100]);
+    bytes.extend(frame(Kind::Enter, 5, call, &[1, 2, 3, 4]));
+    let whole = bytes.len();
+    for cut in 0..=whole {
+        let mut link = Link::new(Trickle(bytes[..cut].to_vec().into()), 1);
+        let mut incoming = Incoming::new();
+        for _ in 0..=2 * whole {
+            incoming
+                .advance(&mut link, Kind::Enter, (5, call), &mut Held(4))
+                .unwrap();
+        }
+        let agreed = (cut == whole).then_some(&Entry::Agreed);
+        assert_eq!(incoming.entry(), agreed, "cut at {cut}");
+        assert!(agreed.is_none() || link.release() == [1, 2, 3, 4]);
+    }
+}
+
+#[test]
 fn frames_of_earlier_calls_are_skipped() {
     let call = Call::broadcast(4, 1, 0);
     let mut bytes = frame(Kind::Enter, 3, Call::barrier(), &[9; 100]);
