@@ -15,8 +15,6 @@ mod broadcast;
 mod refuse;
 mod way;
 
-use comm_api::CommError;
-
 use crate::notice::Cause;
 
 pub(crate) use allgatherv::Blocks;
@@ -32,8 +30,6 @@ pub(crate) enum Failure {
     Fatal(Cause),
     /// A rank refused its arguments; the next call may succeed.
     Refused { rank: usize, reason: String },
-    /// This rank could not do its part, and has announced that.
-    Own(CommError),
 }
 
 impl From<Cause> for Failure {

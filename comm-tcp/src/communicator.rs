@@ -208,7 +208,6 @@ pub(crate) fn run_inside(
     };
     engine.pass();
     result.map_err(|failure| match failure {
-        Failure::Own(error) => error,
         Failure::Refused { rank, reason } => {
             engine.fail(words::refused(operation, rank, Some(&reason)))
         }

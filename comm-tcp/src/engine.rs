@@ -177,8 +177,9 @@ impl Engine {
         }
     }
 
+    /// Returns why a link broke, as far as that can be found out.
     #[cold]
-    fn explain(&mut self, broken: &Broken) -> Cause {
+    pub(crate) fn explain(&mut self, broken: &Broken) -> Cause {
         let altered = self.links.all().any(Link::is_altered);
         self.watcher.explain(broken, self.sequence, altered)
     }

@@ -1,10 +1,12 @@
 //! Allreduce: what all ranks contribute, folded in rank order.
 
 use comm_api::{ReduceOp, ScalarKind};
-use comm_kit::{Call, fold_into};
+use comm_kit::Call;
 
 use super::Failure;
-use super::way::{Contributions, Exchange, Folding, InPlace, Load, Way, in_place, relay, ring};
+use super::way::{
+    Contributions, Exchange, Folding, InPlace, Load, Way, fold, in_place, relay, ring,
+};
 use crate::engine::Engine;
 use crate::link::INBOX;
 
@@ -89,20 +91,22 @@ impl Engine {
                 engine.run(call, relay::Allreduce::new(buf, (op, scalar), slots))
             });
         }
+        let reduction = (op, scalar);
         if buf.len() <= INBOX {
             let refused = self.collect(call, Contributions::Held(buf.len()))?;
-            for link in &mut self.links.data {
-                fold_into(buf, link.release(), scalar, op).map_err(Failure::Own)?;
-            }
+            let folded = self.links.data.iter_mut().try_for_each(|link| {
+                let peer = link.peer();
+                fold(buf, link.release(), reduction, peer)
+            });
+            folded.map_err(|broken| self.explain(&broken))?;
             return self.answer(call, &refused, |_| buf);
         }
         self.with_scratch(workers * buf.len(), |engine, slots| {
             let contributions = Contributions::Slots(buf.len(), slots);
             let refused = engine.collect(call, contributions)?;
-            // Without elements there is no slot either.
-            for slot in slots.chunks_exact(buf.len().max(1)) {
-                fold_into(buf, slot, scalar, op).map_err(Failure::Own)?;
-            }
+            let mut slots = slots.chunks_exact(buf.len()).zip(1..);
+            let folded = slots.try_for_each(|(slot, peer)| fold(buf, slot, reduction, peer));
+            folded.map_err(|broken| engine.explain(&broken))?;
             engine.answer(call, &refused, |_| buf)
         })
     }

@@ -200,7 +200,7 @@ const PORTION: usize = 1 << 20;
 
 /// Folds bytes that came over a link: whole elements, of equal length, of an operation that was
 /// checked. So this cannot fail; if it did, it would end the call like a broken link to `peer`.
-fn fold(
+pub(super) fn fold(
     into: &mut [u8],
     other: &[u8],
     (op, scalar): (ReduceOp, ScalarKind),

@@ -14,7 +14,7 @@ use super::*;
 use crate::engine::Links;
 use crate::frame::{Header, Kind};
 use crate::link::Link;
-use crate::notice::Cause;
+use crate::notice::{Cause, pack};
 use crate::watch::{Hub, Outlook, Watcher};
 
 thread_local! {
@@ -71,6 +71,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::of(Kind::Enter)
+    }
+
+    /// Creates a world in which rank 1 sends a frame of this kind instead of its entry.
+    fn of(first: Kind) -> Self {
         comm_testing::watchdog();
         let signals = Arc::new(Signals::default());
         let (mut watchers, mut ends) = (Vec::new(), Vec::new());
@@ -81,7 +86,9 @@ impl World {
         }
         let hub = Hub::new(ends, Arc::clone(&signals));
         let own = watchers.remove(0);
-        let (links, data) = (1..=WORKERS).map(enter).unzip();
+        let kinds = std::iter::once(first).chain(std::iter::repeat(Kind::Enter));
+        let workers = (1..=WORKERS).zip(kinds);
+        let (links, data) = workers.map(|(rank, kind)| enter(rank, kind)).unzip();
         let peers = Peers {
             watch_links: own.voices().unwrap(),
             signals: Arc::clone(&signals),
@@ -123,14 +130,18 @@ impl World {
     }
 }
 
-/// Lets a worker enter; returns the end of rank 0, and that of the worker once all is written.
-fn enter(rank: usize) -> (Link, JoinHandle<UnixStream>) {
+/// Lets a worker enter, or send another frame; returns the end of rank 0, and that of the worker once all is written.
+fn enter(rank: usize, kind: Kind) -> (Link, JoinHandle<UnixStream>) {
     let (mine, mut worker) = pair();
     let enters = thread::spawn(move || {
         let call = Call::allreduce(BYTES, ScalarKind::U8, ReduceOp::Sum);
-        let header = Header::new(Kind::Enter, 0, call, BYTES);
+        let body = match kind {
+            Kind::Enter => vec![1; BYTES],
+            _ => pack(rank, "ranks differ"),
+        };
+        let header = Header::new(kind, 0, call, body.len());
         worker.write_all(&header.encode()).unwrap();
-        worker.write_all(&vec![1; BYTES]).unwrap();
+        worker.write_all(&body).unwrap();
         worker
     });
     (Link::new(mine.into(), rank), enters)
@@ -178,5 +189,18 @@ fn answers_that_a_loss_cuts_short_are_not_waited_for() {
     let read = worker.read_to_end(&mut Vec::new());
     let read = read.expect("a worker waits for ever");
     assert!(read < BYTES, "{read} bytes are all of the answer");
+    world.end();
+}
+
+/// Only rank 0 can find that ranks differ. A worker that says so has not entered, so nobody may succeed without it.
+#[test]
+fn a_worker_that_says_that_ranks_differ_ends_the_call_on_all_ranks() {
+    let mut world = World::of(Kind::Mismatch);
+    let Err(CommError::CollectiveFailed { kind, rank, .. }) = world.allreduce() else {
+        panic!("a call succeeds that rank 1 has not entered");
+    };
+    assert_eq!((kind, rank), (FailureKind::Io, Some(1)));
+    let cause = cause_of_no_answer(&mut world.watchers[1]).expect("rank 2 waits for ever");
+    assert_eq!((cause.kind, cause.rank), (FailureKind::Io, Some(1)));
     world.end();
 }

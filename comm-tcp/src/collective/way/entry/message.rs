@@ -353,6 +353,8 @@ fn begin(header: &Header, kind: Kind, sequence: u64, call: Call, expected: usize
     }
     let length = usize::try_from(header.length).ok()?;
     match header.kind {
+        // Who enters cannot know that ranks differ.
+        Kind::Mismatch if kind == Kind::Enter => None,
         Kind::Refused | Kind::Mismatch => Some(State::Text {
             kind: header.kind,
             length,

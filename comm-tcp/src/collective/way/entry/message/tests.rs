@@ -116,6 +116,7 @@ fn a_later_call_a_wrong_length_or_a_wrong_kind_breaks_the_link() {
         frame(Kind::Enter, 5, call, &[1, 2, 3]),
         frame(Kind::Answer, 5, call, &[1, 2, 3, 4]),
         frame(Kind::Cause, 5, call, &[]),
+        frame(Kind::Mismatch, 5, call, &pack(1, "ranks differ")),
     ] {
         let (entry, sink) = read(bytes);
         assert!(entry.is_err());
