@@ -270,6 +270,10 @@ impl Engine {
                     self.watcher.tell(&Notice::Moving { sequence, timeout });
                 }
                 (Action::Ping, _) => self.watcher.ping(),
+                // All wait in this call, and what one of them has begun to send does not come: only rank 0 knows whose that is.
+                (Action::Appeal, Outlook::Entering) if self.collects() && moment.underway => {
+                    self.watcher.tell(&stalled(true));
+                }
                 (Action::Appeal, Outlook::Entering) => {
                     self.watcher.tell(&Notice::TimedOut {
                         sequence,
@@ -297,6 +301,11 @@ impl Engine {
             self.watcher.look();
         }
         Ok(planned)
+    }
+
+    /// Returns whether this rank is the one that others send their entries to.
+    fn collects(&self) -> bool {
+        self.rank == 0 && self.size > 2
     }
 
     /// Polls the links of the task and the watch; returns whether the watch has something to say.

@@ -312,6 +312,39 @@ fn ranks_that_encrypt_differently_do_not_meet(#[case] zero: &str, #[case] one: &
     zero.join().unwrap().unwrap_err();
 }
 
+/// Starts ranks without a ring, the last of which reaches rank 0 over a slow link that lets `most` bytes pass; returns what
+/// each of them returns, and how long that took.
+fn over_a_slow_link<R: Send + 'static>(
+    size: usize,
+    encrypt: &'static str,
+    most: usize,
+    rank_main: impl Fn(TcpBackend) -> R + Send + Sync + Clone + 'static,
+) -> Vec<(R, Duration)> {
+    let (own, port) = listener();
+    let (between, through) = listener();
+    slow(between, port, most);
+    let mut own = Some(own);
+    let ranks = (0..size).map(|rank| {
+        let port = if rank == size - 1 { through } else { port };
+        let more = [("COBRE_TCP_ENCRYPT", encrypt)];
+        let mut config = config(rank, size, port, &more);
+        (config.ring, config.timeout) = (false, Some(Duration::from_secs(1)));
+        let (own, rank_main) = (own.take(), rank_main.clone());
+        std::thread::spawn(move || {
+            let comm = match own {
+                Some(own) => TcpBackend::connect_with_listener(config, own),
+                None => TcpBackend::connect(config),
+            };
+            let comm = comm.unwrap();
+            let began = Instant::now();
+            (rank_main(comm), began.elapsed())
+        })
+    });
+    let ranks: Vec<_> = ranks.collect();
+    let results = ranks.into_iter().map(|thread| thread.join().unwrap());
+    results.collect()
+}
+
 /// A call takes longer than the timeout because its link is slow. Its bytes move all the time,
 /// encrypted, too, where none of them is of use before the last of its record has come.
 #[rstest]
@@ -321,37 +354,45 @@ fn a_call_on_a_slow_link_takes_the_time_it_needs(
     #[values(true, false)] upward: bool,
 ) {
     const BYTES: usize = 40_000;
-    let (own, port) = listener();
-    let (between, through) = listener();
-    slow(between, port);
-    let mut own = Some(own);
-    let ranks = (0..size).map(|rank| {
-        let port = if rank == size - 1 { through } else { port };
-        let more = [("COBRE_TCP_ENCRYPT", encrypt)];
-        let mut config = config(rank, size, port, &more);
-        (config.ring, config.timeout) = (false, Some(Duration::from_secs(1)));
-        let own = own.take();
-        std::thread::spawn(move || {
-            let comm = match own {
-                Some(own) => TcpBackend::connect_with_listener(config, own),
-                None => TcpBackend::connect(config),
-            };
-            let comm = comm.unwrap();
-            let root = if upward { size - 1 } else { 0 };
-            let mut buffer = vec![u8::from(rank == root); BYTES];
-            let began = Instant::now();
-            let result = comm.broadcast(&mut buffer, root);
-            // All know that it is through before one of them leaves.
-            let result = result.and_then(|()| comm.barrier());
-            let right = buffer.iter().all(|&byte| byte == 1);
-            (result, right, began.elapsed())
-        })
+    let results = over_a_slow_link(size, encrypt, usize::MAX, move |comm| {
+        let root = if upward { size - 1 } else { 0 };
+        let mut buffer = vec![u8::from(comm.rank() == root); BYTES];
+        let result = comm.broadcast(&mut buffer, root);
+        // All know that it is through before one of them leaves.
+        let result = result.and_then(|()| comm.barrier());
+        (result, buffer.iter().all(|&byte| byte == 1))
     });
-    let ranks: Vec<_> = ranks.collect();
-    for (rank, thread) in ranks.into_iter().enumerate() {
-        let (result, right, took) = thread.join().unwrap();
+    for (rank, ((result, right), took)) in results.into_iter().enumerate() {
         assert_eq!(result, Ok(()), "on rank {rank}");
         assert!(right, "a wrong result on rank {rank}");
         assert!(took > Duration::from_secs(3), "only {took:?}: not slow");
+    }
+}
+
+/// All have entered and wait for the answer, but what the last of them contributes stops on its way. Rank 0 alone knows that, and
+/// says so before one of the others gives up on it.
+#[rstest]
+fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
+    #[values(3, 12)] size: usize,
+    #[values("0", "1")] encrypt: &'static str,
+    #[values(10_000, 40_000)] bytes: usize,
+) {
+    let results = over_a_slow_link(size, encrypt, 5_000, move |comm| {
+        let (send, mut recv) = (vec![1_u8; bytes], vec![0; bytes]);
+        comm.allreduce(&send, &mut recv, ReduceOp::Max)
+    });
+    for (result, took) in results {
+        let Err(CommError::CollectiveFailed {
+            kind,
+            rank,
+            message,
+            ..
+        }) = result
+        else {
+            panic!("{result:?} of bytes that did not come");
+        };
+        assert_eq!((kind, rank), (FailureKind::TimedOut, Some(size - 1)));
+        assert!(message.contains("moved no byte within 1s"), "{message}");
+        assert!(took < Duration::from_secs(3), "after {took:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A link that is slow: its bytes come a few at a time, and come.
+//! A link that is slow: its bytes come a few at a time, and come, or come no more.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,8 +9,8 @@ const PIECE: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Passes on whatever connects to `listener`, slowly where it comes in larger amounts, for as long
-/// as this process lives.
-pub(crate) fn slow(listener: TcpListener, to: u16) {
+/// as this process lives. Of each connection and direction `most` bytes pass; those behind them wait for ever.
+pub(crate) fn slow(listener: TcpListener, to: u16, most: usize) {
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else {
@@ -21,16 +21,21 @@ pub(crate) fn slow(listener: TcpListener, to: u16) {
                 let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else {
                     continue;
                 };
-                std::thread::spawn(move || pass_on(from, to));
+                std::thread::spawn(move || pass_on(from, to, most));
             }
         }
     });
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream) {
+fn pass_on(mut from: TcpStream, mut to: TcpStream, most: usize) {
     let _ = to.set_nodelay(true);
     let mut bytes = [0; PIECE];
+    let mut passed = 0;
     while let Ok(count @ 1..) = from.read(&mut bytes) {
+        passed += count;
+        while passed > most {
+            std::thread::park();
+        }
         if to.write_all(&bytes[..count]).is_err() {
             break;
         }
