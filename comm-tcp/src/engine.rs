@@ -275,6 +275,10 @@ impl Engine {
                     self.watcher.tell(&stalled(true));
                 }
                 (Action::Appeal, Outlook::Entering) => {
+                    if self.collects() {
+                        // For the case that all wait in this call, and an entry was lost.
+                        self.watcher.tell(&stalled(false));
+                    }
                     self.watcher.tell(&Notice::TimedOut {
                         sequence,
                         call,

@@ -127,6 +127,7 @@ impl Judge {
         match notice {
             Notice::Waiting { sequence, call } => {
                 self.members[rank].waiting = Some((sequence, call, now));
+                self.members[rank].appealed = false;
                 self.members[rank].entered = Some(sequence);
                 self.warn_at.get_or_insert(now + SLOW);
                 self.deserted()

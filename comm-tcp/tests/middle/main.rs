@@ -396,3 +396,33 @@ fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
         assert!(took < Duration::from_secs(3), "after {took:?}");
     }
 }
+
+/// The same, but of the entry no byte comes, because nothing passes any more.
+#[rstest]
+fn an_entry_that_is_lost_is_told_with_both_ends_of_its_link(
+    #[values(3, 12)] size: usize,
+    #[values("0", "1")] encrypt: &'static str,
+) {
+    let results = over_a_slow_link(size, encrypt, 2_000, |comm| {
+        loop {
+            if let Err(error) = comm.barrier() {
+                return error;
+            }
+        }
+    });
+    for (error, _) in results {
+        let CommError::CollectiveFailed {
+            kind,
+            rank,
+            message,
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((kind, rank), (FailureKind::TimedOut, None), "{message}");
+        let last = format!("and rank {} ", size - 1);
+        assert!(message.contains("between rank 0 (127.0.0.1) "), "{message}");
+        assert!(message.contains(&last), "{message}");
+    }
+}

@@ -9,15 +9,15 @@ const PIECE: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Passes on whatever connects to `listener`, slowly where it comes in larger amounts, for as long
-/// as this process lives. Of each connection and direction `most` bytes pass; those behind them wait for ever.
+/// as this process lives. Of what each connection sends to the listener `most` bytes pass; those behind them wait for ever.
 pub(crate) fn slow(listener: TcpListener, to: u16, most: usize) {
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else {
                 continue;
             };
-            let pairs = [(&client, &server), (&server, &client)];
-            for (from, to) in pairs {
+            let ways = [(&client, &server, most), (&server, &client, usize::MAX)];
+            for (from, to, most) in ways {
                 let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else {
                     continue;
                 };
@@ -33,8 +33,10 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, most: usize) {
     let mut passed = 0;
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         passed += count;
-        while passed > most {
-            std::thread::park();
+        if passed > most {
+            loop {
+                std::thread::park();
+            }
         }
         if to.write_all(&bytes[..count]).is_err() {
             break;

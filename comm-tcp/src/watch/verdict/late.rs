@@ -45,17 +45,22 @@ impl Judge {
             None => self.swallowed(|member| fresh(member).is_some()),
         };
         if let Some((rank, next)) = link {
-            let message = format!(
-                "no byte came through the link between {} and {} within {timeout:?} although both \
-                 live; look at the network between them, then restart the job",
-                self.list(&[rank]),
-                self.list(&[next])
-            );
-            return self.decide(Cause::new(FailureKind::TimedOut, None, message));
+            return self.cut(rank, next, timeout);
         }
         let rank = silent.unwrap_or(peer);
         let message = words::stalled(&self.list(&[rank]), Some(timeout), variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
+    }
+
+    /// Decides that a link between two ranks that both live carries nothing.
+    fn cut(&mut self, rank: usize, other: usize, timeout: Duration) -> Option<Ruling> {
+        let message = format!(
+            "no byte came through the link between {} and {} within {timeout:?} although both \
+             live; look at the network between them, then restart the job",
+            self.list(&[rank]),
+            self.list(&[other])
+        );
+        self.decide(Cause::new(FailureKind::TimedOut, None, message))
     }
 
     /// Finds the ring link on which bytes were sent that did not arrive, between two ranks that are both
@@ -98,8 +103,13 @@ impl Judge {
             }
             idle = stuck;
         }
-        // All have come, the last of them just now: it is for them to finish.
-        let &rank = idle.first()?;
+        let Some(&rank) = idle.first() else {
+            // All have come. If the last of them did just now, it is for them to finish. If the one that rank 0 waits for has waited
+            // for as long, its entry was lost.
+            let (call, peer, until) = self.members[0].stalled?;
+            let lost = call == sequence && now < until && self.members.get(peer)?.appealed;
+            return lost.then(|| self.cut(0, peer, timeout))?;
+        };
         let message = words::absent(&self.list(&idle), Some(timeout), variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
     }

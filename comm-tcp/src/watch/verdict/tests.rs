@@ -429,3 +429,49 @@ fn a_broken_link_is_named_with_both_its_ends_in_the_order_of_the_report() {
     let ends = "between rank 2 (host-2) and rank 1 (host-1) broke (reset)";
     assert!(cause.message.contains(ends), "{}", cause.message);
 }
+
+#[test]
+fn an_entry_that_is_lost_is_told_once_its_rank_has_waited_as_long_as_rank_0() {
+    let (mut judge, now) = judge(4);
+    let all_wait = |judge: &mut Judge, sequence| {
+        for rank in 0..4 {
+            assert_eq!(judge.hear(rank, waiting(sequence), now), None);
+        }
+    };
+    let call = Call::barrier();
+    all_wait(&mut judge, 2);
+    // Rank 3 has asked in an earlier call, which went on.
+    judge.hear(3, timed_out(2, call), now);
+    assert_eq!(judge.due(now + ARRIVAL, 0), None);
+    all_wait(&mut judge, 3);
+    let later = now + ARRIVAL * 2;
+    assert_eq!(judge.hear(0, stalled(3, false), later), None);
+    judge.hear(0, timed_out(3, call), later);
+    judge.hear(2, timed_out(3, call), later);
+    let ruling = judge.due(later + ARRIVAL, 0);
+    assert_eq!(ruling, None, "rank 3 may have come just now");
+    let much_later = later + ARRIVAL * 2;
+    judge.hear(3, timed_out(3, call), much_later);
+    let Some(Ruling::Cause(cause)) = judge.due(much_later + ARRIVAL, 0) else {
+        panic!("nobody decides");
+    };
+    assert_eq!((cause.kind, cause.rank), (TimedOut, None));
+    assert!(
+        cause.message.contains("between rank 0"),
+        "{}",
+        cause.message
+    );
+    assert!(cause.message.contains("and rank 3"), "{}", cause.message);
+}
+
+#[test]
+fn who_waits_on_behind_a_rank_that_has_not_come_accuses_no_link() {
+    let (mut judge, now) = judge(3);
+    for rank in 0..2 {
+        assert_eq!(judge.hear(rank, waiting(3), now), None);
+    }
+    judge.hear(0, stalled(2, false), now);
+    judge.hear(0, timed_out(3, Call::barrier()), now);
+    let ruling = judge.due(now + ARRIVAL, 0);
+    assert_eq!(blame(ruling), Some((TimedOut, Some(2))));
+}
