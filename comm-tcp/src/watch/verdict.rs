@@ -36,14 +36,15 @@ pub(crate) struct Judge {
     members: Vec<Member>,
     decided: bool,
     pending: Option<Pending>,
-    overdue: Option<Overdue>,
+    /// Where ranks have waited for too long, as they said so; each call once.
+    overdue: Vec<Overdue>,
     warn_at: Option<Instant>,
     warning: Option<Warning>,
     /// When those who wait were last told that bytes move.
     reassured: Option<Instant>,
 }
 
-/// The first call in which a rank has waited for too long.
+/// A call in which a rank has waited for too long.
 #[derive(Debug, Clone, Copy)]
 struct Overdue {
     /// When that is decided.
@@ -115,7 +116,7 @@ impl Judge {
             members: places.into_iter().map(member).collect(),
             decided: false,
             pending: None,
-            overdue: None,
+            overdue: Vec::new(),
             warn_at: None,
             warning: None,
             reassured: None,
@@ -139,11 +140,15 @@ impl Judge {
             } => {
                 self.members[rank].waiting = Some((sequence, call, now));
                 self.members[rank].appealed = true;
-                self.overdue.get_or_insert(Overdue {
-                    at: now + ARRIVAL,
-                    sequence,
-                    timeout,
-                });
+                // No rank waits in more than one call.
+                let room = self.overdue.len() < self.members.len();
+                if room && self.overdue.iter().all(|it| it.sequence != sequence) {
+                    self.overdue.push(Overdue {
+                        at: now + ARRIVAL,
+                        sequence,
+                        timeout,
+                    });
+                }
                 None
             }
             Notice::Stalled {
@@ -206,7 +211,7 @@ impl Judge {
     /// Returns how long nothing falls due.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let pending = self.pending.as_ref().map(|pending| pending.at);
-        let overdue = self.overdue.map(|overdue| overdue.at);
+        let overdue = self.overdue.iter().map(|overdue| overdue.at).min();
         let next = [pending, overdue, self.warn_at].into_iter().flatten();
         let next = next.min()?;
         Some(next.saturating_duration_since(now))
@@ -230,8 +235,10 @@ impl Judge {
                 self.decide(pending.cause)
             };
         }
-        let overdue = self.overdue.take_if(|overdue| overdue.at <= now)?;
-        self.time_out(overdue, now)
+        let is_due = |overdue: &mut Overdue| overdue.at <= now;
+        let due: Vec<Overdue> = self.overdue.extract_if(.., is_due).collect();
+        due.into_iter()
+            .find_map(|overdue| self.time_out(overdue, now))
     }
 
     /// The first cause wins: later ones are not heard.
@@ -241,7 +248,7 @@ impl Judge {
         }
         self.decided = true;
         self.pending = None;
-        self.overdue = None;
+        self.overdue.clear();
         self.warn_at = None;
         Some(Ruling::Cause(cause))
     }

@@ -312,12 +312,12 @@ fn ranks_that_encrypt_differently_do_not_meet(#[case] zero: &str, #[case] one: &
     zero.join().unwrap().unwrap_err();
 }
 
-/// Starts ranks without a ring, the last of which reaches rank 0 over a slow link that lets `most` bytes pass; returns what
-/// each of them returns, and how long that took.
+/// Starts ranks without a ring, the last of which reaches rank 0 over a slow link that lets `most` bytes pass up to rank 0 and
+/// down from it; returns what each of them returns, and how long that took.
 fn over_a_slow_link<R: Send + 'static>(
     size: usize,
     encrypt: &'static str,
-    most: usize,
+    most: (usize, usize),
     rank_main: impl Fn(TcpBackend) -> R + Send + Sync + Clone + 'static,
 ) -> Vec<(R, Duration)> {
     let (own, port) = listener();
@@ -345,6 +345,8 @@ fn over_a_slow_link<R: Send + 'static>(
     results.collect()
 }
 
+const ALL: (usize, usize) = (usize::MAX, usize::MAX);
+
 /// A call takes longer than the timeout because its link is slow. Its bytes move all the time,
 /// encrypted, too, where none of them is of use before the last of its record has come.
 #[rstest]
@@ -354,7 +356,7 @@ fn a_call_on_a_slow_link_takes_the_time_it_needs(
     #[values(true, false)] upward: bool,
 ) {
     const BYTES: usize = 40_000;
-    let results = over_a_slow_link(size, encrypt, usize::MAX, move |comm| {
+    let results = over_a_slow_link(size, encrypt, ALL, move |comm| {
         let root = if upward { size - 1 } else { 0 };
         let mut buffer = vec![u8::from(comm.rank() == root); BYTES];
         let result = comm.broadcast(&mut buffer, root);
@@ -377,7 +379,7 @@ fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
     #[values("0", "1")] encrypt: &'static str,
     #[values(10_000, 40_000)] bytes: usize,
 ) {
-    let results = over_a_slow_link(size, encrypt, 5_000, move |comm| {
+    let results = over_a_slow_link(size, encrypt, (5_000, usize::MAX), move |comm| {
         let (send, mut recv) = (vec![1_u8; bytes], vec![0; bytes]);
         comm.allreduce(&send, &mut recv, ReduceOp::Max)
     });
@@ -397,19 +399,27 @@ fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
     }
 }
 
-/// The same, but of the entry no byte comes, because nothing passes any more.
+/// The same, but of an entry no byte comes, because nothing passes any more; or of an answer, whose rank the others then wait for in
+/// the next call.
 #[rstest]
-fn an_entry_that_is_lost_is_told_with_both_ends_of_its_link(
+fn an_entry_or_an_answer_that_is_lost_is_told_with_its_rank(
     #[values(3, 12)] size: usize,
     #[values("0", "1")] encrypt: &'static str,
+    #[values(true, false)] upward: bool,
 ) {
-    let results = over_a_slow_link(size, encrypt, 2_000, |comm| {
+    let most = if upward {
+        (2_000, usize::MAX)
+    } else {
+        (usize::MAX, 2_000)
+    };
+    let results = over_a_slow_link(size, encrypt, most, |comm| {
         loop {
             if let Err(error) = comm.barrier() {
                 return error;
             }
         }
     });
+    let last = size - 1;
     for (error, _) in results {
         let CommError::CollectiveFailed {
             kind,
@@ -420,9 +430,11 @@ fn an_entry_that_is_lost_is_told_with_both_ends_of_its_link(
         else {
             panic!("{error}");
         };
-        assert_eq!((kind, rank), (FailureKind::TimedOut, None), "{message}");
-        let last = format!("and rank {} ", size - 1);
-        assert!(message.contains("between rank 0 (127.0.0.1) "), "{message}");
-        assert!(message.contains(&last), "{message}");
+        let blamed = (!upward).then_some(last);
+        assert_eq!((kind, rank), (FailureKind::TimedOut, blamed), "{message}");
+        if upward {
+            assert!(message.contains("between rank 0 (127.0.0.1) "), "{message}");
+        }
+        assert!(message.contains(&format!("rank {last} ")), "{message}");
     }
 }

@@ -9,14 +9,15 @@ const PIECE: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Passes on whatever connects to `listener`, slowly where it comes in larger amounts, for as long
-/// as this process lives. Of what each connection sends to the listener `most` bytes pass; those behind them wait for ever.
-pub(crate) fn slow(listener: TcpListener, to: u16, most: usize) {
+/// as this process lives. Of what each connection sends up to the listener and gets back down, so many bytes pass; those behind
+/// them wait for ever.
+pub(crate) fn slow(listener: TcpListener, to: u16, (up, down): (usize, usize)) {
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else {
                 continue;
             };
-            let ways = [(&client, &server, most), (&server, &client, usize::MAX)];
+            let ways = [(&client, &server, up), (&server, &client, down)];
             for (from, to, most) in ways {
                 let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else {
                     continue;

@@ -475,3 +475,21 @@ fn who_waits_on_behind_a_rank_that_has_not_come_accuses_no_link() {
     let ruling = judge.due(now + ARRIVAL, 0);
     assert_eq!(blame(ruling), Some((TimedOut, Some(2))));
 }
+
+/// The answer of call 6 did not reach rank 2, which is the first to ask; the others are in the next call.
+#[test]
+fn who_asks_about_an_earlier_call_does_not_keep_others_from_being_heard() {
+    let (mut judge, now) = judge(3);
+    let call = Call::barrier();
+    judge.hear(2, waiting(6), now);
+    for rank in 0..2 {
+        assert_eq!(judge.hear(rank, waiting(7), now), None);
+    }
+    judge.hear(2, timed_out(6, call), now);
+    let soon = now + Duration::from_millis(10);
+    judge.hear(1, timed_out(7, call), soon);
+    assert_eq!(judge.next_due(soon), Some(Duration::from_millis(40)));
+    assert_eq!(judge.due(now + ARRIVAL, 7), None);
+    let ruling = judge.due(soon + ARRIVAL, 7);
+    assert_eq!(blame(ruling), Some((TimedOut, Some(2))));
+}
