@@ -83,15 +83,14 @@ impl Engine {
         call: Call,
         way: Way,
         buf: &mut [u8],
-        (op, scalar): (ReduceOp, ScalarKind),
+        reduction: (ReduceOp, ScalarKind),
     ) -> Result<(), Failure> {
         let workers = self.size - 1;
         if way == Way::Relay {
             return self.with_scratch(workers * relay::SLOT, |engine, slots| {
-                engine.run(call, relay::Allreduce::new(buf, (op, scalar), slots))
+                engine.run(call, relay::Allreduce::new(buf, reduction, slots))
             });
         }
-        let reduction = (op, scalar);
         if buf.len() <= INBOX {
             let refused = self.collect(call, Contributions::Held(buf.len()))?;
             let folded = self.links.data.iter_mut().try_for_each(|link| {

@@ -90,6 +90,14 @@ struct Member {
     appealed: bool,
 }
 
+impl Member {
+    /// Returns for whom it is stuck in call `sequence`, if it has said so lately.
+    fn stuck_behind(&self, sequence: u64, now: Instant) -> Option<usize> {
+        let (call, peer, until) = self.stalled?;
+        (call == sequence && now < until).then_some(peer)
+    }
+}
+
 /// What will be decided unless something better turns up.
 #[derive(Debug)]
 struct Pending {

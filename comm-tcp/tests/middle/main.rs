@@ -45,22 +45,21 @@ fn config(rank: usize, size: usize, port: u16, more: &[(&str, &str)]) -> TcpConf
     TcpConfig::from_map(&map).unwrap()
 }
 
-/// Starts ranks that reach rank 0 through a relay; returns what each of them returns.
-fn through_a_relay<R: Send + 'static>(
+/// Starts ranks with something between them, which listens and knows the port of rank 0; `configure` gets a rank, that port, and the
+/// one to go through. Returns what each rank returns.
+fn with_something_between<R: Send + 'static>(
     size: usize,
-    plan: &Arc<Plan>,
-    (ring, timeout): (bool, Duration),
+    start: impl FnOnce(TcpListener, u16),
+    configure: impl Fn(usize, u16, u16) -> TcpConfig,
     rank_main: impl Fn(TcpBackend) -> R + Send + Sync + Clone + 'static,
 ) -> Vec<R> {
     let (own, port) = listener();
     let (between, through) = listener();
-    relay(between, port, plan);
+    start(between, port);
     let mut own = Some(own);
     let (sender, receiver) = mpsc::channel();
     for rank in 0..size {
-        let port = if rank == 0 { port } else { through };
-        let mut config = config(rank, size, port, &[("COBRE_TCP_ENCRYPT", "1")]);
-        (config.ring, config.timeout) = (ring, Some(timeout));
+        let config = configure(rank, port, through);
         let own = own.take();
         let (sender, rank_main) = (sender.clone(), rank_main.clone());
         std::thread::spawn(move || {
@@ -78,6 +77,36 @@ fn through_a_relay<R: Send + 'static>(
     }
     results.sort_by_key(|&(rank, _)| rank);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Starts ranks that reach rank 0 through a relay; returns what each of them returns.
+fn through_a_relay<R: Send + 'static>(
+    size: usize,
+    plan: &Arc<Plan>,
+    (ring, timeout): (bool, Duration),
+    rank_main: impl Fn(TcpBackend) -> R + Send + Sync + Clone + 'static,
+) -> Vec<R> {
+    let configure = |rank, port, through| {
+        let port = if rank == 0 { port } else { through };
+        let mut config = config(rank, size, port, &[("COBRE_TCP_ENCRYPT", "1")]);
+        (config.ring, config.timeout) = (ring, Some(timeout));
+        config
+    };
+    let start = |between, port| relay(between, port, plan);
+    with_something_between(size, start, configure, rank_main)
+}
+
+/// Takes apart how a call failed.
+fn failure(error: CommError) -> (FailureKind, Option<usize>, String) {
+    match error {
+        CommError::CollectiveFailed {
+            kind,
+            rank,
+            message,
+            ..
+        } => (kind, rank, message),
+        other => panic!("{other}"),
+    }
 }
 
 /// What the ranks do while somebody changes what they say.
@@ -152,9 +181,7 @@ fn harm(size: usize, plan: &Arc<Plan>, ring: bool, what: Work, name: &str) {
     });
     for (rank, (first, again)) in errors.into_iter().enumerate() {
         let (first, again) = (first.unwrap_err(), again.unwrap_err());
-        let CommError::CollectiveFailed { kind, message, .. } = first else {
-            panic!("{first} on rank {rank}");
-        };
+        let (kind, _, message) = failure(first);
         assert_eq!(kind, FailureKind::Io, "on rank {rank}: {message}");
         assert!(message.contains(&format!("the {name} link")), "{message}");
         assert!(
@@ -320,29 +347,17 @@ fn over_a_slow_link<R: Send + 'static>(
     most: (usize, usize),
     rank_main: impl Fn(TcpBackend) -> R + Send + Sync + Clone + 'static,
 ) -> Vec<(R, Duration)> {
-    let (own, port) = listener();
-    let (between, through) = listener();
-    slow(between, port, most);
-    let mut own = Some(own);
-    let ranks = (0..size).map(|rank| {
+    let configure = |rank, port, through| {
         let port = if rank == size - 1 { through } else { port };
-        let more = [("COBRE_TCP_ENCRYPT", encrypt)];
-        let mut config = config(rank, size, port, &more);
+        let mut config = config(rank, size, port, &[("COBRE_TCP_ENCRYPT", encrypt)]);
         (config.ring, config.timeout) = (false, Some(Duration::from_secs(1)));
-        let (own, rank_main) = (own.take(), rank_main.clone());
-        std::thread::spawn(move || {
-            let comm = match own {
-                Some(own) => TcpBackend::connect_with_listener(config, own),
-                None => TcpBackend::connect(config),
-            };
-            let comm = comm.unwrap();
-            let began = Instant::now();
-            (rank_main(comm), began.elapsed())
-        })
-    });
-    let ranks: Vec<_> = ranks.collect();
-    let results = ranks.into_iter().map(|thread| thread.join().unwrap());
-    results.collect()
+        config
+    };
+    let start = |between, port| slow(between, port, most);
+    with_something_between(size, start, configure, move |comm| {
+        let began = Instant::now();
+        (rank_main(comm), began.elapsed())
+    })
 }
 
 const ALL: (usize, usize) = (usize::MAX, usize::MAX);
@@ -384,15 +399,8 @@ fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
         comm.allreduce(&send, &mut recv, ReduceOp::Max)
     });
     for (result, took) in results {
-        let Err(CommError::CollectiveFailed {
-            kind,
-            rank,
-            message,
-            ..
-        }) = result
-        else {
-            panic!("{result:?} of bytes that did not come");
-        };
+        let error = result.expect_err("bytes that did not come");
+        let (kind, rank, message) = failure(error);
         assert_eq!((kind, rank), (FailureKind::TimedOut, Some(size - 1)));
         assert!(message.contains("moved no byte within 1s"), "{message}");
         assert!(took < Duration::from_secs(3), "after {took:?}");
@@ -421,15 +429,7 @@ fn an_entry_or_an_answer_that_is_lost_is_told_with_its_rank(
     });
     let last = size - 1;
     for (error, _) in results {
-        let CommError::CollectiveFailed {
-            kind,
-            rank,
-            message,
-            ..
-        } = error
-        else {
-            panic!("{error}");
-        };
+        let (kind, rank, message) = failure(error);
         let blamed = (!upward).then_some(last);
         assert_eq!((kind, rank), (FailureKind::TimedOut, blamed), "{message}");
         if upward {

@@ -22,10 +22,7 @@ impl Judge {
         if self.moves(sequence, now) {
             return self.wait_on();
         }
-        let fresh = |member: &Member| {
-            let (call, peer, until) = member.stalled?;
-            (call == sequence && now < until).then_some(peer)
-        };
+        let fresh = |member: &Member| member.stuck_behind(sequence, now);
         let accused = self.members.iter().filter_map(fresh);
         let silent =
             accused.filter(|&rank| self.members.get(rank).is_some_and(|s| fresh(s).is_none()));
@@ -106,9 +103,13 @@ impl Judge {
         let Some(&rank) = idle.first() else {
             // All have come. If the last of them did just now, it is for them to finish. If the one that rank 0 waits for has waited
             // for as long, its entry was lost.
-            let (call, peer, until) = self.members[0].stalled?;
-            let lost = call == sequence && now < until && self.members.get(peer)?.appealed;
-            return lost.then(|| self.cut(0, peer, timeout))?;
+            let peer = self.members[0].stuck_behind(sequence, now)?;
+            let lost = self.members.get(peer).is_some_and(|it| it.appealed);
+            return if lost {
+                self.cut(0, peer, timeout)
+            } else {
+                None
+            };
         };
         let message = words::absent(&self.list(&idle), Some(timeout), variables::TIMEOUT);
         self.decide(Cause::new(FailureKind::TimedOut, Some(rank), message))
