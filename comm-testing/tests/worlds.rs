@@ -36,11 +36,15 @@ fn ranks_that_call_different_things_get_a_mismatch() {
         0 => comm.barrier(),
         _ => comm.broadcast(&mut [0_u8], 0),
     });
-    for result in results {
-        let Err(CommError::CollectiveFailed { kind, .. }) = result else {
+    // Each rank's error names what that rank called, whichever of them found out.
+    for (result, called) in results.into_iter().zip(["barrier", "broadcast"]) {
+        let Err(CommError::CollectiveFailed {
+            operation, kind, ..
+        }) = result
+        else {
             panic!("{result:?}");
         };
-        assert_eq!(kind, FailureKind::Mismatch);
+        assert_eq!((operation, kind), (called, FailureKind::Mismatch));
     }
 }
 
