@@ -33,7 +33,13 @@ mod region;
 mod select;
 mod topology;
 
-pub use comm_api as api;
+/// The traits and types of `comm-api`.
+pub mod api {
+    // Not `pub use comm_api as api`: for a trait of a crate that was renamed like that the compiler proposes an import from
+    // `comm_factory::comm_api`, which does not exist.
+    pub use comm_api::*;
+}
+
 pub use comm_local as local;
 #[cfg(feature = "mpi")]
 pub use comm_mpi as mpi;
