@@ -24,14 +24,14 @@ fn two<R: Send>(name: &str, body: impl Fn(CommBackend) -> R + Sync) -> [R; 2] {
 }
 
 /// Returns the method and the kind of a failed call.
-fn failure<T: std::fmt::Debug>(result: Result<T, CommError>) -> (&'static str, FailureKind) {
+fn failure<T: std::fmt::Debug>(result: &Result<T, CommError>) -> (&'static str, FailureKind) {
     let Err(CommError::CollectiveFailed {
         operation, kind, ..
     }) = result
     else {
         panic!("{result:#?}");
     };
-    (operation, kind)
+    (*operation, *kind)
 }
 
 #[test]
@@ -46,14 +46,14 @@ fn a_rank_that_asks_alone_learns_which_call_failed() {
     let [asked, left] = two("alone", alone);
     assert!(left.is_none());
     let asked: Result<Topology, CommError> = asked.unwrap();
-    assert_eq!(failure(asked), ("topology", FailureKind::PeerLost));
+    assert_eq!(failure(&asked), ("topology", FailureKind::PeerLost));
 }
 
 #[test]
 fn a_rank_that_calls_something_else_learns_which_call_failed() {
     let other = |comm: CommBackend| match comm.rank() {
-        0 => failure(comm.topology()),
-        _ => failure(comm.barrier()),
+        0 => failure(&comm.topology()),
+        _ => failure(&comm.barrier()),
     };
     let mismatch = FailureKind::Mismatch;
     let wanted = [("topology", mismatch), ("barrier", mismatch)];
