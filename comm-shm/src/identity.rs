@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
 
 /// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 const JOB: usize = 9;
 
@@ -183,19 +183,21 @@ mod tests {
     #[test]
     fn a_version_is_one_protocol() {
         let call = Call::allreduce(24, ScalarKind::F64, ReduceOp::Max);
-        let counts = Call::allgatherv(&[1, 2, 3], 8);
+        let [counts, equal] = [[1, 2, 3], [3; 3]].map(|counts| Call::allgatherv(&counts, 8));
         let (word, failure) = (AtomicU64::new(0), Failure::Interrupted);
         Cause { rank: 7, failure }.record(&word, 8);
         let protocol = [
             call.words(),
             counts.words(),
+            equal.words(),
             [word.into_inner(), Layout::new(3, 0).note(2, 15) as u64],
         ];
         let pinned = [
             [0x0000_0008_0002_0903, 3],
             [0x0000_0008_0000_0002, 0x9749_7408_8ef7_e28c],
+            [0x0000_0008_0100_0002, 3],
             [0x0500_0007_0000_0000, 13_440],
         ];
-        assert_eq!((VERSION, protocol), (4, pinned));
+        assert_eq!((VERSION, protocol), (5, pinned));
     }
 }
