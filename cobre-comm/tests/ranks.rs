@@ -1,5 +1,4 @@
 //! What a program for 0.18 sees when its ranks are processes over shared memory or TCP.
-#![cfg(all(feature = "shm", feature = "tcp", feature = "shared-memory"))]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
