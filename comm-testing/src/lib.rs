@@ -2,7 +2,7 @@
 //!
 //! | for | look at |
 //! |---|---|
-//! | a program on several ranks | [`threads`] |
+//! | a program on several ranks | [`threads`], with a timeout of your own [`threads_within`] |
 //! | answers and failures of your choice | [`Script`] |
 //! | one rank of a world of threads, with its regions | [`Reference`] |
 //! | a test that cannot run here | [`not_run()`] |
@@ -34,7 +34,7 @@ mod watchdog;
 pub use not_run::not_run;
 pub use reference::{Reference, ReferenceRegion};
 pub use script::Script;
-pub use threads::threads;
+pub use threads::{threads, threads_within};
 pub use watchdog::{unwatched, watchdog};
 
 /// Keeps the examples of the README true.
