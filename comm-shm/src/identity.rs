@@ -89,7 +89,25 @@ impl Identity {
         })
     }
 
-    /// Checks that this rank may join the segment; the size is checked apart.
+    /// Checks that the segment was made for the job of this rank, as far as that can be told.
+    pub(crate) fn check_job(&self, config: &ShmConfig) -> Result<(), InitError> {
+        let job_id = config.job_id.as_deref().unwrap_or_default();
+        if self.job_id == job_id.as_bytes() {
+            return Ok(());
+        }
+        Err(InitError::invalid(
+            &["COBRE_JOB_ID"],
+            format!(
+                "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which made segment \
+                 {:?}; give two jobs two names",
+                String::from_utf8_lossy(&self.job_id),
+                self.creator.process.pid,
+                config.name
+            ),
+        ))
+    }
+
+    /// Checks that this rank can join the segment of its job; the size is checked apart.
     pub(crate) fn check(&self, config: &ShmConfig, own: &Origin) -> Result<(), InitError> {
         let Self { creator, .. } = self;
         if self.version != VERSION || self.platform != PLATFORM {
@@ -107,19 +125,6 @@ impl Identity {
                 &[],
                 format!(
                     "segment {:?} was made {what}; run all ranks of a job in one, or use the tcp backend",
-                    config.name
-                ),
-            ));
-        }
-        let job_id = config.job_id.as_deref().unwrap_or_default();
-        if self.job_id != job_id.as_bytes() {
-            return Err(InitError::invalid(
-                &["COBRE_JOB_ID"],
-                format!(
-                    "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which made segment \
-                     {:?}; give two jobs two names",
-                    String::from_utf8_lossy(&self.job_id),
-                    creator.process.pid,
                     config.name
                 ),
             ));
@@ -142,6 +147,8 @@ fn stranger(creator: &Origin, own: &Origin) -> Option<&'static str> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::mem::offset_of;
+
     use comm_api::{ReduceOp, ScalarKind};
     use comm_kit::Call;
 
@@ -199,5 +206,19 @@ mod tests {
             [0x0500_0007_0000_0000, 13_440],
         ];
         assert_eq!((VERSION, protocol), (5, pinned));
+    }
+
+    /// What a rank uses before it knows that it is of another build, whatever the [`VERSION`].
+    #[test]
+    fn a_rank_of_another_build_finds_where_to_end_the_start() {
+        let (word, failure) = (AtomicU64::new(0), Failure::Unattached);
+        Cause { rank: 7, failure }.record(&word, 8);
+        let shared = [
+            offset_of!(Header, identity) as u64,
+            offset_of!(Header, verdict) as u64,
+            offset_of!(Header, news) as u64,
+            word.into_inner(),
+        ];
+        assert_eq!(shared, [0, 384, 392, 0x0700_0007_0000_0000]);
     }
 }

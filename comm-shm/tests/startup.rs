@@ -6,7 +6,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use comm_api::{Communicator, CommunicatorExt, ReduceOp};
 use comm_shm::{InitError, InitErrorKind, ShmBackend, ShmConfig};
 use comm_testing::not_run;
+use common::markers::wait_for;
 use common::{exists, finish, fresh_name, role, say, start};
 
 fn config(name: &str, rank: usize, size: usize, limit_ms: u64) -> ShmConfig {
@@ -86,6 +87,42 @@ fn sizes_that_differ_fail_all_at_once() {
     assert!(!exists(&name));
 }
 
+/// Its number is beyond those that the others know.
+#[test]
+fn a_rank_beyond_the_size_of_the_others_is_named() {
+    let name = fresh_name();
+    let mut results = attach(vec![
+        config(&name, 0, 2, 20_000),
+        config(&name, 5, 8, 20_000),
+    ]);
+    let error = results.swap_remove(0).expect_err("2 is not 8");
+    has(&error, &["2 on rank 0", "8 on rank 5"]);
+}
+
+/// A rank of another build knows nothing of the segment but how to end its start.
+#[test]
+fn a_rank_of_another_build_ends_the_start_of_all() {
+    let name = fresh_name();
+    let creator = thread::spawn({
+        let seat = config(&name, 0, 2, 60_000);
+        move || ShmBackend::attach(seat)
+    });
+    wait_for(&path(&name));
+    let segment = File::options().write(true).open(path(&name)).unwrap();
+    segment.write_all_at(&999_u64.to_ne_bytes(), 8).unwrap();
+    let began = Instant::now();
+    let error = ShmBackend::attach(config(&name, 1, 2, 60_000)).expect_err("another build");
+    has(&error, &["another build", "999"]);
+    let error = creator.join().unwrap().expect_err("rank 1 cannot attach");
+    has(&error, &["rank 1 of 2 could not attach"]);
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!exists(&name));
+}
+
 #[test]
 fn job_ids_that_differ() {
     let name = fresh_name();
@@ -99,7 +136,11 @@ fn job_ids_that_differ() {
     // The other job is not harmed by a stranger: it waits for its own rank.
     has(
         &results.remove(0).expect_err("rank 1 never came"),
-        &["rank 1"],
+        &[
+            "rank 1 of 2 did not attach",
+            "another COBRE_JOB_ID",
+            "raise",
+        ],
     );
 }
 
