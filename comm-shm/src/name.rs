@@ -50,14 +50,17 @@ pub(crate) struct Found {
 
 /// Looks for a segment under a name; what is not one, or not ours, is an error and stays.
 pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
-    let refused = |what: &str| {
-        Err(InitError::failed(
-            &[],
-            format!(
-                "{} {what}; remove it, or give the job another name",
-                path.display()
-            ),
-        ))
+    let failed = |what: &str, remedy: &str| {
+        let message = format!("{} {what}; {remedy}", path.display());
+        Err(InitError::failed(&[], message))
+    };
+    let refused = |what: &str| failed(what, "remove it, or give the job another name");
+    let user = rustix::process::geteuid().as_raw();
+    let not_ours = |owner| {
+        failed(
+            &format!("belongs to user {owner}, this is user {user}"),
+            "give the job another name, or have that user remove it",
+        )
     };
     // Without NONBLOCK the name of a pipe would make this rank wait for its other end.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -66,8 +69,13 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return refused("is a symbolic link"),
         Err(Errno::ISDIR) => return refused("is a folder"),
+        Err(Errno::NXIO) => return refused("is a socket, or a device that is missing"),
+        Err(Errno::AGAIN) => return refused("is leased by a process"),
         Err(error @ (Errno::ACCESS | Errno::PERM)) => {
-            return refused(&format!("cannot be opened: {error}"));
+            return match path.symlink_metadata() {
+                Ok(metadata) if metadata.uid() != user => not_ours(metadata.uid()),
+                _ => refused(&format!("cannot be opened: {error}")),
+            };
         }
         // Whatever lies there, it is not to blame.
         Err(error) => {
@@ -83,10 +91,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     if !metadata.is_file() {
         return refused("is not a regular file");
     }
-    let user = rustix::process::geteuid().as_raw();
     if metadata.uid() != user {
-        let owner = metadata.uid();
-        return refused(&format!("belongs to user {owner}, this is user {user}"));
+        return not_ours(metadata.uid());
     }
     if metadata.nlink() == 0 {
         return Ok(None);

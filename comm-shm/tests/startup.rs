@@ -7,6 +7,7 @@ mod common;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -202,6 +203,11 @@ fn what_is_not_a_segment_stays() {
     fs::create_dir(path(&name)).unwrap();
     refused_and_untouched(&name, &["folder"]);
     fs::remove_dir(path(&name)).unwrap();
+
+    let socket = UnixListener::bind(path(&name)).unwrap();
+    refused_and_untouched(&name, &["socket", "another name"]);
+    fs::remove_file(path(&name)).unwrap();
+    drop(socket);
 }
 
 #[test]
@@ -213,7 +219,10 @@ fn a_file_of_another_user_stays() {
         fs::remove_file(path(&name)).unwrap();
         return not_run(format_args!("this user may not give files away: {error}"));
     }
-    refused_and_untouched(&name, &[&format!("belongs to user {other}")]);
+    refused_and_untouched(
+        &name,
+        &[&format!("belongs to user {other}"), "have that user"],
+    );
     fs::remove_file(path(&name)).unwrap();
 }
 
