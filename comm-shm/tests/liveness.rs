@@ -7,7 +7,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use comm_api::{Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_shm::{ShmBackend, ShmConfig};
 use comm_testing::not_run;
 use common::markers::{Folder, PATIENCE, wait_for};
-use common::namespace::{is_forbidden, unshare};
-use common::{Outcome, blame, exists, finish, fresh_name, kill_self, launch, role, say, start};
+use common::namespace::{BOTH, is_forbidden, script, unshare};
+use common::{blame, exists, finish, fresh_name, kill_self, launch, role, say, start};
 
 /// Sets the soft limit of a resource, and returns the one before.
 fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
@@ -209,26 +209,6 @@ fn processor_time() -> Duration {
         time.tv_nsec.try_into().unwrap(),
     )
 }
-
-/// Runs a shell script that starts the ranks of `test` as `"$0" "$@"`, each with its `COBRE_SHM_RANK`.
-fn script(test: &str, size: usize, script: &str, variables: &[(&str, &str)]) -> Outcome {
-    let child = Command::new("sh")
-        .args(["-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env("COMM_SHM_TEST_ROLE", test)
-        .env("COBRE_SHM_NAME", fresh_name())
-        .env("COBRE_SHM_SIZE", size.to_string())
-        .envs(variables.iter().copied())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("there is a shell");
-    finish(0, child)
-}
-
-const BOTH: &str = "for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done; \
-                    for pid in $pids; do wait $pid; done";
 
 /// In a pid namespace that sees the `/proc` of another, or none at all, a job runs and a death is seen.
 #[rstest::rstest]
