@@ -52,7 +52,7 @@ pub(crate) struct Header {
     pub(crate) abort: AtomicU64,
     /// A bit for each processor that a rank may use.
     pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
-    /// Counts the ranges that all ranks have given up: as long as it stands still, none is to be found.
+    /// The range that all ranks have given up last, see [`given_up`](crate::given_up).
     pub(crate) given_up: AtomicU64,
 }
 
@@ -89,14 +89,13 @@ pub(crate) struct Control {
     pub(crate) events: AtomicU32,
     /// How many ranks sleep or are about to.
     pub(crate) sleepers: AtomicU32,
-    /// How many ranks have given up a region's memory; [`RELEASED`] once it was returned to the system.
+    /// How many ranks have given up the range in which this lies.
     pub(crate) released: AtomicU32,
+    /// Once all have: the range that was given up before.
+    pub(crate) below: AtomicU64,
     /// Who refused a step first, see [`blame`](crate::note::blame).
     pub(crate) refusals: [AtomicU64; NOTES],
 }
-
-/// No rank will touch the range again, and all of it but this word's page was returned.
-pub(crate) const RELEASED: u32 = u32::MAX;
 
 /// What one rank puts into one step; a cache line, so a small call costs one transfer per rank.
 ///
