@@ -365,7 +365,8 @@ fn a_rank_that_dies_on_the_way() {
             "{said}"
         );
         doomed.wait().unwrap();
-        // Rank 0 killed with its name linked leaves it; the next job of that name replaces it.
+        // Also that of rank 0, which had no time to remove it; a job of that name would replace it.
+        assert!(!exists(&name), "a name was left by rank {victim}");
         let results = attach([0, 1].map(|rank| config(&name, rank, 2, 5000)).into());
         for result in results {
             result.expect("the name is free again").rank();
