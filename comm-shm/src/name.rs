@@ -50,17 +50,20 @@ pub(crate) struct Found {
 
 /// Looks for a segment under a name; what is not one, or not ours, is an error and stays.
 pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
-    let failed = |what: &str, remedy: &str| {
+    let user = rustix::process::geteuid().as_raw();
+    let refused = |what: &str| {
+        let owner = path.symlink_metadata().map_or(user, |found| found.uid());
+        let remedy = if owner == user {
+            "remove it, or give the job another name".to_owned()
+        } else {
+            // The folder is everybody's, and what is in it is removed by its owner.
+            format!(
+                "it belongs to user {owner}, this is user {user}: give the job another name, or have \
+                 that user remove it"
+            )
+        };
         let message = format!("{} {what}; {remedy}", path.display());
         Err(InitError::failed(&[], message))
-    };
-    let refused = |what: &str| failed(what, "remove it, or give the job another name");
-    let user = rustix::process::geteuid().as_raw();
-    let not_ours = |owner| {
-        failed(
-            &format!("belongs to user {owner}, this is user {user}"),
-            "give the job another name, or have that user remove it",
-        )
     };
     // Without NONBLOCK the name of a pipe would make this rank wait for its other end.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -72,10 +75,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
         Err(Errno::NXIO) => return refused("is a socket, or a device that is missing"),
         Err(Errno::AGAIN) => return refused("is leased by a process"),
         Err(error @ (Errno::ACCESS | Errno::PERM)) => {
-            return match path.symlink_metadata() {
-                Ok(metadata) if metadata.uid() != user => not_ours(metadata.uid()),
-                _ => refused(&format!("cannot be opened: {error}")),
-            };
+            return refused(&format!("cannot be opened: {error}"));
         }
         // Whatever lies there, it is not to blame.
         Err(error) => {
@@ -92,7 +92,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
         return refused("is not a regular file");
     }
     if metadata.uid() != user {
-        return not_ours(metadata.uid());
+        return refused("is a file of another user");
     }
     if metadata.nlink() == 0 {
         return Ok(None);

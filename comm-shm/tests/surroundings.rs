@@ -115,19 +115,22 @@ fn shared_memory_of_somebody_else() {
 }
 
 /// Only that user may remove it: the folder is everybody's.
-#[test]
-fn a_segment_of_somebody_else() {
-    each_is_told(
-        "a_segment_of_somebody_else",
+#[rstest::rstest]
+#[case::segment("touch")]
+#[case::folder("mkdir")]
+fn a_name_of_somebody_else(#[case] make: &str) {
+    let test = std::thread::current().name().unwrap().to_owned();
+    let script = format!(
         "mount -t tmpfs -o mode=1777 tmpfs /dev/shm || exit 77; \
-         touch /dev/shm/$COBRE_SHM_NAME; chmod 600 /dev/shm/$COBRE_SHM_NAME; \
+         {make} /dev/shm/$COBRE_SHM_NAME; chmod 600 /dev/shm/$COBRE_SHM_NAME; \
          set -- setpriv --reuid 65534 --clear-groups \"$0\" \"$@\"; \
-         setpriv --reuid 65534 --clear-groups \"$0\" --list >/dev/null || exit 77; exec \"$@\"",
-        &[
-            "belongs to user 0, this is user 65534",
-            "give the job another name, or have that user remove it",
-        ],
+         setpriv --reuid 65534 --clear-groups \"$0\" --list >/dev/null || exit 77; exec \"$@\""
     );
+    let words = [
+        "belongs to user 0, this is user 65534",
+        "give the job another name, or have that user remove it",
+    ];
+    each_is_told(&test, &script, &words);
 }
 
 /// Bytes are free: more of them would not help.
