@@ -131,7 +131,7 @@ impl Communicator for Ranks {
         let code = exit_code(code);
         // A forked child has no MPI, and ends alone.
         if self.gate().owner().is_here() {
-            self.life().end().abort(code, self.comm())
+            self.life().end().abort(code)
         }
         std::process::exit(code)
     }

@@ -38,7 +38,10 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_stranger_starts_it" => a_stranger_starts_it(),
         case if crate::checked::ALL.contains(&case) => crate::checked::run(case),
         "all_are_killed_at_the_first_region" => all_are_killed(),
-        "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
+        "a_panic_ends_the_job" | "a_panic_ends_a_larger_job_with_its_code" => {
+            leave(|_| panic!("panicked on purpose"));
+        }
+        "an_abort_ends_a_larger_job_with_its_code" => leave(|comm| comm.abort(7)),
         "a_killed_rank_ends_the_job" => leave(|_| {
             let pid = rustix::process::getpid();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
