@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrompi::Communicator;
+use ferrompi::{Communicator, Error, Mpi};
 
 use crate::config::{CHECK as CHECK_VARIABLE, MpiConfig, MpiReduce};
 use crate::end::{self, End};
@@ -88,7 +88,12 @@ pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitEr
 
 fn initialise(config: &MpiConfig, turn: &mut Turn) -> Result<&'static End, InitError> {
     let check = config.check;
-    let end = end::begin(move |mpi| if check { entry::prepare(mpi) } else { Ok(()) });
+    // The bindings know only of what they did themselves, and MPI ends a job that initialises it twice.
+    let end = if Mpi::is_initialized() {
+        Err(Error::AlreadyInitialized)
+    } else {
+        end::begin(move |mpi| if check { entry::prepare(mpi) } else { Ok(()) })
+    };
     let end = end.map_err(|error| error::start("MPI could not be initialised", &error))?;
     **turn = Some(check);
     Ok(end)

@@ -50,6 +50,7 @@ pub(crate) fn main() -> ExitCode {
         "a_forked_child_leaves_the_comparison_alone",
         "adversarial_floats_have_the_bits_of_the_fold",
         "an_exit_with_0_ends_in_peace",
+        "an_mpi_that_others_started_or_ended_is_an_error",
     ];
     let bad = [
         ("a_panic_ends_the_job", "panicked on purpose"),

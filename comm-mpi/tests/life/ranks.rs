@@ -35,6 +35,7 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_refusal_ends_the_split_of_the_others" => a_refusal_against_a_split(),
         "a_forked_child_leaves_the_comparison_alone" => a_forked_child_of_compared_ranks(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
+        "an_mpi_that_others_started_or_ended_is_an_error" => an_mpi_of_others(),
         "a_stranger_starts_it" => a_stranger_starts_it(),
         case if crate::checked::ALL.contains(&case) => crate::checked::run(case),
         "all_are_killed_at_the_first_region" => all_are_killed(),
@@ -243,6 +244,20 @@ fn adversarial_floats() {
             assert_eq!(bits(&got), bits(&want), "{op} of {len}");
         }
     }
+}
+
+/// The program has initialised MPI by itself, or a library that it uses.
+fn an_mpi_of_others() {
+    let is_refused = || {
+        let error = FerrompiBackend::init(MpiConfig::new()).unwrap_err();
+        assert_eq!(error.kind, InitErrorKind::Failed);
+        let words = "something else in this process started or ended MPI";
+        assert!(error.message.contains(words), "{error}");
+    };
+    assert!(crate::foreign::with_mpi(
+        || (0..2).for_each(|_| is_refused())
+    ));
+    is_refused();
 }
 
 fn a_stranger_starts_it() {
