@@ -11,6 +11,7 @@ use crate::entry;
 use crate::error::{self, InitError};
 use crate::launcher;
 use crate::life::Life;
+use crate::runtime;
 
 /// Whether the ranks compare what they call, as the first communicator of this process decided: the memory for it is given to
 /// MPI once.
@@ -87,6 +88,7 @@ pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitEr
 }
 
 fn initialise(config: &MpiConfig, turn: &mut Turn) -> Result<&'static End, InitError> {
+    runtime::check()?;
     let check = config.check;
     // The bindings know only of what they did themselves, and MPI ends a job that initialises it twice.
     let end = if Mpi::is_initialized() {
