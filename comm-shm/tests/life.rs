@@ -285,3 +285,19 @@ fn send(child: &Child, signal: i32) {
     let sent = unsafe { libc::kill(pid, signal) };
     assert_eq!(sent, 0);
 }
+
+/// A program that a rank starts may outlive the job. It must keep neither the memory of the segment nor anything else of it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_program_that_a_rank_starts_inherits_nothing() {
+    let test = "a_program_that_a_rank_starts_inherits_nothing";
+    let before = comm_testing::inherited();
+    job(test, &[1, 3], |comm| {
+        let mut region = comm.create_shared_region::<u64>(1000).unwrap();
+        let split = comm.split_local().unwrap();
+        region.fence().unwrap();
+        split.barrier().unwrap();
+        assert_eq!(comm_testing::inherited(), before);
+        comm.barrier().unwrap();
+    });
+}

@@ -238,3 +238,31 @@ fn every_link_of_a_job_is_probed_while_it_is_silent() {
         },
     );
 }
+
+/// A program that a rank starts may outlive the job. If it kept a link, no other rank would notice that the rank is gone.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_program_that_a_rank_starts_inherits_nothing() {
+    let test = "a_program_that_a_rank_starts_inherits_nothing";
+    if !has_role(test) {
+        return in_a_process(test);
+    }
+    let before = comm_testing::inherited();
+    let large = vec![1_u64; 1 << 17];
+    let shown = world(
+        3,
+        |_| (),
+        move |comm| {
+            // Over the ring, too.
+            let mut sums = vec![0; large.len()];
+            comm.allreduce(&large, &mut sums, ReduceOp::Sum).unwrap();
+            comm.barrier().unwrap();
+            let shown = comm_testing::inherited();
+            comm.barrier().unwrap();
+            shown
+        },
+    );
+    for shown in shown {
+        assert_eq!(shown, before);
+    }
+}

@@ -6,6 +6,7 @@
 //! | answers and failures of your choice | [`Script`] |
 //! | one rank of a world of threads, with its regions | [`Reference`] |
 //! | a test that cannot run here | [`not_run()`] |
+//! | what a started program would inherit | [`inherited()`] |
 //! | a test that might hang | [`watchdog()`], [`unwatched`] |
 //!
 //! ```
@@ -25,12 +26,14 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod inherited;
 mod not_run;
 pub mod reference;
 mod script;
 mod threads;
 mod watchdog;
 
+pub use inherited::inherited;
 pub use not_run::not_run;
 pub use reference::{Reference, ReferenceRegion};
 pub use script::Script;
