@@ -119,7 +119,9 @@ impl TcpBackend {
         if size == 1 {
             return Ok(backend);
         }
-        let secret = config.proof_of()?;
+        let time = &mut Countdown::new(config.connect_timeout);
+        let secret = config.proof_of(time);
+        let secret = secret.map_err(|error| time.explain(rank, error))?;
         secret.iter().for_each(Secret::warn_if_short);
         let mut identity = Identity {
             rank,
@@ -135,7 +137,6 @@ impl TcpBackend {
         let failed = |error: &dyn std::fmt::Display| {
             InitError::failed(&[], format!("rank {rank} cannot set up its links: {error}"))
         };
-        let time = &mut Countdown::new(config.connect_timeout);
         let joined = if rank == 0 {
             let (listener, _turn) = listen::take(listener, config)?;
             let address = listener.local_addr().map_err(|error| failed(&error))?;

@@ -30,7 +30,7 @@ mod seats;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -167,12 +167,17 @@ impl Countdown {
         self.end = self.end.max(self.now() + limit);
     }
 
-    /// Waits for what another thread sends, for a while.
-    fn receive<T>(&mut self, receiver: &Receiver<T>) -> Result<T, RecvTimeoutError> {
-        let limit = sleep_limit(Some(self.left()));
-        let result = receiver.recv_timeout(limit);
-        self.waited(limit);
-        result
+    /// Waits for the answer to what [`ask`] was given; none comes if the time is over before.
+    pub(crate) fn answer<T>(&mut self, answer: &Receiver<T>) -> Option<T> {
+        loop {
+            let limit = sleep_limit(Some(self.left()));
+            let result = answer.recv_timeout(limit);
+            self.waited(limit);
+            match result {
+                Err(RecvTimeoutError::Timeout) if !self.left().is_zero() => {}
+                result => return result.ok(),
+            }
+        }
     }
 
     /// Polls for at most `limit`; if that fails it pauses, so that no loop around it spins.
@@ -202,6 +207,18 @@ impl Countdown {
             format!("rank {rank} was interrupted while it waited for the others; restart the job");
         InitError::failed(&[], message)
     }
+}
+
+/// Lets a thread ask the system for what may take as long as it likes and nobody can interrupt. The thread ends
+/// when the system has answered, also if nobody waits for that any more.
+pub(crate) fn ask<T: Send + 'static>(
+    name: &str,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<Receiver<T>> {
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || drop(sender.send(question())))?;
+    Ok(receiver)
 }
 
 /// Longer than any job.
