@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::retry_on_intr;
 
 /// The most bytes of a file that is a secret and no mistake.
 const LONGEST: u64 = 64 << 10;
@@ -25,7 +26,7 @@ pub fn read(path: &Path) -> Result<(Vec<u8>, u32), String> {
     regular(&fs::metadata(path).map_err(reason)?)?;
     // Without waiting: it may be another file by now.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let opened = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
     let file = File::from(opened.map_err(|error| reason(error.into()))?);
     let metadata = file.metadata().map_err(reason)?;
     regular(&metadata)?;

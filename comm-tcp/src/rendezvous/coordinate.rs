@@ -13,6 +13,7 @@ use super::ring::{self, Addresses, Opened, RingStreams};
 use super::seats::{Seat, Seats};
 use super::{Countdown, Identity, Joined, deputy, say, silent_until_the_end, unexpected};
 use crate::config::TcpConfig;
+use crate::descriptors;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
 use crate::frame::Kind;
@@ -58,6 +59,8 @@ pub(crate) fn coordinate(
     } else {
         Opened::nothing()
     };
+    // Strangers hold no descriptor any more that the watch may need.
+    drop(acceptor);
     let mut streams = opened.ring;
     match hear_all(&mut data, time) {
         Ok(reasons) => {
@@ -307,12 +310,10 @@ fn absent(config: &TcpConfig, seats: &Seats<'_>, acceptor: &Acceptor) -> InitErr
         message = format!("{message}; rank 0 refused {refused}");
     }
     let advice = match acceptor.trouble() {
-        // Two links to each worker, two of the ring, one to the deputy, three for its own end of the watch.
         Some(trouble) => format!(
-            "rank 0 could not let in whoever knocked ({trouble}): {} ranks need {} descriptors and \
-             those of the program, see `ulimit -n`",
-            config.size,
-            2 * config.size + 4
+            "rank 0 could not let in whoever knocked ({trouble}): it needs {} descriptors beside those of its program, see \
+             `ulimit -n`",
+            descriptors::needed(config)
         ),
         None => format!("start them, or raise {}", variables::CONNECT_TIMEOUT),
     };
