@@ -318,11 +318,13 @@ impl Engine {
         task.interest(&self.links, &mut fds);
         let links = fds.len();
         self.watcher.interest(&mut fds);
+        let behind = self.watcher.is_behind();
+        let limit = if behind { Duration::ZERO } else { limit };
         if let Err(error) = poll_for(&mut fds, Some(limit)) {
             tracing::warn!(%error, "cannot poll");
             std::thread::sleep(Duration::from_millis(1));
         }
-        fds[links..].iter().any(|fd| !fd.revents().is_empty())
+        behind || fds[links..].iter().any(|fd| !fd.revents().is_empty())
     }
 
     #[cold]

@@ -19,6 +19,12 @@ pub(crate) use wire::{Channel, Stream, Traffic, Voice, Wire};
 /// How much is read ahead.
 pub(crate) const INBOX: usize = 16 << 10;
 
+/// How much is kept for a rank before it is told no more that it could do without: it reads nothing.
+const MOST_UNREAD: usize = 64 << 10;
+
+/// How many short frames of one link are read before something else has its turn: more than an honest rank has to say at once.
+pub(crate) const TURN: usize = 64;
+
 /// Why a link can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Broken {
@@ -259,6 +265,13 @@ impl<S: Stream> Link<S> {
     /// Keeps bytes that must go out before anything else.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.backlog.extend_from_slice(bytes);
+    }
+
+    /// Keeps bytes that must go out before anything else, unless so many wait already that the other end reads nothing.
+    pub(crate) fn offer(&mut self, bytes: &[u8]) {
+        if self.backlog.len() < MOST_UNREAD {
+            self.keep(bytes);
+        }
     }
 
     /// Returns how many bytes wait to go out.

@@ -162,11 +162,6 @@ impl Countdown {
         self.end.min(self.now() + limit)
     }
 
-    /// Lets the start-up last for `limit` from now at least.
-    fn at_least(&mut self, limit: Duration) {
-        self.end = self.end.max(self.now() + limit);
-    }
-
     /// Waits for the answer to what [`ask`] was given; none comes if the time is over before.
     pub(crate) fn answer<T>(&mut self, answer: &Receiver<T>) -> Option<T> {
         loop {
@@ -251,19 +246,20 @@ fn nonce() -> std::io::Result<[u8; NONCE]> {
 
 /// Sends a small frame of the start-up.
 fn say(link: &mut Link, kind: Kind, body: &[u8]) -> Result<(), Broken> {
-    link.keep(&frame(kind, 0, body));
+    link.offer(&frame(kind, 0, body));
     link.write(&[]).map(drop)
 }
 
 /// Waits for a small frame of the start-up.
 fn hear(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Broken> {
     loop {
-        if let Some(frame) = link.frame()? {
-            return Ok(frame);
-        }
+        // First: there may always be another frame.
         let left = time.left();
         if left.is_zero() {
             return Err(silent_until_the_end(link.peer()));
+        }
+        if let Some(frame) = link.frame()? {
+            return Ok(frame);
         }
         time.wait(&mut [PollFd::new(link, PollFlags::IN)], left);
     }

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::verdict::distrusted;
-use crate::link::{Broken, Link, Voice};
+use crate::link::{Broken, Link, TURN, Voice};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
@@ -59,6 +59,8 @@ pub(crate) struct Watcher {
     unanswered: bool,
     /// Rank 0 has said that bytes move elsewhere.
     wait_on: bool,
+    /// How many notices more of rank 0 the last look would have read.
+    left_of_turn: usize,
     /// When this rank 0 was known to have missed nothing.
     caught_up: Duration,
 }
@@ -76,6 +78,7 @@ impl Watcher {
             altered: false,
             unanswered: false,
             wait_on: false,
+            left_of_turn: TURN,
             caught_up: uptime(),
         }
     }
@@ -138,9 +141,11 @@ impl Watcher {
         self.deputy.iter().for_each(hang_up);
     }
 
-    /// Reads what has come.
+    /// Reads what has come: of rank 0 as much as it has to say in one turn.
     pub(crate) fn look(&mut self) {
-        while self.lost.is_none() {
+        self.left_of_turn = TURN;
+        while self.lost.is_none() && self.left_of_turn > 0 {
+            self.left_of_turn -= 1;
             match super::next(&mut self.link) {
                 Ok(Some(Notice::Cause { cause, answered })) => {
                     self.cause.get_or_insert((cause, answered));
@@ -239,6 +244,11 @@ impl Watcher {
     /// Returns whether rank 0 has said since the last time that the timeout begins anew.
     pub(crate) fn waits_on(&mut self) -> bool {
         std::mem::take(&mut self.wait_on)
+    }
+
+    /// Returns whether there may be more to read that no poll tells of.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.left_of_turn == 0 && self.is_open()
     }
 
     /// Returns whether the other end can still say something.
@@ -347,6 +357,9 @@ impl Watcher {
         let left = deadline.saturating_duration_since(clock.now());
         if left.is_zero() || !self.is_open() {
             return false;
+        }
+        if self.is_behind() {
+            return true;
         }
         let limit = sleep_limit(Some(left));
         let mut fds = Vec::new();
