@@ -181,7 +181,9 @@ impl Engine {
     #[cold]
     pub(crate) fn explain(&mut self, broken: &Broken) -> Cause {
         let altered = self.links.all().any(Link::is_altered);
-        self.watcher.explain(broken, self.sequence, altered)
+        let unreachable = self.links.all().any(Link::is_unreachable);
+        self.watcher
+            .explain(broken, self.sequence, (altered, unreachable))
     }
 
     /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that

@@ -48,6 +48,8 @@ pub(crate) struct Link<S = Wire> {
     altered: bool,
     /// One of the ends has acknowledged nothing for too long.
     silent: bool,
+    /// The system has said that no way leads to the other end.
+    unreachable: bool,
     sent: u64,
     received: u64,
 }
@@ -64,6 +66,7 @@ impl<S: Stream> Link<S> {
             discarding: 0,
             altered: false,
             silent: false,
+            unreachable: false,
             sent: 0,
             received: 0,
         }
@@ -93,6 +96,11 @@ impl<S: Stream> Link<S> {
     /// process at the other end may live.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent
+    }
+
+    /// Returns whether the link ended because no way led to the other end any more: the process there may live.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.unreachable
     }
 
     /// Returns whether bytes that were to be written have begun to go out and do not count as written
@@ -304,14 +312,16 @@ impl<S: Stream> Link<S> {
     #[cold]
     fn broken(&mut self, error: &io::Error) -> Broken {
         self.altered |= error.kind() == ErrorKind::InvalidData;
-        // A router may say so, too, and the other end, whose system resets a link when it gives up.
-        self.silent |= matches!(
+        // A router may say so, too.
+        self.unreachable |= matches!(
             error.kind(),
             ErrorKind::TimedOut
                 | ErrorKind::HostUnreachable
                 | ErrorKind::NetworkUnreachable
-                | ErrorKind::ConnectionReset
+                | ErrorKind::NetworkDown
         );
+        // So may the other end, whose system resets a link when it gives up.
+        self.silent |= self.unreachable || error.kind() == ErrorKind::ConnectionReset;
         let reason = match error.kind() {
             ErrorKind::UnexpectedEof => "it closed the link".to_owned(),
             _ => error.to_string(),

@@ -191,11 +191,17 @@ impl Hub {
                 }
                 Err(broken) => {
                     let silent = link.is_silent().then_some(rank);
+                    let unreachable = link.is_unreachable();
                     self.links[rank] = None;
                     if let (Some(rank), Some(sounding)) = (silent, &mut self.sounding) {
                         sounding.end(rank);
                     }
-                    if let Some(ruling) = self.judge.lose(rank, &broken.reason) {
+                    let ruling = if unreachable {
+                        self.judge.lose_sight(rank, &broken.reason)
+                    } else {
+                        self.judge.lose(rank, &broken.reason)
+                    };
+                    if let Some(ruling) = ruling {
                         self.consider(ruling, silent, now);
                     }
                     None

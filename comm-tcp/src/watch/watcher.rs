@@ -10,7 +10,7 @@ use comm_kit::words::{self, Lost};
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::verdict::distrusted;
+use super::verdict::{distrusted, unreachable};
 use crate::link::{Broken, Link, TURN, Voice};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
@@ -208,6 +208,10 @@ impl Watcher {
                 let message = distrusted(&rank, rank_0, reason);
                 Some(Cause::new(FailureKind::Io, Some(0), message))
             }
+            (None, Some(reason)) if self.link.is_unreachable() => {
+                let message = unreachable(&format!("{}: {reason}", self.place_of_rank_0));
+                Some(Cause::new(FailureKind::PeerLost, Some(0), message))
+            }
             (None, Some(reason)) => {
                 let place = format!("{}: {reason}", self.place_of_rank_0);
                 Some(Self::lost_rank_0(Lost::Ended, &place))
@@ -257,7 +261,12 @@ impl Watcher {
     }
 
     /// Reports a broken link and waits, for a bounded time, for what rank 0 makes of it.
-    pub(crate) fn explain(&mut self, broken: &Broken, sequence: u64, is_altered: bool) -> Cause {
+    pub(crate) fn explain(
+        &mut self,
+        broken: &Broken,
+        sequence: u64,
+        (is_altered, is_unreachable): (bool, bool),
+    ) -> Cause {
         let Broken { peer, reason } = broken.clone();
         self.tell(&if is_altered {
             Notice::Altered { peer, reason }
@@ -291,7 +300,11 @@ impl Watcher {
             return Cause::new(FailureKind::Io, Some(broken.peer), message);
         }
         let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
-        let message = words::lost(Lost::Ended, Some(&link));
+        let message = if is_unreachable {
+            unreachable(&link)
+        } else {
+            words::lost(Lost::Ended, Some(&link))
+        };
         let cause = Cause::new(FailureKind::PeerLost, Some(broken.peer), message);
         self.give_up(cause, None)
     }
