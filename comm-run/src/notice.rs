@@ -30,8 +30,13 @@ pub enum Notice<'a> {
     },
     /// The job failed, and could not be started again.
     NotRestarted(&'a StartError),
-    /// An event could not be written where [`Job::events`](crate::Job::events) wants it; none will be from now on.
-    EventsLost(&'a io::Error),
+    /// Events were not written where [`Job::events`](crate::Job::events) wants them. The last notice of a job.
+    EventsLost {
+        /// How many.
+        lines: usize,
+        /// Why the first was not written; `None` if nobody read them.
+        error: Option<&'a io::Error>,
+    },
 }
 
 type Listener = Box<dyn FnMut(&Notice<'_>) + Send>;
@@ -44,13 +49,6 @@ impl Notices {
     pub(crate) fn tell(&mut self, notice: &Notice<'_>) {
         if let Some(listener) = &mut self.0 {
             listener(notice);
-        }
-    }
-
-    /// Tells if an event could not be written.
-    pub(crate) fn events(&mut self, written: io::Result<()>) {
-        if let Err(error) = written {
-            self.tell(&Notice::EventsLost(&error));
         }
     }
 }

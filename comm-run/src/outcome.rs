@@ -170,6 +170,8 @@ pub struct Outcome {
     pub restarts: usize,
     /// What went wrong with the output, if something did.
     pub output_error: Option<io::Error>,
+    /// How many lines a sink had not taken, at least, when a job that failed or was stopped ended without waiting for it any longer.
+    pub undelivered: usize,
     /// From the start to the end of the last rank and its output.
     pub elapsed: Duration,
 }

@@ -170,7 +170,7 @@ fn a_file_that_cannot_be_written_starts_nothing_and_one_that_fills_up_ends_nothi
     let said = ended
         .stderr
         .iter()
-        .filter(|line| line.contains("the events cannot be written"));
+        .filter(|line| line.contains("2 events were not written: No space left"));
     assert_eq!(said.count(), 1, "{ended:?}");
     // Nothing is started, so there is nothing to tell.
     let file = folder.join("events");
