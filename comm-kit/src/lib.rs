@@ -42,6 +42,7 @@ mod phase;
 
 pub mod clock;
 pub mod config;
+pub mod control_group;
 pub mod exit;
 pub mod host;
 pub mod interrupt;
