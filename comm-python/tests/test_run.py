@@ -16,6 +16,7 @@ from typing import Any
 import calls
 import cobre_comm as cc
 import pytest
+from cobre_comm._output import Output
 
 BACKENDS = ["shm", "tcp"]
 
@@ -80,6 +81,14 @@ def test_a_line_that_is_open_is_not_torn_by_another_rank(tmp_path: Path) -> None
     with contextlib.redirect_stdout(seen):
         cc.run(calls.mixed, ranks=2, args=(str(seen.gate),), timeout=60)
     assert seen.getvalue() == "[0] half\n[1] whole\n[0]  and half\n"
+
+
+def test_the_end_of_a_torn_line_is_no_empty_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output()
+    half, whole, end = (0, False, b"half", False), (1, False, b"whole", True), (0, False, b"", True)
+    for piece in [half, whole, end, end]:
+        output.write([piece])
+    assert capsys.readouterr().out == "[0] half\n[1] whole\n[0] \n"
 
 
 def test_much_output_arrives_whole(capsys: pytest.CaptureFixture[str]) -> None:
