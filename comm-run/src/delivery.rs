@@ -51,7 +51,7 @@ impl Drop for End {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     /// With whether the sink has lines in hand.
-    lanes: Vec<(Lane<Parcel>, Arc<AtomicBool>)>,
+    all: Vec<(Lane<Parcel>, Arc<AtomicBool>)>,
     room: Arc<Semaphore>,
     patience: [Option<Duration>; 2],
 }
@@ -79,7 +79,7 @@ impl Lanes {
             Ok((Lane::start("comm-run-output", take)?, delivers))
         });
         Ok(Self {
-            lanes: lanes.collect::<io::Result<_>>()?,
+            all: lanes.collect::<io::Result<_>>()?,
             room: Arc::new(Semaphore::new(ROOM)),
             patience,
         })
@@ -87,7 +87,7 @@ impl Lanes {
 
     /// Returns how many sinks there are: each sends [`Event::Delivered`] when it has all lines of a start.
     pub(crate) fn count(&self) -> usize {
-        self.lanes.len()
+        self.all.len()
     }
 
     /// Returns how long a line of this stream may take to end before what there is of it is passed on.
@@ -104,7 +104,7 @@ impl Lanes {
             }
             Parcel::Begin(_) | Parcel::End { .. } => 0,
         };
-        let left = self.lanes.iter().map(|(lane, delivers)| {
+        let left = self.all.iter().map(|(lane, delivers)| {
             // Relaxed: a number that nobody derives access to memory from.
             lane.left(size).0 + usize::from(delivers.load(Ordering::Relaxed))
         });
@@ -112,7 +112,7 @@ impl Lanes {
     }
 
     fn push(&self, parcel: impl Fn() -> Parcel) {
-        for (lane, _) in &self.lanes {
+        for (lane, _) in &self.all {
             lane.push_if(parcel(), |_| true);
         }
     }

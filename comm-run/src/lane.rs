@@ -157,9 +157,10 @@ impl Text {
         let failed = Arc::clone(&lost);
         let lane = Lane::start(name, move |line: Vec<u8>, _| {
             let is_lost = lock(&failed).error.is_some();
-            let written = match is_lost {
-                true => Ok(()),
-                false => foreign(|| write(&line)),
+            let written = if is_lost {
+                Ok(())
+            } else {
+                foreign(|| write(&line))
             };
             if is_lost || written.is_err() {
                 let mut failed = lock(&failed);

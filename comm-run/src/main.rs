@@ -100,18 +100,18 @@ fn run(options: Options) -> i32 {
             report::line(&bound);
         }
     }
-    let code = match job.run() {
+    match job.run() {
         Ok(outcome) => {
             voice.ending(&outcome, options.timeout);
+            voice.end(outcome.undelivered > 0);
             outcome.exit_code()
         }
         Err(error) => {
             voice.line(&error.to_string());
+            voice.end(false);
             error.exit_code()
         }
-    };
-    voice.end();
-    code
+    }
 }
 
 /// Prints why a job cannot start, and returns the exit code.

@@ -10,6 +10,9 @@ use comm_run::{Ending, Exit, Notice, Outcome, RankOutcome, Signal, Text, write_f
 /// How long what is printed waits for a reader that stands still.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The same if the output of the ranks has waited for a reader in vain.
+const IMPATIENCE: Duration = Duration::from_secs(1);
+
 /// Prints one line, before or without a job.
 pub(crate) fn line(text: &str) {
     let _ = write_fully(std::io::stderr(), &dressed(text), Some(PATIENCE));
@@ -53,9 +56,9 @@ impl Voice {
         }
     }
 
-    /// Waits until all is printed, but not for long.
-    pub(crate) fn end(&self) {
-        self.0.settle(PATIENCE);
+    /// Waits until all is printed, but not for long, and less if somebody `is_still` already.
+    pub(crate) fn end(&self, is_still: bool) {
+        self.0.settle(if is_still { IMPATIENCE } else { PATIENCE });
     }
 }
 

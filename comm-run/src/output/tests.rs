@@ -23,14 +23,14 @@ type Lines = Vec<(Vec<u8>, LineEnd)>;
 struct Taker {
     lanes: Arc<Lanes>,
     events: mpsc::UnboundedReceiver<Event>,
-    lines: std::sync::mpsc::Receiver<(usize, Vec<u8>, LineEnd)>,
+    taken: std::sync::mpsc::Receiver<(usize, Vec<u8>, LineEnd)>,
 }
 
 impl Taker {
     /// Creates an outlet to a sink that calls `before` for each line.
     fn new(before: impl FnMut() -> io::Result<()> + Send + 'static) -> (Outlet, Self) {
         let mut before = before;
-        let (sender, lines) = std::sync::mpsc::channel();
+        let (sender, taken) = std::sync::mpsc::channel();
         let sink = move |line: Line<'_>| {
             before()?;
             let kept = (line.rank, line.bytes.to_vec(), line.end);
@@ -39,19 +39,19 @@ impl Taker {
         let lanes = Arc::new(Lanes::start(vec![Box::new(sink) as Box<dyn Sink>]).unwrap());
         let (report, events) = mpsc::unbounded_channel();
         let outlet = Outlet::begin(&lanes, &report);
-        let taker = Self {
+        let other_end = Self {
             lanes,
             events,
-            lines,
+            taken,
         };
-        (outlet, taker)
+        (outlet, other_end)
     }
 
     /// Waits until the sink has everything, and returns it with the ranks.
     async fn all_of_ranks(mut self) -> Vec<(usize, Vec<u8>, LineEnd)> {
         while !matches!(self.events.recv().await, Some(Event::Delivered)) {}
         assert_eq!(self.lanes.left(), 0);
-        self.lines.try_iter().collect()
+        self.taken.try_iter().collect()
     }
 
     async fn all(self) -> Lines {
