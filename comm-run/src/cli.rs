@@ -13,7 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use comm_factory::{Name, Topology};
 use comm_run::{Backend, Node, gives_a_place};
-use variable::Variable;
+pub(crate) use variable::Variable;
 
 /// More ranks than this on one machine are a typing mistake.
 const MOST_RANKS: usize = 4096;

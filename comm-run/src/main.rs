@@ -8,12 +8,13 @@ mod mpi;
 mod report;
 mod secret_file;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cli::{Options, Request};
+use cli::{Options, Request, Variable};
 use comm_run::{Job, LateFile, Logs, Signal, StartError};
 use doctor::Level;
 use report::Voice;
@@ -27,8 +28,14 @@ const CTRL_C_GRACE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let code = match cli::parse() {
-        Request::Run(options) => run(options),
-        Request::Mpi(handover) => mpi::hand_over(&handover),
+        Request::Run(options) => {
+            warn_of_unknown(&options.variables);
+            run(options)
+        }
+        Request::Mpi(handover) => {
+            warn_of_unknown(&handover.variables);
+            mpi::hand_over(&handover)
+        }
         Request::Explain => explain(),
         Request::Doctor { clean } => doctor(clean),
         Request::Manual => shown(cli::manual().and_then(|page| std::io::stdout().write_all(&page))),
@@ -111,6 +118,17 @@ fn run(options: Options) -> i32 {
             voice.end(false);
             error.exit_code()
         }
+    }
+}
+
+/// Warns of variables that nothing reads although they are named like ours: of those of this process, and of the `given` ones.
+fn warn_of_unknown(given: &[Variable]) {
+    let here = std::env::vars_os().map(|(name, _)| name);
+    let names: BTreeSet<_> = here
+        .chain(given.iter().map(|(name, _)| name.clone()))
+        .collect();
+    for unknown in comm_kit::variables::unknown(names) {
+        report::line(&format!("warning: {unknown}"));
     }
 }
 
