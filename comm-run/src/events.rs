@@ -114,6 +114,7 @@ fn cause(line: Object, outcome: &Outcome) -> Object {
             let reported = outcome.named_by.first();
             let reported = reported.and_then(|&by| outcome.ranks[by].report.as_ref());
             exit(line.plain("rank", outcome.first_rank + place), rank)
+                .plain("alike", outcome.alike)
                 .plain("named_by", list(named_by.map(|by| outcome.first_rank + by)))
                 .maybe_text("reported", reported.map(|report| report.kind))
         }

@@ -162,6 +162,9 @@ pub struct Outcome {
     pub first_failure: Option<usize>,
     /// The ranks that name the cause in what they reported, counted on this machine.
     pub named_by: Vec<usize>,
+    /// Whether nothing tells the rank of [`Ending::RankFailed`] from the others on this machine: all exited with one code, at the same time,
+    /// and none names another.
+    pub alike: bool,
     /// Whether the job ran out of time, as the first cause or later.
     pub timed_out: bool,
     /// With which signal somebody asked for the end, as the first cause or later.

@@ -131,6 +131,14 @@ fn undelivered(outcome: &Outcome) -> String {
 
 fn headline(outcome: &Outcome, rank: usize) -> String {
     let ended = &outcome.ranks[rank];
+    if let (true, Some(exit)) = (outcome.alike, ended.exit) {
+        let ranks: Vec<_> = (0..outcome.ranks.len()).collect();
+        return format!(
+            "{} failed alike: each {exit} after {:.1} s, and none names another",
+            self::ranks(outcome, &ranks),
+            ended.elapsed.as_secs_f64()
+        );
+    }
     let how = match (ended.exit, ended.ended_by) {
         (None, _) => "did not end".into(),
         (Some(_), Some(signal)) => format!("did not go on, and was ended with {signal}"),
@@ -192,8 +200,8 @@ fn codes(outcome: &Outcome) -> String {
             None => ways.push((exit, vec![place])),
         }
     }
-    // The headline has said it all of one rank, unless somebody asked for the end.
-    let is_said = matches!(&ways[..], [(_, places)] if places.len() == 1);
+    // The headline has said it all of one rank, and of all if they are alike, unless somebody asked for the end.
+    let is_said = outcome.alike || matches!(&ways[..], [(_, places)] if places.len() == 1);
     if ways.is_empty() || is_said && !matches!(outcome.ending, Ending::Stopped(_)) {
         return String::new();
     }

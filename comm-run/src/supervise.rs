@@ -289,6 +289,8 @@ impl Supervisor<'_> {
             stopped: self.escalation.stopped(),
             restarts: 0,
             output_error,
+            alike: matches!(ending, Ending::RankFailed(_))
+                && verdict.is_some_and(|verdict| verdict.alike),
             // Known at the end of the last start.
             undelivered: 0,
             elapsed,
