@@ -20,7 +20,7 @@ use crate::prepare::Prepared;
 use crate::ranks::Ranks;
 use crate::reports::{Inbox, Outbox};
 use crate::request::Request;
-use crate::restart;
+use crate::restart::{self, Next};
 use crate::running::{Handle, Running};
 use crate::signal::Signal;
 use crate::spawners::Spawners;
@@ -152,7 +152,15 @@ async fn attempts(
         };
         let mut outcome = supervisor.run(pipes, &lanes).await;
         outcome.restarts = restart;
-        let again = restart < job.max_restarts && restart::is_worth_it(&outcome);
+        let next = if restart < job.max_restarts {
+            restart::after(&outcome)
+        } else {
+            Next::End
+        };
+        if let Next::Useless(why) = next {
+            outcome.not_restarted = Some(why);
+        }
+        let again = next == Next::Again;
         told.events.ended(&outcome, again);
         if !again {
             outcome.undelivered = lanes.left();

@@ -86,7 +86,7 @@ pub use late::LateFile;
 pub use logs::Logs;
 pub use node::{Backend, Node};
 pub use notice::Notice;
-pub use outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
+pub use outcome::{Ending, Exit, NoRestart, Outcome, PeerReport, RankOutcome};
 pub use prepare::RankPlan;
 pub use running::{Handle, Running};
 pub use signal::Signal;

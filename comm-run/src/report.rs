@@ -117,6 +117,9 @@ fn ending(outcome: &Outcome, timeout: Option<Duration>) -> Option<Vec<u8>> {
     text.extend_from_slice(codes(outcome).as_bytes());
     text.extend_from_slice(ended(outcome).as_bytes());
     text.extend_from_slice(undelivered(outcome).as_bytes());
+    if let Some(why) = &outcome.not_restarted {
+        text.extend_from_slice(format!("not started again: {why}\n").as_bytes());
+    }
     Some(text)
 }
 

@@ -291,8 +291,9 @@ impl Supervisor<'_> {
             output_error,
             alike: matches!(ending, Ending::RankFailed(_))
                 && verdict.is_some_and(|verdict| verdict.alike),
-            // Known at the end of the last start.
+            // Both are known when it is decided whether it starts again.
             undelivered: 0,
+            not_restarted: None,
             elapsed,
         }
     }
