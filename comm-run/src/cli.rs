@@ -462,8 +462,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| "expected a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| "expected a number of seconds, 0 or more".into())
+    let time = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "expected a number of seconds, 0 or more")?;
+    // Zero means never, and what rounds to it does not.
+    let least = Duration::from_nanos(u64::from(seconds > 0.0));
+    Ok(time.max(least))
 }
 
 fn address(text: &str) -> Result<(String, u16), String> {

@@ -21,6 +21,13 @@ pub enum Notice<'a> {
         /// How much longer they may take.
         grace: Duration,
     },
+    /// The terminal has stopped a rank, numbered in the whole job, which is in the background there. Told once for each rank.
+    StoppedByTerminal {
+        /// The rank.
+        rank: usize,
+        /// Whether it reads from the terminal (`SIGTTIN`), or changes or writes it (`SIGTTOU`).
+        reads: bool,
+    },
     /// The job failed, and is started again.
     Restarting {
         /// How it ended.

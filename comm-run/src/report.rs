@@ -75,6 +75,14 @@ fn happening(notice: &Notice<'_>, max_restarts: usize) -> Option<String> {
                 "{signal} was passed on; {left} {ranks} {seconds:.0} s to end, press Ctrl-C to kill"
             )
         }
+        Notice::StoppedByTerminal { rank, reads } => {
+            let why = if *reads {
+                "reads the terminal (SIGTTIN), which no rank may; pass files by name"
+            } else {
+                "uses the terminal (SIGTTOU), which no rank may; write to standard output"
+            };
+            format!("rank {rank} is stopped: it {why}, or press Ctrl-C to end the job")
+        }
         Notice::Restarting { restart, .. } => {
             format!("starting again, {restart} of {max_restarts}")
         }

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use comm_kit::report::Report;
+use rustix::process::Signal as Raw;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -20,7 +21,7 @@ use crate::escalation::Escalation;
 use crate::notice::{Notice, Notices};
 use crate::orphans;
 use crate::outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
-use crate::ranks::Ranks;
+use crate::ranks::{Look, Ranks};
 use crate::reports::Inbox;
 use crate::request::Request;
 use crate::signal::Signal;
@@ -51,6 +52,8 @@ struct Watched {
     ended_by: Option<Signal>,
     elapsed: Option<Duration>,
     reaped: bool,
+    /// Whether it was said that the terminal has stopped it.
+    mentioned: bool,
 }
 
 impl Watched {
@@ -61,6 +64,7 @@ impl Watched {
             ended_by: None,
             elapsed: None,
             reaped: false,
+            mentioned: false,
         }
     }
 }
@@ -195,8 +199,13 @@ impl Supervisor<'_> {
             if rank.exit.is_some() {
                 continue;
             }
-            let Some(exit) = self.ranks.exit(number) else {
-                continue;
+            let exit = match self.ranks.look(number) {
+                Look::Ended(exit) => exit,
+                Look::Stopped(signal) => {
+                    self.mention(number, signal, &mut rank.mentioned);
+                    continue;
+                }
+                Look::Runs => continue,
             };
             rank.exit = Some(exit);
             rank.elapsed = Some(self.started.elapsed());
@@ -219,6 +228,16 @@ impl Supervisor<'_> {
         self.escalation.last_words(lost.into_iter().any(is_lost));
         if self.reaps_orphans {
             orphans::reap(&self.ranks);
+        }
+    }
+
+    /// Tells that the terminal has stopped a rank, once: it goes on when somebody else continues it, which may be never.
+    fn mention(&mut self, rank: usize, signal: i32, mentioned: &mut bool) {
+        let reads = signal == Raw::TTIN.as_raw();
+        if (reads || signal == Raw::TTOU.as_raw()) && !std::mem::replace(mentioned, true) {
+            let rank = self.first_rank + rank;
+            self.notices
+                .tell(&Notice::StoppedByTerminal { rank, reads });
         }
     }
 
