@@ -145,14 +145,19 @@ impl Job {
         self.handle.pids()
     }
 
-    /// Waits for the end; returns whether the job ran out of time, and how each rank ended. Call it once, after `read` returned `None`.
-    fn wait(&self, py: Python<'_>) -> PyResult<(bool, Vec<RankEnd>)> {
+    /// Waits for the end; returns whether the job ran out of time, the rank that the launcher blames, and how each rank ended. Call it once,
+    /// after `read` returned `None`.
+    fn wait(&self, py: Python<'_>) -> PyResult<(bool, Option<usize>, Vec<RankEnd>)> {
         let running = take(&self.running);
         let running =
             running.ok_or_else(|| PyRuntimeError::new_err("the job was waited for before"))?;
         let outcome = py.detach(|| running.wait());
         let ends = outcome.ranks.into_iter().map(RankEnd::from).collect();
-        Ok((outcome.ending == Ending::TimedOut, ends))
+        let blamed = match outcome.ending {
+            Ending::RankFailed(rank) => Some(rank),
+            _ => None,
+        };
+        Ok((outcome.ending == Ending::TimedOut, blamed, ends))
     }
 
     /// Hands over the descriptor of a rank's record.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import signal
@@ -93,6 +94,14 @@ def raises_later(comm: cc.Communicator, rank: int) -> None:
         raise RuntimeError("the job is over") from error
 
 
+def exits_instead(comm: cc.Communicator) -> None:
+    """Rank 1 hangs; the others leave no record of what they hear."""
+    try:
+        hangs(comm)
+    except cc.CommError:
+        os._exit(4)
+
+
 def strange(comm: cc.Communicator) -> None:
     raise Strange(1, 2)
 
@@ -121,6 +130,14 @@ def exits_hard(comm: cc.Communicator, rank: int, code: int) -> None:
     if comm.rank == rank:
         os._exit(code)
     comm.barrier()
+
+
+def exits_at_the_end(comm: cc.Communicator) -> int:
+    """Returns, and has the process of rank 1 exit with another code afterwards."""
+    comm.barrier()
+    if comm.rank == 1:
+        atexit.register(os._exit, 3)
+    return comm.rank
 
 
 def hangs(comm: cc.Communicator) -> None:

@@ -182,6 +182,12 @@ def test_os_exit_is_no_result(code: int) -> None:
         cc.run(calls.exits_hard, ranks=2, args=(1, code))
 
 
+def test_an_exit_code_after_a_return_is_told_as_such() -> None:
+    with pytest.raises(cc.WorkerError, match=r"^rank 1 returned, but then its process exited with code 3: .*atexit") as caught:
+        cc.run(calls.exits_at_the_end, ranks=2)
+    assert caught.value.exit_code == 3
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_timeout_shows_the_stack_of_every_rank(backend: str) -> None:
     with pytest.raises(cc.WorkerTimeout) as caught:
@@ -190,6 +196,27 @@ def test_a_timeout_shows_the_stack_of_every_rank(backend: str) -> None:
     assert "in hangs" in caught.value.stacks[0]
     assert "in in_python_here" in caught.value.stacks[1]
     assert "rank 1:" in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_rank_that_hangs_until_the_others_give_up_is_blamed_with_its_stack(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"COBRE_{backend.upper()}_TIMEOUT_SECS", "1")
+    with pytest.raises(cc.WorkerError, match=r"^rank 1 was still running when rank [02] raised .*TimedOut: barrier: ") as caught:
+        cc.run(calls.hangs, ranks=3, backend=backend, timeout=60)
+    error = caught.value
+    assert not isinstance(error, cc.WorkerTimeout)
+    assert (error.rank, error.signal, error.__cause__) == (1, signal.SIGTERM, None)
+    assert "was ended with SIGTERM after " in str(error)
+    assert error.traceback is not None
+    assert "in in_python_here" in error.traceback
+    assert error.traceback in str(error)
+
+
+def test_a_rank_that_hangs_is_blamed_although_the_others_leave_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COBRE_SHM_TIMEOUT_SECS", "1")
+    with pytest.raises(cc.WorkerError, match=r"^rank 1 was still running when the others failed; it was ended") as caught:
+        cc.run(calls.exits_instead, ranks=3, timeout=60)
+    assert "in in_python_here" in str(caught.value)
 
 
 def test_a_rank_that_ignores_the_request_to_end_is_killed() -> None:

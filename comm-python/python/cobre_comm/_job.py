@@ -60,15 +60,15 @@ def run(
     started = time.monotonic()
     job = _native.Job(command, count, backend, seconds, call)
     _follow(job)
-    timed_out, ends = job.wait()
+    timed_out, blamed, ends = job.wait()
     with contextlib.ExitStack() as files:
         stories = [_blame.Story(job, rank, end, started) for rank, end in enumerate(ends)]
         for story in stories:
             files.callback(story.close)
         if timed_out:
             raise _blame.timeout(stories, seconds)
-        if failure := _blame.first(stories):
-            error, cause = _blame.error(failure)
+        if failure := _blame.first(stories, blamed):
+            error, cause = _blame.error(failure, stories)
             raise error from cause
         return [story.result() for story in stories]
 
