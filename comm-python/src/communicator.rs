@@ -4,11 +4,12 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, TryLockError};
 
 use comm_factory::CommBackend;
 use comm_factory::api::{Communicator as Collectives, SharedMemoryProvider};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
-use crate::call::run;
+use crate::argument::described;
+use crate::call::{checked, run};
 use crate::create::{Kind, create};
 use crate::region::SharedArray;
 use crate::{broadcast, exact, gather, object, reduce};
@@ -351,9 +352,18 @@ impl Communicator {
     ///
     /// A collective of this communicator. Raises ``BufferError`` as long as views of the phase are alive, and ``Refused`` for an array that is not
     /// gathered or in its read phase: the others get ``Refused``, the phase goes on for all, and ``exchange`` can be called again.
-    fn exchange(&self, py: Python<'_>, array: &Bound<'_, SharedArray>) -> PyResult<()> {
+    fn exchange(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let open = self.open()?;
-        array.get().exchange(py, open.job("exchange")?)
+        let job = open.job("exchange")?;
+        // The others wait in a collective: they are told of what is no array, too.
+        let array = array.cast::<SharedArray>().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "array: {} is no shared array; pass what gathered_array returned",
+                described(array)
+            ))
+        });
+        let array = checked(py, job, "exchange", array)?;
+        array.get().exchange(py, job)
     }
 
     /// Ends this process with ``code`` and the job with it; no handler at exit runs.
