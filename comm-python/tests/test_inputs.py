@@ -31,6 +31,48 @@ class Lambda:
         raise TypeError("object: it stays here")
 
 
+class Series:
+    """An array of another library; its elements have a dtype of numpy, or one of their own."""
+
+    def __init__(self, dtype: Any, values: Any) -> None:
+        self.dtype, self.values = dtype, values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self.values, dtype)
+
+
+class Frame:
+    """Columns with dtypes of their own, which become one array only by conversion."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.array([[2**53 + 1, 0.5]])
+
+
+class Tensor:
+    """A tensor whose values are not those of its memory."""
+
+    def __init__(self, negative: bool, conjugate: bool) -> None:
+        self.memory = np.ones(3)
+        self.negative, self.conjugate = negative, conjugate
+
+    def is_neg(self) -> bool:
+        return self.negative
+
+    def is_conj(self) -> bool:
+        return self.conjugate
+
+    def __dlpack__(self, **more: Any) -> Any:
+        return self.memory.__dlpack__(**more)
+
+    def __dlpack_device__(self) -> Any:
+        return self.memory.__dlpack_device__()
+
+
+NULLABLE: Any = Series("Int64", [2.0**53, float("nan")])
+CHANGED: Any = Series(np.dtype(np.int64), [1.0, 2.0, 3.0])
+NEGATIVE, CONJUGATE = Tensor(True, False), Tensor(False, True)
+
+
 def reduces(x: Any, **more: Any) -> Call:
     return lambda comm: comm.allreduce(x, **more)
 
@@ -69,6 +111,18 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "reduce every second": (reduces(np.ones(6)[::2]), ValueError, r"^x: .*not contiguous.*np.ascontiguousarray\(x\)"),
     "reduce the order of Fortran": (reduces(np.ones((2, 3), order="F")), ValueError, "^x: .*not contiguous"),
     "reduce a masked array": (reduces(MASKED), TypeError, r"^x: the mask .*x.filled\(value\)"),
+    "reduce a frame": (
+        reduces(Frame()),
+        TypeError,
+        r"^x: a test_inputs.Frame is no numpy array, and its values could change .*; pass np.asarray\(x, dtype=..\) with",
+    ),
+    "reduce what can lack numbers": (reduces(NULLABLE), TypeError, "^x: a test_inputs.Series of dtype Int64 is no numpy array"),
+    "reduce what lies about its dtype": (reduces(CHANGED), TypeError, "^x: a test_inputs.Series of dtype int64 is no numpy array"),
+    "reduce a negative": (reduces(NEGATIVE), TypeError, r"^x: a test_inputs.Tensor has its negative bit set.*x.resolve_neg\(\)"),
+    "reduce a conjugate": (reduces(CONJUGATE), TypeError, r"^x: a test_inputs.Tensor has its conjugate bit.*x.resolve_conj\(\)"),
+    "reduce into a negative": (reduces(GOOD, out=NEGATIVE), TypeError, r"^out: .*negative bit.*out.resolve_neg\(\)"),
+    "gather a frame": (gathers(Frame()), TypeError, "^x: a test_inputs.Frame is no numpy array"),
+    "send a negative": (sends(NEGATIVE), TypeError, r"^array: .*negative bit.*array.resolve_neg\(\)"),
     "reduce by an unknown op": (reduces(GOOD, op="mean"), ValueError, "^op: 'mean' is no operation; pass \"sum\""),
     "reduce by a function": (reduces(GOOD, op=max), TypeError, "^op: a builtin"),
     "reduce bits of floats": (reduces(GOOD, op="bitwise_or"), TypeError, "^op: bitwise operations take integers only"),
@@ -171,6 +225,15 @@ def refused(comm: cc.Communicator, name: str) -> None:
         assert told.value.rank == culprit
         assert told.value.kind == "Refused"
     assert comm.allreduce(1) == before == comm.size
+
+
+def check_arrays_of_other_libraries_keep_their_dtype(comm: cc.Communicator) -> None:
+    for dtype in (np.int64, np.float32):
+        series: Any = Series(np.dtype(dtype), np.array([1, 2, 3], dtype))
+        total = comm.allreduce(series)
+        assert (total.dtype, total.tolist()) == (dtype, [comm.size, 2 * comm.size, 3 * comm.size])
+    plain: Any = Tensor(False, False)
+    assert comm.allreduce(plain).tolist() == [comm.size] * 3
 
 
 def _checks() -> None:
