@@ -108,6 +108,21 @@ def check_an_exchange_is_refused_while_a_view_is_alive(comm: cc.Communicator) ->
     assert rows.array.reshape(-1, 3).tolist() == wanted
 
 
+def check_the_shape_is_that_of_everything_in_every_phase(comm: cc.Communicator) -> None:
+    shared = comm.shared_array((2, 3))
+    rows = comm.partitioned_array((comm.rank, 2))
+    gathered = comm.gathered_array((comm.rank, 2))
+    of_machine = sum(range(comm.size)) if comm.backend == "shm" else comm.rank
+    expected = [(2, 3), (of_machine, 2), (sum(range(comm.size)), 2)]
+    assert [array.shape for array in (shared, rows, gathered)] == expected
+    shared.fence()
+    rows.fence()
+    comm.exchange(gathered)
+    assert [array.shape for array in (shared, rows, gathered)] == expected
+    assert [array.array.shape for array in (shared, rows, gathered)] == expected
+    assert comm.shared_array(()).shape == ()
+
+
 def check_an_exchange_of_something_else_is_refused(comm: cc.Communicator) -> None:
     rows = comm.gathered_array(2)
     rows.part[:] = comm.rank

@@ -16,7 +16,11 @@ GOOD = np.ones(3)
 READ_ONLY = np.ones(3)
 READ_ONLY.flags.writeable = False
 OBJECTS = np.array([1, "a", None], dtype=object)
+UNKNOWN: Any = 1
+TEXT: Any = "0"
 FRACTION: Any = 2.5
+AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""As many as an array can have."""
 FRACTIONS: Any = [3.0]
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
 
@@ -139,6 +143,20 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "reduce into a list": (reduces(GOOD, out=[0.0] * 3), TypeError, "^out: a list has no dtype"),
     "reduce a number into an array": (reduces(1.5, out=np.empty(1)), TypeError, "^out: x is a number"),
     "add up wide integers": (lambda c: c.exact_sum(np.ones(3, dtype=np.int64)), TypeError, r"^x: .*x.astype\(np.float64\)"),
+    "add up an int": (lambda c: c.exact_sum(3), TypeError, r"^x: a float64 does not hold every int.*; pass float\(x\)"),
+    "add up a bool": (lambda c: c.exact_sum(True), TypeError, r"^x: .*; pass float\(x\)"),
+    "add up along another axis": (
+        lambda c: c.exact_sum(np.ones((2, 2)), axis=UNKNOWN),
+        ValueError,
+        "^axis: 1 cannot be added along; pass 0",
+    ),
+    "add up along a text": (lambda c: c.exact_sum(np.ones((2, 2)), axis=TEXT), TypeError, "^axis: a str is no axis; pass 0"),
+    "add up columns of a number": (lambda c: c.exact_sum(1.5, axis=0), ValueError, r"^x: it has no axis .*np.atleast_1d\(x\)"),
+    "add up columns of wide integers": (
+        lambda c: c.exact_sum(np.ones((2, 2), np.uint64), axis=0),
+        TypeError,
+        "^x: a float64 does not hold every u64",
+    ),
     "add up every second": (lambda c: c.exact_sum(np.ones(6)[::2]), ValueError, "^x: .*not contiguous"),
     "add up a list": (lambda c: c.exact_sum([1.0]), TypeError, "^x: a list has no dtype"),
     "gather a list": (gathers([1.0, 2.0]), TypeError, "^x: a list has no dtype"),
@@ -146,6 +164,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "gather a structure with objects": (gathers(np.zeros(2, dtype=[("a", "O")])), TypeError, "^x: the dtype .* holds references"),
     "gather a large int": (gathers(2**64), ValueError, "^x: .*64 bits"),
     "gather nothing wide": (gathers(np.zeros(2, dtype="V0")), TypeError, "^x: elements of the dtype .* have no bytes"),
+    "gather too many axes": (gathers(np.ones((1,) * AXES)), ValueError, rf"^x: it has {AXES} axes, .*x.reshape\(-1\)"),
     "gather into another shape": (gathers(GOOD, out=np.empty(4)), ValueError, "^out: its shape is"),
     "gather every second": (gathers(np.ones(6)[::2]), ValueError, "^x: .*not contiguous"),
     "join a number": (joins(1.5), ValueError, "^send: it has no axis"),
@@ -185,6 +204,11 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "share a fraction": (lambda comm: comm.shared_array(FRACTION), TypeError, "^shape: 2.5 is no shape"),
     "share the shape of bytes": (lambda comm: comm.shared_array(BYTES), TypeError, r"^shape: b'\\x03' is no shape"),
     "share too much": (lambda comm: comm.shared_array((2**40, 2**40)), ValueError, "^shape: .*more than an address space"),
+    "share too many axes": (
+        lambda comm: comm.shared_array((1,) * (AXES + 1)),
+        ValueError,
+        rf"^shape: it has {AXES + 1} axes, more than",
+    ),
     "share objects": (lambda comm: comm.shared_array(3, object), TypeError, "^dtype: the dtype object holds references"),
     "share what is no dtype": (lambda comm: comm.shared_array(3, "nonsense"), ValueError, "^dtype: .*nonsense"),
     "share a dtype with a shape": (lambda comm: comm.shared_array(3, ("f8", (2,))), ValueError, "^dtype: .*its base"),
