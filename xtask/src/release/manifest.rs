@@ -16,8 +16,8 @@ const SAYS: [&str; 7] = [
     "rust-version",
     "edition",
 ];
-/// The files of every package, links included.
-const HOLDS: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// The files of every package that are those of the workspace: copies, because not every checkout keeps links.
+const COPIES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// What can be said once there are addresses.
 const ADDRESSES: [&str; 2] = ["repository", "documentation"];
 
@@ -89,9 +89,15 @@ impl Workspace {
             if keywords.is_some_and(|list| list.len() > 5) {
                 missing("a package has at most five keywords".to_owned());
             }
-            for file in HOLDS {
-                if !root.join(folder).join(file).is_file() {
-                    missing(format!("{file} is not there"));
+            let folder = root.join(folder);
+            if !folder.join("README.md").is_file() {
+                missing("README.md is not there".to_owned());
+            }
+            for file in COPIES {
+                match fs::read(folder.join(file)) {
+                    Err(_) => missing(format!("{file} is not there")),
+                    Ok(text) if fs::read(root.join(file)).is_ok_and(|whole| whole == text) => {}
+                    Ok(_) => missing(format!("{file} is not that of the workspace")),
                 }
             }
             for (other, dependency) in dependencies(manifest, "dev-dependencies") {
@@ -247,6 +253,22 @@ mod tests {
             );
         }
         assert_eq!(found.len(), 6 + 1 + 3 + 1, "{found:?}");
+    }
+
+    #[test]
+    fn a_licence_that_is_not_that_of_the_workspace_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("a")).unwrap();
+        for file in COPIES {
+            fs::write(root.path().join(file), "the whole text").unwrap();
+            fs::write(root.path().join("a").join(file), format!("../{file}")).unwrap();
+        }
+        fs::write(root.path().join("a/LICENSE-MIT"), "the whole text").unwrap();
+        let private = "publish = false\n";
+        let found = workspace(["", private, private]).findings(root.path());
+        let licences = found.iter().filter(|found| found.contains("LICENSE"));
+        let licences: Vec<_> = licences.collect();
+        assert_eq!(licences, ["a: LICENSE-APACHE is not that of the workspace"]);
     }
 
     #[test]
