@@ -21,6 +21,8 @@
 //! Architecture invariant: nobody but this crate knows more than one way to communicate.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
+// docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
 mod create;
@@ -37,6 +39,7 @@ mod topology;
 pub mod api {
     // Not `pub use comm_api as api`: for a trait of a crate that was renamed like that the compiler proposes an import from
     // `comm_factory::comm_api`, which does not exist.
+    #[doc(no_inline)]
     pub use comm_api::*;
 }
 

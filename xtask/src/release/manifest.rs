@@ -89,6 +89,9 @@ impl Workspace {
             if keywords.is_some_and(|list| list.len() > 5) {
                 missing("a package has at most five keywords".to_owned());
             }
+            if has_hidden_features(manifest) && shown_features(manifest).is_none() {
+                missing("Cargo.toml does not say which features docs.rs shows".to_owned());
+            }
             let folder = root.join(folder);
             if !folder.join("README.md").is_file() {
                 missing("README.md is not there".to_owned());
@@ -121,7 +124,7 @@ impl Workspace {
         let missing: Vec<&str> = missing.copied().collect();
         if !missing.is_empty() {
             open.push(format!(
-                "Cargo.toml says no {}: the packages show none, and their READMEs link to files beside them",
+                "Cargo.toml says no {}: the packages show none, and links of their READMEs to files of this repository lead nowhere",
                 missing.join(" and no ")
             ));
         }
@@ -161,6 +164,29 @@ impl Workspace {
             .filter(|other| self.members.contains_key(other))
             .collect()
     }
+}
+
+/// Returns whether a package has features that are off unless somebody asks.
+fn has_hidden_features(manifest: &DocumentMut) -> bool {
+    let features = manifest.get("features").and_then(Item::as_table_like);
+    let Some(features) = features else {
+        return false;
+    };
+    let default = features.get("default").and_then(Item::as_array);
+    let default: Vec<_> = default
+        .into_iter()
+        .flatten()
+        .filter_map(|on| on.as_str())
+        .collect();
+    features
+        .iter()
+        .any(|(name, _)| name != "default" && !default.contains(&name))
+}
+
+/// Returns what a package says to docs.rs.
+fn shown_features(manifest: &DocumentMut) -> Option<&Item> {
+    let metadata = manifest.get("package")?.get("metadata")?;
+    metadata.get("docs")?.get("rs")?.get("features")
 }
 
 /// Lists the dependencies of one kind, those for some targets included.
@@ -269,6 +295,20 @@ mod tests {
         let licences = found.iter().filter(|found| found.contains("LICENSE"));
         let licences: Vec<_> = licences.collect();
         assert_eq!(licences, ["a: LICENSE-APACHE is not that of the workspace"]);
+    }
+
+    #[test]
+    fn features_that_docs_rs_would_hide_are_named() {
+        let private = "publish = false\n";
+        let hides = |says: &str| {
+            let found = workspace([says, private, private]).findings(Path::new("no/such"));
+            found.iter().any(|found| found.contains("docs.rs"))
+        };
+        assert!(!hides(""));
+        assert!(!hides("[features]\ndefault = ['x']\nx = []\n"));
+        assert!(hides("[features]\ndefault = ['x']\nx = []\ny = []\n"));
+        let shown = "[package.metadata.docs.rs]\nfeatures = ['y']\n[features]\ny = []\n";
+        assert!(!hides(shown));
     }
 
     #[test]
