@@ -65,10 +65,8 @@ fn room() -> Option<(u64, usize)> {
         Ok(entries) => {
             let names = entries.flatten().map(|entry| entry.file_name());
             // One of them is the folder's.
-            names
-                .filter(|name| name.to_str().is_some_and(below))
-                .count() as u64
-                - 1
+            let open = names.filter(|name| name.to_str().is_some_and(below));
+            (open.count() as u64).saturating_sub(1)
         }
         Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => limit,
         // The standard streams, where the system does not tell.

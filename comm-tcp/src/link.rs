@@ -44,6 +44,8 @@ pub(crate) struct Link<S = Wire> {
     backlog: Vec<u8>,
     /// How much of a discarded frame is still to come.
     discarding: u64,
+    /// The first call of which the other end has not sent its entry or answer.
+    due: u64,
     /// What came is not what was sent.
     altered: bool,
     /// One of the ends has acknowledged nothing for too long.
@@ -64,6 +66,7 @@ impl<S: Stream> Link<S> {
             end: 0,
             backlog: Vec::new(),
             discarding: 0,
+            due: 0,
             altered: false,
             silent: false,
             unreachable: false,
@@ -144,6 +147,22 @@ impl<S: Stream> Link<S> {
         Ok(Some((header, body)))
     }
 
+    /// Notes that the entry or answer of a call has come, of which there is one: who sends more would be read without end.
+    #[inline]
+    pub(crate) fn note(&mut self, header: &Header) -> Result<(), Broken> {
+        if header.sequence < self.due {
+            return Err(Broken {
+                peer: self.peer,
+                reason: format!(
+                    "it sent {:?} of call {} again",
+                    header.kind, header.sequence
+                ),
+            });
+        }
+        self.due = header.sequence.saturating_add(1);
+        Ok(())
+    }
+
     /// Discards frames of calls before `sequence`; returns whether there were any.
     pub(crate) fn discard_before(&mut self, sequence: u64) -> Result<bool, Broken> {
         let mut any = false;
@@ -152,6 +171,7 @@ impl<S: Stream> Link<S> {
             if header.sequence >= sequence || !entry {
                 break;
             }
+            self.note(&header)?;
             self.start += HEADER;
             self.discarding = header.length;
             any = true;

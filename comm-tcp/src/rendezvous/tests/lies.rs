@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use comm_api::{CommError, FailureKind};
+use comm_kit::Call;
 use rstest::rstest;
 
 use super::seat::{await_frame, vanished};
@@ -176,6 +177,27 @@ fn a_worker_that_asks_without_end_and_reads_nothing_keeps_nobody_beyond_the_time
         assert!(began.elapsed() < Duration::from_secs(1));
     }
     drop(flood);
+}
+
+/// What a worker says of a call that is over is read as long as it comes, unless it has said it before.
+#[test]
+fn a_worker_that_enters_one_call_without_end_keeps_nobody_beyond_the_timeout() {
+    let _turn = listen();
+    let ([mut data, watch], ranks) = with_two_ranks(|comm| {
+        comm.barrier().unwrap();
+        let began = Instant::now();
+        (comm.barrier().unwrap_err(), began.elapsed())
+    });
+    let entry = Header::new(Kind::Enter, 0, Call::barrier(), 0).encode();
+    data.write_all(&entry).unwrap();
+    await_frame(&mut data, Kind::Answer);
+    let flood = Flood::of(&entry, data);
+    for rank in ranks {
+        let (error, took) = rank.join().unwrap();
+        assert!(error.to_string().contains("rank 1"), "{error}");
+        assert!(took < Duration::from_secs(5), "took {took:?}");
+    }
+    drop((flood, watch));
 }
 
 /// Rank 0 is waited for as long as the timeout says, however much it asks meanwhile.

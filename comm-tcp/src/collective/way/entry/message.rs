@@ -280,6 +280,7 @@ impl Incoming {
                     };
                     self.state = begin(&header, kind, sequence, call, sink.len())
                         .ok_or_else(|| astray(link.peer(), &header, sequence))?;
+                    link.note(&header)?;
                 }
                 State::Payload { at } if *at == sink.len() => {
                     self.state = State::Done(Entry::Agreed);
