@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -138,6 +140,21 @@ def exits_at_the_end(comm: cc.Communicator) -> int:
     if comm.rank == 1:
         atexit.register(os._exit, 3)
     return comm.rank
+
+
+def without_room(comm: cc.Communicator, limit: int, fails: bool) -> bytes:
+    """No file may grow beyond a limit, as if the folder for temporary files were full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    if fails:
+        raise ValueError("of the rank")
+    return bytes(1_000_000)
+
+
+def peak(comm: cc.Communicator, data: Any) -> tuple[int, int]:
+    """Returns how much there was of an argument, and how many bytes this rank used at most."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return len(memoryview(data).cast("B")), int(found[1]) * 1024
 
 
 def hangs(comm: cc.Communicator) -> None:

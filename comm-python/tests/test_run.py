@@ -6,7 +6,9 @@ import contextlib
 import io
 import operator
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,7 @@ import cobre_comm as cc
 import pytest
 from cobre_comm._output import Output
 
+HERE = Path(__file__).parent
 BACKENDS = ["shm", "tcp"]
 
 
@@ -188,6 +191,27 @@ def test_an_exit_code_after_a_return_is_told_as_such() -> None:
     assert caught.value.exit_code == 3
 
 
+def test_a_result_without_room_says_where_it_lacks() -> None:
+    words = r"^rank 0 cannot answer: the result, of type bytes, cannot be kept: .*File too large; make room .* or set TMPDIR"
+    with pytest.raises(cc.WorkerError, match=words):
+        cc.run(calls.without_room, ranks=1, args=(1 << 16, False))
+
+
+def test_an_exception_without_room_is_still_shown() -> None:
+    with pytest.raises(cc.WorkerError, match=r"^rank 0 exited with code 1 without a result: .* no room .*TMPDIR") as caught:
+        cc.run(calls.without_room, ranks=1, args=(0, True))
+    assert "ValueError: of the rank\n" in caught.value.output
+
+
+def test_a_folder_without_room_is_named(tmp_path: Path) -> None:
+    words = rf"^OSError: cannot keep the call of the ranks in {tmp_path}: .*; make room there, or set TMPDIR to another folder$"
+    program = "import resource, calls, cobre_comm as cc; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); cc.run(calls.place, 2)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment, cwd=HERE)
+    assert re.search(words, ended.stderr, re.MULTILINE), ended.stderr
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_timeout_shows_the_stack_of_every_rank(backend: str) -> None:
     with pytest.raises(cc.WorkerTimeout) as caught:
@@ -275,6 +299,10 @@ def test_callables_of_the_library_travel() -> None:
         ({"ranks": 2.5}, TypeError, "ranks: expected a whole number, not float"),
         ({"ranks": True}, TypeError, "ranks: .*bool"),
         ({"backend": "mpi"}, ValueError, "backend: 'mpi' is not one of 'shm', 'tcp'"),
+        ({"backend": []}, TypeError, "backend: expected 'shm' or 'tcp', not list"),
+        ({"backend": None}, TypeError, "backend: expected 'shm' or 'tcp', not NoneType"),
+        ({"timeout": 1e300}, ValueError, r"timeout: expected at most 1e9 seconds, or None for no limit"),
+        ({"timeout": 10**400}, ValueError, r"timeout: expected at most 1e9 seconds, or None for no limit"),
         ({"timeout": 0}, ValueError, "timeout: expected more than 0 seconds"),
         ({"timeout": float("nan")}, ValueError, "timeout: "),
         ({"timeout": "soon"}, TypeError, "timeout: expected seconds or None, not str"),

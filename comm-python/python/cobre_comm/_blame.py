@@ -75,7 +75,7 @@ class Record:
         if isinstance(error, SystemExit):
             summary = f"called sys.exit({error.code!r}) instead of returning"
         elif isinstance(error, NotSent):
-            summary = f"cannot answer: {error}; return numbers, arrays or other data that can be pickled"
+            summary = f"cannot answer: {error}"
         else:
             summary = "raised " + "".join(traceback.format_exception_only(error)).strip()
         record = Record(RAISED, when)
@@ -162,7 +162,8 @@ def error(story: Story, stories: list[Story]) -> tuple[WorkerError, BaseExceptio
         elif record is not None:
             ending = f"returned, but then its process {_ending(end)}: look at what runs at its end (atexit, other threads)"
         elif end.code is not None:
-            ending = f"{_ending(end)} without a result: something in it called comm.abort or os._exit"
+            why = "it called comm.abort or os._exit, or there was no room for a record in the folder for temporary files (TMPDIR)"
+            ending = f"{_ending(end)} without a result: {why}"
         else:
             ending = _ending(end)
         failure = WorkerError(f"rank {story.rank} {ending}{where}")
