@@ -141,10 +141,16 @@ fn a_job_that_ends_well_waits_for_its_reader_and_a_signal_ends_that() {
         let folder = Folder::new();
         let done = folder.join("done");
         let (reader, writer) = full_pipe();
-        let program = format!("seq 1 1000; : >{}", done.display());
+        let program = format!(
+            "seq 1 1000; echo $$ >{0}.new; mv {0}.new {0}",
+            done.display()
+        );
         let args = script(&["-n", "1"], &program);
         let mut starter = with_streams(&args, writer, Stdio::piped());
         common::eventually("the rank has written everything", || done.exists());
+        let pid = std::fs::read_to_string(&done).unwrap();
+        let pid = pid.trim().parse().unwrap();
+        common::eventually("the rank has ended", || !common::alive(pid));
         if stop {
             starter.signal(Signal::TERM);
             starter.wait_within(HELD_UP);
