@@ -12,8 +12,13 @@ use super::{Finding, Level, bytes};
 
 /// Begins the names of segments, as far as this project makes them up.
 const PREFIX: &str = "cobre-";
-/// Begin the names of what killed jobs of MPICH, Open MPI 4 and Open MPI 5 leave.
-const PREFIXES_OF_MPI: [&str; 3] = ["mpich_shar_tmp", "vader_segment.", "sm_segment."];
+/// Begin the names of what killed jobs of MPICH 4, MPICH 5, Open MPI 4 and Open MPI 5 leave.
+const PREFIXES_OF_MPI: [&str; 4] = [
+    "mpich_shar_tmp",
+    "mpich_shm_",
+    "vader_segment.",
+    "sm_segment.",
+];
 /// What a container gets unless somebody asks for more.
 const USUAL_IN_CONTAINERS: u64 = 64 << 20;
 /// Fewer make jobs of an ordinary size fail.
@@ -207,15 +212,18 @@ mod tests {
             "vader_segment.host.0.1.2",
             "sm_segment.host",
             "mpich_shar_tmpA1b2C3",
+            "mpich_shm_1a2b",
         ] {
             std::fs::write(folder.path().join(name), [0; 1024]).unwrap();
         }
         let found = judged().unwrap();
         assert_eq!(found.level, Level::Warning);
         let (found, path) = (found.to_string(), folder.path().display().to_string());
-        let says = "segments of MPI: 3, 3.0 KiB together, mpich_shar_tmpA1b2C3 for one";
+        let says = "segments of MPI: 4, 4.0 KiB together, mpich_shar_tmpA1b2C3 for one";
         assert!(found.contains(says), "{found}");
-        let remedy = format!("cd {path} && rm -f -- mpich_shar_tmp* vader_segment.* sm_segment.*");
+        let remedy = format!(
+            "cd {path} && rm -f -- mpich_shar_tmp* mpich_shm_* vader_segment.* sm_segment.*"
+        );
         assert!(found.ends_with(&remedy), "{found}");
     }
 }
