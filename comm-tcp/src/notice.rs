@@ -173,6 +173,27 @@ impl Notice {
         }
     }
 
+    /// Returns whether a rank says it again and again, rather than once, at the end of its job.
+    pub(crate) fn is_repeated(&self) -> bool {
+        match self {
+            Self::Waiting { .. }
+            | Self::TimedOut { .. }
+            | Self::Stalled { .. }
+            | Self::Moving { .. }
+            | Self::WaitOn
+            | Self::Ping
+            | Self::Pong => true,
+            Self::Broken { .. }
+            | Self::Altered { .. }
+            | Self::Goodbye { .. }
+            | Self::Lost(_)
+            | Self::Abort { .. }
+            | Self::Interrupted
+            | Self::GaveUp(_)
+            | Self::Cause { .. } => false,
+        }
+    }
+
     /// Returns the rank that the notice names, if it names one.
     pub(crate) fn names(&self) -> Option<usize> {
         match self {

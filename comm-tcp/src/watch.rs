@@ -30,13 +30,14 @@ pub(crate) use watcher::{Outlook, Watcher};
 /// The rank of the deputy.
 pub(crate) const DEPUTY: usize = 1;
 
-/// Sends a notice. If the link is broken, that shows when it is read. What a rank asks for again and again and does not read
-/// is not kept for it; what ends the job is.
+/// Sends a notice. If the link is broken, that shows when it is read. What is said again and again is not kept without a limit
+/// for a rank that does not read it; what ends the job is.
 fn tell(link: &mut Link, notice: &Notice) {
     let bytes = notice.encode();
-    match notice {
-        Notice::Cause { .. } | Notice::Goodbye { .. } => link.keep(&bytes),
-        _ => link.offer(&bytes),
+    if notice.is_repeated() {
+        link.offer(&bytes);
+    } else {
+        link.keep(&bytes);
     }
     let _ = link.write(&[]);
 }

@@ -93,22 +93,8 @@ impl Watcher {
     /// the next look finds.
     pub(crate) fn tell(&mut self, notice: &Notice) {
         super::tell(&mut self.link, notice);
-        match notice {
-            Notice::Waiting { .. }
-            | Notice::TimedOut { .. }
-            | Notice::Stalled { .. }
-            | Notice::Moving { .. }
-            | Notice::WaitOn
-            | Notice::Ping
-            | Notice::Pong
-            | Notice::Cause { .. } => {}
-            Notice::Broken { .. }
-            | Notice::Altered { .. }
-            | Notice::Goodbye { .. }
-            | Notice::Lost(_)
-            | Notice::Abort { .. }
-            | Notice::Interrupted
-            | Notice::GaveUp(_) => self.tell_deputy(notice),
+        if !notice.is_repeated() {
+            self.tell_deputy(notice);
         }
     }
 
