@@ -154,6 +154,10 @@ fn all_are_told<S: Subject>(run: &Run, odd: Odd) -> Verdict {
         run.at(format_args!("{odd:?} on rank {who}"));
         let result = odd.call(&spare, run.rank == who);
         let what = format!("{odd:?} on rank {who}");
+        if let Err(CommError::CollectiveFailed { operation, .. }) = &result {
+            let own = odd.text(run.rank == who).split('(').next();
+            assert_eq!(Some(*operation), own, "{what}: the method of this rank");
+        }
         let lowest = who.max(1);
         let message = fails(&what, result, FailureKind::Mismatch, lowest);
         let (first, other) = (odd.text(who == 0), odd.text(lowest == who));
