@@ -31,8 +31,6 @@ use timers::{Action, Due, Moment, Timers};
 pub(crate) struct Links {
     /// On rank 0 one link per worker, in rank order; on a worker the one to rank 0.
     pub(crate) data: Vec<Link>,
-    /// The places in `data`, in the order in which the entries of the last call came to rank 0.
-    pub(crate) order: Vec<usize>,
     /// The ring, if there is one: where bulk goes to and comes from.
     pub(crate) ring: Option<Ring>,
 }
@@ -45,11 +43,6 @@ pub(crate) struct Ring {
 }
 
 impl Links {
-    pub(crate) fn new(data: Vec<Link>, ring: Option<Ring>) -> Self {
-        let order = (0..data.len()).collect();
-        Self { data, order, ring }
-    }
-
     pub(crate) fn all(&self) -> impl Iterator<Item = &Link> {
         let ring = self.ring.iter().flat_map(|ring| [&ring.next, &ring.prev]);
         self.data.iter().chain(ring)

@@ -316,11 +316,6 @@ impl Link {
         self.stream.is_sealed()
     }
 
-    /// Returns whether something may have come that no poll tells of: it was read ahead, or what opens records keeps it.
-    pub(crate) fn may_hold(&self) -> bool {
-        self.start < self.end || self.is_sealed()
-    }
-
     /// Returns a second way to send over the link, for a few bytes from another thread.
     pub(crate) fn voice(&self) -> io::Result<Voice> {
         self.stream.voice()

@@ -97,7 +97,10 @@ impl World {
             rank: 0,
             size: WORKERS + 1,
             hosts: Hosts::One,
-            links: Links::new(links, None),
+            links: Links {
+                data: links,
+                ring: None,
+            },
             watcher: own,
             signals: Arc::clone(&signals),
             patience: Patience::new(WORKERS + 1),

@@ -88,7 +88,7 @@ pub(crate) fn coordinate(
         .ok()
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
-    let links = Links::new(data, ring);
+    let links = Links { data, ring };
     let deputy = deputy::link(opened.deputy.mine, config).map_err(|error| internal(&error))?;
     watched(links, (watch, deputy), places, (local_ranks, crowded))
         .map_err(|error| internal(&error))

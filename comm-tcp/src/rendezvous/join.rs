@@ -134,7 +134,10 @@ fn attempt(
     let watcher = Watcher::new(Link::new(Wire::from(watch), 0), identity.rank, place);
     let (deputy, hub) = deputy::appoint(opened.deputy, config, here)?;
     Ok(Joined {
-        links: Links::new(vec![data_link], ring),
+        links: Links {
+            data: vec![data_link],
+            ring,
+        },
         watcher: watcher.with_deputy(deputy),
         hub,
         signals: std::sync::Arc::new(Signals::default()),
