@@ -60,8 +60,8 @@ pub struct TcpConfig {
     pub insecure: bool,
     /// Which links are encrypted; must agree between the ranks.
     pub encryption: Encryption,
-    /// Lets ranks connect to each other; `false` sends all bulk through rank 0, which is slower, and
-    /// leaves nobody to tell of a death while rank 0 is stopped. What rank 0 says holds for all.
+    /// Lets ranks connect to each other; `false` sends all bulk through rank 0, which is slower. What rank 0
+    /// says holds for all.
     pub ring: bool,
     /// The descriptor of a listening socket that rank 0 inherited from its launcher.
     pub listen_fd: Option<i32>,

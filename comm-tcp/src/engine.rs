@@ -174,7 +174,9 @@ impl Engine {
     #[cold]
     pub(crate) fn explain(&mut self, broken: &Broken) -> Cause {
         let altered = self.links.all().any(Link::is_altered);
-        self.watcher.explain(broken, self.sequence, altered)
+        let silent = self.gave_up(0, Outlook::Entering);
+        let at = (self.sequence, altered);
+        self.watcher.explain(broken, at, (self.timeout, silent))
     }
 
     /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that
@@ -253,10 +255,6 @@ impl Engine {
             match (action, outlook) {
                 (Action::ReportWaiting, _) => {
                     self.watcher.tell(&Notice::Waiting { sequence, call });
-                }
-                (Action::ReportLongWait, _) => {
-                    self.watcher
-                        .tell_deputy(&Notice::Waiting { sequence, call });
                 }
                 (Action::ReportStalled, _) => self.watcher.tell(&stalled(false)),
                 (Action::ReportMoving, _) => {

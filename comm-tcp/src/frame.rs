@@ -15,7 +15,7 @@ use comm_kit::Call;
 pub const HEADER: usize = 40;
 
 /// The version of headers and handshakes; ranks of one job agree on it.
-pub(crate) const VERSION: u8 = 4;
+pub(crate) const VERSION: u8 = 5;
 
 /// The longest text in a frame: reasons and causes.
 pub(crate) const MOST_TEXT: u64 = 1024;

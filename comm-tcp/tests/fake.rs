@@ -105,7 +105,7 @@ fn a_worker_tells_rank_0_of_another_version_its_own() {
         .unwrap();
     let mut said = Vec::new();
     stream.read_to_end(&mut said).unwrap();
-    assert_eq!(said, b"cobrecom\0\x04\0\0");
+    assert_eq!(said, b"cobrecom\0\x05\0\0");
     drop((stream, held));
     let error = one.join().unwrap();
     assert!(error.message.contains("another version"), "{error}");

@@ -164,7 +164,7 @@ fn too_few_descriptors() {
     let error = TcpBackend::connect_with_listener(config, listener)
         .map(drop)
         .unwrap_err();
-    for word in ["Too many open files", "ulimit -n", "132"] {
+    for word in ["Too many open files", "ulimit -n", "131"] {
         assert!(error.message.contains(word), "no {word} in: {error}");
     }
     drop(strangers);
@@ -222,7 +222,7 @@ fn every_link_of_a_job_is_probed_while_it_is_silent() {
         |comm| {
             comm.barrier().unwrap();
             if comm.rank() == 0 {
-                // Three data links, three watch links, four of the ring and those of the deputy, with both ends here.
+                // Three data links, three watch links and four of the ring, with both ends here.
                 let began = Instant::now();
                 loop {
                     let timers = timers();

@@ -90,7 +90,7 @@ impl World {
         let workers = (1..=WORKERS).zip(kinds);
         let (links, data) = workers.map(|(rank, kind)| enter(rank, kind)).unzip();
         let peers = Peers {
-            watch_links: own.voices().unwrap(),
+            watch_link: own.voice().unwrap(),
             signals: Arc::clone(&signals),
         };
         let engine = Engine {

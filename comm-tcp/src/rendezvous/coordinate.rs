@@ -9,9 +9,9 @@ use comm_kit::{report, words};
 use rustix::event::{PollFd, PollFlags};
 
 use super::accept::Acceptor;
-use super::ring::{self, Addresses, Opened, RingStreams};
+use super::ring::{self, RingStreams};
 use super::seats::{Seat, Seats};
-use super::{Countdown, Identity, Joined, deputy, say, silent_until_the_end, unexpected};
+use super::{Countdown, Identity, Joined, say, silent_until_the_end, unexpected};
 use crate::config::TcpConfig;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
@@ -38,7 +38,7 @@ pub(crate) fn coordinate(
     let limit = ring::limit(time);
     let bodies = (1..identity.size).map(|rank| seat_body(&seats, rank, wanted, limit));
     let bodies: Vec<Vec<u8>> = bodies.collect();
-    let (addresses, local_ranks) = (seats.addresses(0), seats.neighbours(0));
+    let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
     let (mut data, watch, places) = split(seats.into_seats(), config)?;
     let stop = |data: &mut [Link], error: InitError| {
         for link in data {
@@ -53,12 +53,11 @@ pub(crate) fn coordinate(
             return stop(&mut data, error);
         }
     }
-    let opened = if wanted {
-        ring::open(identity, &mut acceptor, addresses, &data, limit, time)
+    let mut streams = if wanted {
+        ring::build(identity, &mut acceptor, successor, &data, limit, time)
     } else {
-        Opened::nothing()
+        Err(String::new())
     };
-    let mut streams = opened.ring;
     match hear_all(&mut data, time) {
         Ok(reasons) => {
             let reason = reasons.into_iter().find(|reason| !reason.is_empty());
@@ -89,9 +88,7 @@ pub(crate) fn coordinate(
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
     let links = Links { data, ring };
-    let deputy = deputy::link(opened.deputy.mine, config).map_err(|error| internal(&error))?;
-    watched(links, (watch, deputy), places, (local_ranks, crowded))
-        .map_err(|error| internal(&error))
+    watched(links, watch, places, (local_ranks, crowded)).map_err(|error| internal(&error))
 }
 
 /// Takes links until every seat is taken.
@@ -189,19 +186,17 @@ fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
     Ok(None)
 }
 
-/// Returns what is sent to a worker once all are there: its successor and the deputy, how many share its
-/// processors, whether there is to be a ring and a deputy, and how long opening the links may take.
+/// Returns what is sent to a worker once all are there: its successor, how many share its processors,
+/// whether there is to be a ring, and how long building it may take.
 fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool, limit: Duration) -> Vec<u8> {
-    let Addresses { successor, deputy } = seats.addresses(rank);
+    let successor = seats.successor(rank);
+    let ip = match successor {
+        SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
+        SocketAddr::V6(address) => *address.ip(),
+    };
     let mut body = Vec::new();
-    for address in [successor, deputy] {
-        let ip = match address {
-            SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
-            SocketAddr::V6(address) => *address.ip(),
-        };
-        body.extend_from_slice(&ip.octets());
-        body.extend_from_slice(&address.port().to_be_bytes());
-    }
+    body.extend_from_slice(&ip.octets());
+    body.extend_from_slice(&successor.port().to_be_bytes());
     body.extend_from_slice(&super::number(seats.neighbours(rank)).to_be_bytes());
     body.push(u8::from(ring));
     let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
@@ -252,7 +247,7 @@ pub(super) fn link_ring(
 /// Starts the watch.
 fn watched(
     links: Links,
-    (watch, deputy): (Vec<Channel>, Option<Link>),
+    watch: Vec<Channel>,
     places: Vec<String>,
     (local_ranks, crowded): (usize, bool),
 ) -> std::io::Result<Joined> {
@@ -264,7 +259,6 @@ fn watched(
     let signals = Arc::new(Signals::default());
     let place = places.first().cloned().unwrap_or_default();
     let hub = Hub::new(ends.zip(places).collect(), Arc::clone(&signals));
-    let hub = hub.with_deputy(deputy);
     Ok(Joined {
         links,
         watcher: Watcher::new(Link::new(mine.into(), 0), 0, place),
@@ -307,12 +301,12 @@ fn absent(config: &TcpConfig, seats: &Seats<'_>, acceptor: &Acceptor) -> InitErr
         message = format!("{message}; rank 0 refused {refused}");
     }
     let advice = match acceptor.trouble() {
-        // Two links to each worker, two of the ring, one to the deputy, three for its own end of the watch.
+        // Two links to each worker, two of the ring, three for its own end of the watch.
         Some(trouble) => format!(
             "rank 0 could not let in whoever knocked ({trouble}): {} ranks need {} descriptors and \
              those of the program, see `ulimit -n`",
             config.size,
-            2 * config.size + 4
+            2 * config.size + 3
         ),
         None => format!("start them, or raise {}", variables::CONNECT_TIMEOUT),
     };

@@ -204,7 +204,7 @@ fn who_does_not_know_the_secret_is_refused_and_logged(
     b"\x01\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0\0\0\0",
     "does not speak"
 )]
-#[case::half_a_hello(b"cobrecom\0\x04\x01", "hung up")]
+#[case::half_a_hello(b"cobrecom\0\x05\x01", "hung up")]
 fn who_speaks_otherwise_is_let_go_and_logged(#[case] bytes: &[u8], #[case] reason: &str) {
     let _turn = listen();
     let (port, rank_0) = rank_0(2);

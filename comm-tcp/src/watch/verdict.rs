@@ -261,11 +261,6 @@ impl Judge {
         Some(Ruling::Cause(cause))
     }
 
-    /// Lets another cause be decided: the last one was not told.
-    pub(super) fn reopen(&mut self) {
-        self.decided = false;
-    }
-
     fn abort(&mut self, rank: usize, message: String) -> Option<Ruling> {
         self.decide(Cause::new(FailureKind::Aborted, Some(rank), message))
     }
