@@ -40,8 +40,6 @@ pub(crate) struct Link<S = Wire> {
     discarding: u64,
     /// What came is not what was sent.
     altered: bool,
-    /// One of the ends has acknowledged nothing for too long.
-    silent: bool,
     sent: u64,
     received: u64,
 }
@@ -57,7 +55,6 @@ impl<S: Stream> Link<S> {
             backlog: Vec::new(),
             discarding: 0,
             altered: false,
-            silent: false,
             sent: 0,
             received: 0,
         }
@@ -81,12 +78,6 @@ impl<S: Stream> Link<S> {
     /// Returns whether the link is of no use any more because what came is not what was sent.
     pub(crate) fn is_altered(&self) -> bool {
         self.altered
-    }
-
-    /// Returns whether the link ended because one end acknowledged nothing any more, as far as is known: the
-    /// process at the other end may live.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent
     }
 
     /// Returns whether bytes that were to be written have begun to go out and do not count as written
@@ -291,14 +282,6 @@ impl<S: Stream> Link<S> {
     #[cold]
     fn broken(&mut self, error: &io::Error) -> Broken {
         self.altered |= error.kind() == ErrorKind::InvalidData;
-        // A router may say so, too, and the other end, whose system resets a link when it gives up.
-        self.silent |= matches!(
-            error.kind(),
-            ErrorKind::TimedOut
-                | ErrorKind::HostUnreachable
-                | ErrorKind::NetworkUnreachable
-                | ErrorKind::ConnectionReset
-        );
         let reason = match error.kind() {
             ErrorKind::UnexpectedEof => "it closed the link".to_owned(),
             _ => error.to_string(),

@@ -11,7 +11,6 @@ mod log;
 #[cfg(test)]
 mod nonsense;
 mod signals;
-mod sounding;
 mod verdict;
 mod watcher;
 

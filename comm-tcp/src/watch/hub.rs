@@ -5,13 +5,11 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use comm_api::FailureKind;
 use comm_kit::clock::{Clock, LONGEST_SLEEP};
 use rustix::event::PollFd;
 
 use super::log::Log;
 use super::signals::Signals;
-use super::sounding::{Sounding, unhurry};
 use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::{Link, Wire};
@@ -30,10 +28,6 @@ pub(crate) struct Hub {
     log: Log,
     /// Rank 0 wants to know when all links have been read.
     catching_up: bool,
-    /// The shortest timeout of those who have waited for long.
-    timeout: Option<Duration>,
-    /// What will be told once it is known whether rank 0 can send.
-    sounding: Option<Sounding>,
 }
 
 impl Hub {
@@ -50,8 +44,6 @@ impl Hub {
             signals,
             log: Log::default(),
             catching_up: false,
-            timeout: None,
-            sounding: None,
         }
     }
 
@@ -77,16 +69,12 @@ impl Hub {
             }
             let passed = self.signals.passed.load(Ordering::Relaxed);
             if let Some(ruling) = self.judge.due(now, passed) {
-                self.consider(ruling, None, now);
+                self.announce(ruling);
             }
-            self.conclude(now);
             self.caught_up();
             if let Some(warning) = self.judge.warning() {
                 self.log.write(move || warning.log());
             }
-        }
-        if let Some(sounding) = self.sounding.take() {
-            self.announce(Ruling::Cause(sounding.into_cause()));
         }
         for link in self.links.iter().flatten() {
             hang_up(link);
@@ -96,8 +84,7 @@ impl Hub {
     /// Sleeps until something comes or falls due; returns the time.
     fn wait(&mut self) -> std::io::Result<Instant> {
         let now = self.clock.now();
-        let sounding = self.sounding.as_ref().map(|it| it.next_due(now));
-        let due = self.judge.next_due(now).into_iter().chain(sounding).min();
+        let due = self.judge.next_due(now);
         // While no time matters this thread sleeps for as long as nothing comes.
         let limit = (due.is_some() || self.judge.remembers(now))
             .then(|| due.map_or(LONGEST_SLEEP, |due| due.min(LONGEST_SLEEP)));
@@ -126,30 +113,12 @@ impl Hub {
                     tell(link, &Notice::Pong);
                     None
                 }
-                Ok(Some(Notice::Pong)) => {
-                    self.sounding.iter_mut().for_each(|it| it.answer(rank));
-                    None
-                }
                 Ok(Some(notice)) if notice.names().is_some_and(|named| named >= size) => {
                     self.links[rank] = None;
                     let reason = "it named a rank that there is not";
                     self.judge.lose(rank, reason)
                 }
-                // It has failed for that already, or saw what was no message of this job.
-                Ok(Some(notice @ (Notice::GaveUp(_) | Notice::Altered { .. }))) => {
-                    if let Some(ruling) = self.judge.hear(rank, notice, now) {
-                        self.announce(ruling);
-                    }
-                    None
-                }
-                Ok(Some(notice)) => {
-                    if let Notice::TimedOut { timeout, .. } | Notice::Stalled { timeout, .. } =
-                        notice
-                    {
-                        self.timeout = self.timeout.into_iter().chain([timeout]).min();
-                    }
-                    self.judge.hear(rank, notice, now)
-                }
+                Ok(Some(notice)) => self.judge.hear(rank, notice, now),
                 Err(broken) if link.is_altered() => {
                     if let Some(ruling) = self.judge.alter(0, rank, &broken.reason) {
                         self.announce(ruling);
@@ -159,53 +128,13 @@ impl Hub {
                     None
                 }
                 Err(broken) => {
-                    let silent = link.is_silent().then_some(rank);
                     self.links[rank] = None;
-                    if let (Some(rank), Some(sounding)) = (silent, &mut self.sounding) {
-                        sounding.end(rank);
-                    }
-                    if let Some(ruling) = self.judge.lose(rank, &broken.reason) {
-                        self.consider(ruling, silent, now);
-                    }
-                    None
+                    self.judge.lose(rank, &broken.reason)
                 }
             };
             if let Some(ruling) = ruling {
-                self.consider(ruling, None, now);
+                self.announce(ruling);
             }
-        }
-    }
-
-    /// Announces what was decided, but a rank that is late, or whose link has ended in silence or between the
-    /// living, only when it is known that rank 0 can send.
-    fn consider(&mut self, ruling: Ruling, silent: Option<usize>, now: Instant) {
-        let cause = match ruling {
-            Ruling::Cause(cause)
-                if silent.is_some()
-                    || matches!(cause.kind, FailureKind::TimedOut | FailureKind::Io) =>
-            {
-                cause
-            }
-            other => return self.announce(other),
-        };
-        let (links, timeout) = (&mut self.links, self.timeout);
-        match Sounding::begin(cause, silent, timeout, links, &self.judge, now) {
-            Ok(sounding) => {
-                // Decided: rank 0 answers no more.
-                self.signals.decide();
-                self.sounding = Some(sounding);
-            }
-            Err(cause) => self.announce(Ruling::Cause(cause)),
-        }
-    }
-
-    /// Announces a cause once it is known whether rank 0 can send.
-    fn conclude(&mut self, now: Instant) {
-        let sounding = self.sounding.as_ref();
-        if let Some(cause) = sounding.and_then(|it| it.found(&self.judge, now)) {
-            self.sounding = None;
-            unhurry(&self.links);
-            self.announce(Ruling::Cause(cause));
         }
     }
 

@@ -312,15 +312,8 @@ impl Judge {
         None
     }
 
-    /// Returns whether all these ranks run in one place.
-    pub(super) fn are_together(&self, ranks: &[usize]) -> bool {
-        let mut places = ranks.iter().map(|&rank| &self.members[rank].place);
-        let first = places.next();
-        places.all(|place| Some(place) == first)
-    }
-
     /// Lists ranks with their places, as far as a line goes.
-    pub(super) fn list(&self, ranks: &[usize]) -> String {
+    fn list(&self, ranks: &[usize]) -> String {
         let place = |rank: usize| Some(self.members.get(rank)?.place.as_str());
         words::ranks_at(ranks, place)
     }

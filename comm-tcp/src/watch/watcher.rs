@@ -101,7 +101,6 @@ impl Watcher {
                     self.cause.get_or_insert((cause, answered));
                 }
                 Ok(Some(Notice::Pong)) => self.unanswered = false,
-                Ok(Some(Notice::Ping)) => self.tell(&Notice::Pong),
                 Ok(Some(Notice::WaitOn)) => self.wait_on = true,
                 Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}

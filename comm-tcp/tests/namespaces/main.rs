@@ -11,10 +11,17 @@
     reason = "helpers of tests; the numbers are small"
 )]
 
+#[path = "../common/clock.rs"]
+mod clock;
 mod network;
+#[path = "../common/reset.rs"]
+mod reset;
 
+use std::io::{BufRead, BufReader};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
+use clock::millis;
 use comm_api::{CommError, Communicator, ReduceOp};
 use comm_conformance::events::{assert_heard, listen};
 use comm_tcp::{TcpBackend, TcpConfig};
@@ -75,6 +82,19 @@ fn one_rank() {
         "cut" | "one way" => Ok(until_failure(&comm)),
         "slow" => small(&comm).map(|()| "ok".to_owned()),
         "vanish" | "mute" => Ok(until_barrier_fails(&comm)),
+        "reset" if rank > 0 => {
+            reset::on_close();
+            comm.barrier().unwrap();
+            println!("begun");
+            // Computes, and is killed in this time.
+            std::thread::sleep(WATCHDOG);
+            return;
+        }
+        "reset" => {
+            comm.barrier().unwrap();
+            let told = until_barrier_fails(&comm);
+            Ok(format!("{} {told}", millis()))
+        }
         _ => timed(&comm).map(|time| format!("{}", time.as_secs_f64())),
     };
     println!("report: {}", report.unwrap());
@@ -232,18 +252,19 @@ fn the_host_of_rank_0_vanishes_and_all_know_within_a_minute_without_a_timeout() 
     std::thread::sleep(Duration::from_secs(2));
     network.cut(0);
     let reports = reports(children);
-    // Rank 0 lives and reaches nobody: the others have lost it, not it one of them.
-    for report in &reports {
+    for (rank, report) in reports.iter().enumerate() {
         let words: Vec<&str> = report.split(' ').collect();
-        assert_eq!(words[..2], ["PeerLost", "0"], "{reports:?}");
+        assert_eq!(words[0], "PeerLost", "{reports:?}");
+        // Rank 0 lives and reaches nobody. It has lost one of the others, for all that it knows.
+        assert!(rank == 0 || words[1] == "0", "{reports:?}");
         assert!(words[2].parse::<f64>().unwrap() < 70.0, "{reports:?}");
     }
 }
 
-/// Nothing that rank 0 sends arrives any more, and everything that the others send does: they live, and
-/// nobody says that one of them does not. They are all in one call, or some of them one call ahead.
+/// Nothing that rank 0 sends arrives any more, and everything that the others send does: all others name rank 0, which
+/// cannot tell whose link it is and names any of them. They are all in one call, or some of them one call ahead.
 #[rstest]
-fn rank_0_that_can_send_nothing_any_more_is_the_one_that_all_name(
+fn rank_0_that_can_send_nothing_any_more_is_the_one_that_all_others_name(
     #[values(true, false)] at_once: bool,
 ) {
     let Some(network) = Network::build() else {
@@ -257,14 +278,72 @@ fn rank_0_that_can_send_nothing_any_more_is_the_one_that_all_name(
         (1..HOSTS).for_each(|worker| network.cut_one_way(0, worker));
     }
     let reports = reports(children);
-    for report in &reports {
+    for (rank, report) in reports.iter().enumerate() {
         let words: Vec<&str> = report.split(' ').collect();
         // `Io` names both ends of a link.
         let kinds = ["TimedOut", "PeerLost", "Io"];
         assert!(kinds.contains(&words[0]), "{reports:#?}");
-        assert_eq!(words[1], "0", "{reports:#?}");
+        assert!(rank == 0 || words[1] == "0", "{reports:#?}");
         assert!(words[2].parse::<f64>().unwrap() < 10.0, "{reports:#?}");
     }
+}
+
+/// Kills workers whose links end with a reset while they compute, with a pause in between; returns how long after the
+/// first death rank 0 was told, and what.
+fn told_of_resets(network: &Network, hosts: usize, killed: &[usize], pause: u64) -> (u128, String) {
+    let mut children = network.start_on(hosts, "reset", &[]);
+    for child in &mut children[1..] {
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("begun")));
+    }
+    let mut gone = None;
+    for &rank in killed {
+        children[rank].kill().unwrap();
+        children[rank].wait().unwrap();
+        // Its sockets are closed.
+        gone.get_or_insert_with(millis);
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+    let rank_0: Vec<Child> = children.drain(..1).collect();
+    let report = reports(rank_0).remove(0);
+    for mut other in children {
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+    let (told, what) = report.split_once(' ').unwrap();
+    let told: u128 = told.parse().unwrap();
+    (told.saturating_sub(gone.unwrap()), what.to_owned())
+}
+
+/// A rank dies with something unread on its links, which the system therefore resets: that is its end, at once, although
+/// all others compute and nobody can confirm that rank 0 reaches anybody.
+#[test]
+fn a_death_that_resets_links_is_told_at_once() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    // On a busy machine one of several suffices.
+    let mut fastest = u128::MAX;
+    for _ in 0..5 {
+        let (took, told) = told_of_resets(&network, HOSTS, &[2], 0);
+        assert!(told.starts_with("PeerLost 2 "), "{told}");
+        fastest = fastest.min(took);
+        if fastest <= 100 {
+            return;
+        }
+    }
+    panic!("told after {fastest} ms");
+}
+
+/// All workers die so, one soon after the other: rank 0 names one of them, not itself nor its network.
+#[rstest]
+fn two_deaths_that_reset_links_are_no_fault_of_rank_0(#[values(0, 300)] pause: u64) {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    let (_, told) = told_of_resets(&network, 3, &[1, 2], pause);
+    let lost = ["PeerLost 1 ", "PeerLost 2 "];
+    assert!(lost.iter().any(|lost| told.starts_with(lost)), "{told}");
 }
 
 /// A small call takes longer than the timeout, because its links are slow; its bytes move all the time.
