@@ -22,7 +22,7 @@ use crate::notice::Notice;
 use crate::patience::Patience;
 use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
-use crate::watch::Signals;
+use crate::watch::{Outlook, Signals};
 use crate::{listen, socket, variables};
 
 /// How long an aborting rank 0 waits until all have been told.
@@ -234,6 +234,7 @@ impl Job {
             patience: Patience::new(joined.local_ranks),
             timeout: config.timeout,
             sequence: 0,
+            outlook: Outlook::Entering,
             failed: None,
             scratch: Vec::new(),
         };

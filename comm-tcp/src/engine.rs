@@ -117,6 +117,8 @@ pub(crate) struct Engine {
     pub(crate) timeout: Option<Duration>,
     /// The number of the current or next call.
     pub(crate) sequence: u64,
+    /// What an entry round waits for: after the first piece of a call not for ranks to enter, but for bytes.
+    pub(crate) outlook: Outlook,
     /// Why a refusal could not be announced, which ends the next call.
     pub(crate) failed: Option<Cause>,
     /// Room for what others contribute, see [`with_scratch`](Self::with_scratch).

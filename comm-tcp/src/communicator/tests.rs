@@ -106,6 +106,7 @@ impl World {
             patience: Patience::new(WORKERS + 1),
             timeout: None,
             sequence: 0,
+            outlook: Outlook::Entering,
             failed: None,
             scratch: Vec::new(),
         };

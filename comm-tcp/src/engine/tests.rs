@@ -50,6 +50,7 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
         patience: Patience::new(size),
         timeout: Some(WATCHDOG),
         sequence: 0,
+        outlook: Outlook::Entering,
         failed: None,
         scratch: Vec::new(),
     };

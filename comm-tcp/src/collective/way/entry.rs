@@ -54,6 +54,7 @@ impl Engine {
             answer: Incoming::new(),
             sink,
             expected,
+            outlook: self.outlook,
             peer: self.peer(),
         };
         self.drive(call, &mut task)?;
@@ -73,6 +74,7 @@ impl Engine {
         let mut task = Collect {
             at: (self.sequence, call),
             contributions,
+            outlook: self.outlook,
             entries: (1..self.size).map(|_| Incoming::new()).collect(),
         };
         self.drive(call, &mut task)?;
@@ -161,6 +163,8 @@ struct Enter<'a, S: ?Sized> {
     sink: &'a mut S,
     /// What an agreeing frame is: the entry of the only other rank, or the answer of rank 0.
     expected: Kind,
+    /// What it waits for: rank 0 to answer, or the next piece of a call that all have entered.
+    outlook: Outlook,
     peer: usize,
 }
 
@@ -215,7 +219,7 @@ impl<S: Sink + ?Sized> Task for Enter<'_, S> {
     }
 
     fn outlook(&self) -> Outlook {
-        Outlook::Entering
+        self.outlook
     }
 
     fn waits_for(&self) -> usize {
@@ -254,6 +258,8 @@ impl Contributions<'_> {
 struct Collect<'a> {
     at: (u64, Call),
     contributions: Contributions<'a>,
+    /// What it waits for: the others to enter, or the next pieces of a call that all have entered.
+    outlook: Outlook,
     /// One per worker, in rank order.
     entries: Vec<Incoming>,
 }
@@ -309,7 +315,7 @@ impl Task for Collect<'_> {
     }
 
     fn outlook(&self) -> Outlook {
-        Outlook::Entering
+        self.outlook
     }
 
     fn is_underway(&self) -> bool {
