@@ -1,6 +1,6 @@
 //! The part of a worker.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -210,10 +210,29 @@ pub(super) fn ring_listener(
     };
     let mut address = local;
     address.set_ip(ip);
-    address.set_port(0);
-    let listener = TcpListener::bind(address)?;
+    let listener = bind(address, config)?;
     listen::make_room(&listener);
     Ok(listener)
+}
+
+/// Takes a port that the configuration allows.
+fn bind(mut address: SocketAddr, config: &TcpConfig) -> io::Result<TcpListener> {
+    let Some(ports) = &config.worker_ports else {
+        address.set_port(0);
+        return TcpListener::bind(address);
+    };
+    // Ranks of one machine, which come at once, begin at different ones.
+    let some = ports.clone().cycle().skip(config.rank % ports.len());
+    for port in some.take(ports.len()) {
+        address.set_port(port);
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            result => return result,
+        }
+    }
+    let (name, low, high) = (variables::WORKER_PORTS, ports.start(), ports.end());
+    let message = format!("{name} is {low}-{high}, and other programs hold all of them; give more");
+    Err(io::Error::new(ErrorKind::AddrInUse, message))
 }
 
 fn dial<'a>(

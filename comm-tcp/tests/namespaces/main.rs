@@ -70,6 +70,9 @@ fn one_rank() {
         config.timeout = None;
     }
     config.ring = role != "star";
+    if role == "some ports" {
+        config.worker_ports = Some(PORTS);
+    }
     let _turn = listen();
     let comm = TcpBackend::connect(config).unwrap();
     if role == "one link" {
@@ -78,6 +81,11 @@ fn one_rank() {
     // By default, since they leave loopback.
     assert_heard(1, &["INFO", "links are encrypted"]);
     let report = match role.as_str() {
+        "some ports" => {
+            let from = listened_on(PORTS);
+            assert_eq!(from.len(), usize::from(rank > 0), "{from:?}");
+            core(&comm).map(|()| "ok".to_owned())
+        }
         "core" | "short start" | "one link" => core(&comm).map(|()| "ok".to_owned()),
         "cut" | "one way" => Ok(until_failure(&comm)),
         "slow" => small(&comm).map(|()| "ok".to_owned()),
@@ -98,6 +106,20 @@ fn one_rank() {
         _ => timed(&comm).map(|time| format!("{}", time.as_secs_f64())),
     };
     println!("report: {}", report.unwrap());
+}
+
+/// The ports on which workers may listen in a test.
+const PORTS: std::ops::RangeInclusive<u16> = 29_601..=29_603;
+
+/// Returns the local ports of this host's connections that are among these.
+fn listened_on(ports: std::ops::RangeInclusive<u16>) -> Vec<u16> {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let local = |row: &str| {
+        let address = row.split_whitespace().nth(1)?;
+        u16::from_str_radix(address.split_once(':')?.1, 16).ok()
+    };
+    let local = table.lines().filter_map(local);
+    local.filter(|port| ports.contains(port)).collect()
 }
 
 /// Runs every collective, small and large, and checks what came out.
@@ -199,6 +221,15 @@ fn four_hosts_run_every_collective() {
         return;
     };
     assert_eq!(reports(network.start("core", &[])), ["ok"; HOSTS]);
+}
+
+/// Each worker is found by its predecessor on one of the ports that a firewall would let through.
+#[test]
+fn workers_listen_on_the_ports_that_are_allowed() {
+    let Some(network) = Network::build() else {
+        return;
+    };
+    assert_eq!(reports(network.start("some ports", &[])), ["ok"; HOSTS]);
 }
 
 /// Addresses of IPv6 that hold on one link only, which each machine numbers for itself: rank 0 is found by one, and
