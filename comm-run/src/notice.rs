@@ -30,6 +30,8 @@ pub enum Notice<'a> {
     },
     /// The job failed, and could not be started again.
     NotRestarted(&'a StartError),
+    /// The ranks cannot all reach each other over tcp, so large calls go through rank 0, which is slower.
+    NoRing,
     /// An event could not be written where [`Job::events`](crate::Job::events) wants it; none will be from now on.
     EventsLost(&'a io::Error),
 }

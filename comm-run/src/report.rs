@@ -38,6 +38,10 @@ pub(crate) fn notice(notice: &Notice<'_>, timeout: Option<Duration>, max_restart
             ending(outcome, timeout);
             line(&format!("starting again, {restart} of {max_restarts}"));
         }
+        Notice::NoRing => line(
+            "some ranks cannot reach each other, so large calls go through rank 0, which is slower; open the ports of \
+             COBRE_TCP_WORKER_PORTS between all ranks",
+        ),
         Notice::EventsLost(error) => line(&format!("the events cannot be written: {error}")),
         Notice::NotRestarted(error) => line(&format!("cannot start again: {error}")),
         _ => {}

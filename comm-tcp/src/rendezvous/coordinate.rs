@@ -74,6 +74,7 @@ pub(crate) fn coordinate(
         && !reason.is_empty()
     {
         tracing::warn!(%reason, "there is no ring: bulk goes through rank 0, which is slower");
+        report::no_ring();
     }
     let crowded = local_ranks > processors();
     let body = [u8::from(streams.is_ok()), u8::from(crowded)];

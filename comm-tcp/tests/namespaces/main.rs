@@ -17,17 +17,21 @@ mod network;
 #[path = "../common/reset.rs"]
 mod reset;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsRawFd;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use clock::millis;
 use comm_api::{CommError, Communicator, ReduceOp};
 use comm_conformance::events::{assert_heard, listen};
+use comm_kit::report::{Place, VARIABLE};
 use comm_tcp::{TcpBackend, TcpConfig};
 use comm_testing::not_run;
 use network::{Network, ip, reports};
 use rstest::rstest;
+use rustix::fs::fstat;
+use rustix::io::{FdFlags, fcntl_setfd};
 
 const HOSTS: usize = 4;
 /// How long a rank may take before it ends itself, and before it is ended.
@@ -418,7 +422,22 @@ fn a_ring_that_a_silent_firewall_prevents_is_relayed_with_little_time_left() {
         return;
     };
     network.cut_one_way(1, 2);
-    assert_eq!(reports(network.start("short start", &[])), ["ok"; HOSTS]);
+    // A launcher would pass such a pipe on.
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    fcntl_setfd(&writer, FdFlags::empty()).unwrap();
+    let place = Place {
+        descriptor: writer.as_raw_fd().cast_unsigned(),
+        inode: fstat(&writer).unwrap().st_ino,
+        rank: 0,
+    };
+    let launched = [(VARIABLE, &*place.to_string())];
+    assert_eq!(
+        reports(network.start("short start", &launched)),
+        ["ok"; HOSTS]
+    );
+    let mut told = [0; 100];
+    let length = reader.read(&mut told).unwrap();
+    assert_eq!(told[..length], *b"cobre-report 0 no-ring -\n");
 }
 
 #[test]
