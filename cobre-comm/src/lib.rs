@@ -35,6 +35,7 @@
 //! - A reduction of elements that are no scalars is an error on one rank too, as is `BitwiseOr` of floats.
 //! - [`create_communicator`] returns [`CommBackend`] with any set of features. [`CommBackend`] and `LocalCommKind`
 //!   have more variants.
+//! - The text of every error is another one, and [`available_backends`] lists `tcp` and `shm` too.
 //! - [`Communicator::abort`] with 0 exits with 1: a job that was aborted did not succeed.
 //! - Regions can be written once: the first fence freezes them, since a slice may outlive `fence(&self)`.
 //!   Before it `as_slice` panics, after it `as_mut_slice` does.

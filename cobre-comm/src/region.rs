@@ -34,6 +34,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     /// # Panics
     ///
     /// A [`HeapRegion`] panics before its first fence, and after a first fence that failed.
+    #[track_caller]
     fn as_slice(&self) -> &[T];
 
     /// Returns what this rank writes before the first fence: everything on the leader, nothing elsewhere.
@@ -41,6 +42,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     /// # Panics
     ///
     /// A [`HeapRegion`] panics after its first fence, also if that failed.
+    #[track_caller]
     fn as_mut_slice(&mut self) -> &mut [T];
 
     /// Waits for the ranks of the node; after the first time all see what the leader wrote.

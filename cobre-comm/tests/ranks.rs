@@ -1,7 +1,8 @@
 //! What a program for 0.18 sees when its ranks are processes over shared memory or TCP.
-#![cfg(all(feature = "shm", feature = "tcp", feature = "shared-memory"))]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
 
 use cobre_comm::{
@@ -42,6 +43,7 @@ fn one_rank() {
         "topology" => topology(&comm),
         "refusals" => refusals(&comm),
         "regions" => regions(&comm),
+        "late to a fence" => late_to_a_fence(&comm),
         "left region" => left_region(&comm),
         "gone" => gone(comm),
         role => panic!("there is no role {role}"),
@@ -55,6 +57,7 @@ fn programs_for_0_18_run_on_many_ranks(
         "topology",
         "refusals",
         "regions",
+        "late to a fence",
         "left region",
         "gone"
     )]
@@ -146,7 +149,7 @@ fn refusals(comm: &CommBackend) {
     comm.barrier().unwrap();
 }
 
-/// The leader writes, a fence freezes, all read; later fences are barriers, with slices alive.
+/// The leader writes, a fence freezes, all read; slices live through later fences.
 fn regions(comm: &CommBackend) {
     let mut region = comm.create_shared_region::<u64>(1000).unwrap();
     let shared = comm.name() == "shm";
@@ -169,6 +172,31 @@ fn regions(comm: &CommBackend) {
     assert_eq!(node.rank(), if shared { comm.rank() } else { 0 });
     node.barrier().unwrap();
     comm.barrier().unwrap();
+}
+
+/// Every fence is a barrier of the ranks that share a region, the later ones too.
+fn late_to_a_fence(comm: &CommBackend) {
+    // A rank that shares with nobody waits for nobody.
+    let Ok(job) = std::env::var("COBRE_SHM_NAME") else {
+        return;
+    };
+    let came = |fence: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{job}-{fence}"));
+    let region = comm.create_shared_region::<u64>(10).unwrap();
+    let is_late = comm.rank() == comm.size() - 1;
+    for fence in 1..=3 {
+        if is_late {
+            // Time in which the others would leave a fence that waits for nobody.
+            std::thread::sleep(Duration::from_millis(100));
+            File::create(came(fence)).unwrap();
+        }
+        region.fence().unwrap();
+        assert!(came(fence).exists(), "fence {fence} did not wait");
+        // All have looked.
+        comm.barrier().unwrap();
+        if is_late {
+            std::fs::remove_file(came(fence)).unwrap();
+        }
+    }
 }
 
 /// A first fence that failed leaves a region that nobody reads or writes, and a communicator that works.

@@ -27,7 +27,9 @@ use crate::op::{ReduceOp, ScalarKind};
 /// - **Same bits.** `allreduce` is a left fold in rank order, whatever the backend, the size or
 ///   the algorithm. That suffices where the number of ranks is fixed: a sum of `f64` over ranks
 ///   that each added up a part rounds elsewhere when the parts change. Sums with the same bits
-///   for any number of ranks and threads are in the crate `comm-exact`.
+///   for any number of ranks and threads are in the crate `comm-exact`. Floats are those of IEEE 754: a library
+///   that was linked with `-ffast-math` may set FTZ and DAZ on the threads of its process as it is loaded, and
+///   subnormal numbers are zeros there. Ranks that do not all load it get different bits. Nothing checks that.
 /// - **No interference.** Thousands of collectives may follow each other in any mix. Two threads
 ///   inside collectives of *one* communicator are refused
 ///   ([`Refused`](crate::FailureKind::Refused)); many communicators may live in one process.

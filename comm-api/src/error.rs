@@ -393,6 +393,7 @@ impl fmt::Display for Length {
             expected,
             actual,
         } = self;
+        let expected = Count(expected);
         let name = argument.as_str();
         match argument {
             Argument::Counts | Argument::Displs => write!(
@@ -410,6 +411,18 @@ impl fmt::Display for Length {
             ),
         }?;
         f.write_str("; nothing was sent, correct the arguments and call again")
+    }
+}
+
+/// A number of elements that was calculated; the largest stands for all that are larger.
+struct Count(usize);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            usize::MAX => f.write_str("more than can be counted"),
+            count => count.fmt(f),
+        }
     }
 }
 

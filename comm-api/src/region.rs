@@ -182,6 +182,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     /// # Panics
     ///
     /// In a write phase, and after a fence or an exchange that failed.
+    #[track_caller]
     fn as_slice(&self) -> &[T];
 
     /// Returns the part this rank owns, in a write phase.
@@ -192,6 +193,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     /// # Panics
     ///
     /// In a read phase, and after a fence or an exchange that failed.
+    #[track_caller]
     fn as_mut_slice(&mut self) -> &mut [T];
 
     /// Ends the phase on every rank of the node: what was written before it is read after it.

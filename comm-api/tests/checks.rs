@@ -138,6 +138,9 @@ fn zero_sized_elements_are_counted_too() {
         "allgatherv",
         &size_error("allgatherv", Argument::Recv, MAX, MAX),
     );
+    let message = result.unwrap_err().to_string();
+    let words = format!("recv has a length of {MAX}, expected more than can be counted;");
+    assert!(message.contains(&words), "{message}");
 
     let comm = Recorder::new(1, 2);
     comm.allgatherv(&[(); 3], &mut recv, &[MAX - 3, 3], &[3, 0])

@@ -173,6 +173,19 @@ fn ieee_754_says(#[case] numbers: &[f64], #[case] expected: f64) {
     assert_eq!(sum.value().to_bits(), expected.to_bits(), "{}", sum.value());
 }
 
+/// That something was added is noted by every way that a slice takes, also when all of it is gone from the sum.
+#[rstest]
+fn what_cancels_after_a_negative_zero_leaves_zero(#[values(2, 1022, 1024, 3000)] count: usize) {
+    let cancels: Vec<f64> = (0..count).map(|i| [1.5, -1.5][i % 2]).collect();
+    let mut one_by_one = ExactSum::new();
+    one_by_one.extend(&[-0.0]);
+    one_by_one.extend(&cancels);
+    assert_eq!(one_by_one.value().to_bits(), 0, "{count}");
+    let mut together = ExactSum::new();
+    together.extend(&[&[-0.0], &cancels[..]].concat());
+    assert_eq!(bits(&together), bits(&one_by_one), "{count}");
+}
+
 #[rstest]
 #[case::infinity_times_zero(f64::INFINITY, 0.0, f64::NAN)]
 #[case::infinity(f64::INFINITY, -2.0, f64::NEG_INFINITY)]

@@ -21,6 +21,8 @@
 //! Architecture invariant: nobody but this crate knows more than one way to communicate.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
+// docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
 mod create;
@@ -33,7 +35,14 @@ mod region;
 mod select;
 mod topology;
 
-pub use comm_api as api;
+/// The traits and types of `comm-api`.
+pub mod api {
+    // Not `pub use comm_api as api`: for a trait of a crate that was renamed like that the compiler proposes an import from
+    // `comm_factory::comm_api`, which does not exist.
+    #[doc(no_inline)]
+    pub use comm_api::*;
+}
+
 pub use comm_local as local;
 #[cfg(feature = "mpi")]
 pub use comm_mpi as mpi;

@@ -91,17 +91,18 @@ impl Topology {
 impl CommBackend {
     /// Gathers who takes part in the job, and where.
     ///
-    /// Collective over all ranks, two small gathers: call it once, at the start, and keep the result. All
+    /// Collective over all ranks, two small gathers: call it on every rank, once, at the start, and keep the result. All
     /// ranks get the same hosts.
     ///
     /// # Errors
     ///
-    /// As [`allgather_vec`](CommunicatorExt::allgather_vec).
+    /// As [`allgather_vec`](CommunicatorExt::allgather_vec), under the name `topology`. In the list of a mismatch its gathers are
+    /// `allgatherv`.
     pub fn topology(&self) -> Result<Topology, CommError> {
         Ok(Topology {
             backend: self.backend(),
             size: self.size(),
-            hosts: gather_hosts(self)?,
+            hosts: gather_hosts(self).map_err(|error| error.again("topology"))?,
             mpi: self.library(),
             slurm: SlurmJob::of(|name| std::env::var(name).ok()),
         })

@@ -52,6 +52,8 @@ fn run(seconds: &str, ranks: &str, check: &str, mistake: &str) -> Ended {
         let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
         job.env(variable, "mpir");
     }
+    // The program is not one of this workspace, which find the library of `MPICC` by themselves.
+    job.envs(comm_mpi_probe::FOLDER.map(|folder| ("LD_LIBRARY_PATH", folder)));
     job.env("COBRE_COMM_CHECK", check);
     job.env("COBRE_MPI_TIMEOUT_SECS", "2");
     let output = job.output().unwrap();

@@ -1,5 +1,4 @@
 //! An exchange takes the region of the backend that is asked, and of no other.
-#![cfg(all(feature = "shm", feature = "tcp"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
 use comm_factory::api::{CommError, FailureKind, SharedMemoryProvider, SharedRegion};

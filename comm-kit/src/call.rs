@@ -65,7 +65,7 @@ impl Kind {
 /// The first word holds, exactly: the collective (8 bits), the root of a broadcast or the scalar and
 /// operation of a reduction (24 bits), and the bytes of an element (32 bits). The second is the
 /// number of elements, exactly, or the number of the region that is exchanged. Two things do not fit and are hashed, 64 bits, over the exact element
-/// size as well: the list of counts of an `allgatherv`, and the count of elements of 4 GiB or more,
+/// size as well: the list of counts of an `allgatherv` that are not all the same, and the count of elements of 4 GiB or more,
 /// whose size is all ones in the first word. A backend whose soundness depends on these numbers
 /// compares the numbers themselves.
 ///
@@ -92,6 +92,8 @@ pub struct Call {
 const HUGE: u64 = u32::MAX as u64;
 /// Where the label of a broadcast lies, above the number of its elements.
 const LABEL_SHIFT: u32 = 48;
+/// Marks an `allgatherv` whose counts are all the same, above its label: then the count travels, and messages show it.
+const EQUAL_COUNTS: u64 = 1 << 16;
 
 impl Call {
     /// Describes a `barrier`.
@@ -116,12 +118,20 @@ impl Call {
     #[inline]
     #[must_use]
     pub fn allgatherv(counts: &[usize], elem_size: usize) -> Self {
+        let label = Label::here().bits();
+        if let [first, others @ ..] = counts
+            && (elem_size as u64) < HUGE
+            && others.iter().all(|count| count == first)
+        {
+            let detail = label | EQUAL_COUNTS;
+            return Self::new(Kind::Allgatherv, detail, elem_size, *first as u64);
+        }
         let hash = counts
             .iter()
             .fold(mix(0, elem_size as u64), |hash, &count| {
                 mix(hash, count as u64)
             });
-        Self::new(Kind::Allgatherv, Label::here().bits(), elem_size, hash)
+        Self::new(Kind::Allgatherv, label, elem_size, hash)
     }
 
     /// Describes an `allreduce` of `bytes` bytes.
@@ -272,7 +282,14 @@ impl fmt::Display for Call {
             Kind::Exchange => write!(f, "{name}(region {extent})"),
             Kind::Allgatherv => {
                 let label = Label::from_bits(detail);
-                write!(f, "{name}(elements of {size}{label})")
+                if detail & EQUAL_COUNTS == 0 {
+                    return write!(f, "{name}(elements of {size}{label})");
+                }
+                let comma = label.comma();
+                write!(
+                    f,
+                    "{name}({extent} elements of {size}{label}{comma} from each rank)"
+                )
             }
             _ if elem_size == HUGE => write!(f, "{name}(elements of {size}{root})"),
             Kind::PartitionedRegion | Kind::GatheredRegion => {
@@ -281,7 +298,7 @@ impl fmt::Display for Call {
             Kind::Broadcast => {
                 let (label, count) = (extent >> LABEL_SHIFT, extent & !(u64::MAX << LABEL_SHIFT));
                 let label = Label::from_bits(label);
-                let comma = if label == Label::NONE { "" } else { "," };
+                let comma = label.comma();
                 write!(f, "{name}({count} elements of {size}{label}{comma}{root})")
             }
             Kind::SharedRegion => write!(f, "{name}({extent} elements of {size})"),

@@ -57,6 +57,7 @@ impl Owner {
     ///
     /// In every process but the one that was marked, saying what to do.
     #[inline]
+    #[track_caller]
     pub fn expect_here(self, operation: &str) {
         if !self.is_here() {
             forked(operation);
@@ -65,6 +66,7 @@ impl Owner {
 }
 
 #[cold]
+#[track_caller]
 fn forked(operation: &str) -> ! {
     panic!(
         "{operation}: this process was forked from the rank that has the region, and would share its \

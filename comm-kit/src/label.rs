@@ -78,6 +78,11 @@ impl Label {
         #[expect(clippy::cast_possible_truncation, reason = "the lowest bits")]
         Self(bits as u16)
     }
+
+    /// Returns what stands between the label and what follows it in a list.
+    pub(crate) fn comma(self) -> &'static str {
+        if self == Self::NONE { "" } else { "," }
+    }
 }
 
 /// Shows the label as a part of the list of what a call was given: nothing, `, f64`, or `, dtype #1a2b`.

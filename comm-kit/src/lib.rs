@@ -22,6 +22,7 @@
 //! | which variables there are, and what a misspelt name was meant to be | [`variables`], [`nearest`] |
 //! | room for an allocation | [`memory`] |
 //! | which processors there are to use | [`processors`] |
+//! | the file that holds the secret of a job | [`secret_file`] |
 //! | where segments of shared memory are found, and which are stale | [`segments`] |
 //!
 //! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
@@ -41,12 +42,14 @@ mod phase;
 
 pub mod clock;
 pub mod config;
+pub mod control_group;
 pub mod exit;
 pub mod host;
 pub mod interrupt;
 pub mod launcher;
 pub mod processors;
 pub mod report;
+pub mod secret_file;
 pub mod segments;
 pub mod variables;
 pub mod words;

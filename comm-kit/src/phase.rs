@@ -84,6 +84,7 @@ impl Phases {
     ///
     /// Outside a read phase, saying what to do.
     #[inline]
+    #[track_caller]
     pub fn expect_read(&self) {
         match self.phase {
             Phase::Read => {}
@@ -103,6 +104,7 @@ impl Phases {
     ///
     /// Outside a write phase, saying what to do.
     #[inline]
+    #[track_caller]
     pub fn expect_write(&self) {
         match self.phase {
             Phase::Write => {}

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::control_group::limits;
+
 /// Returns the numbers of the processors that the calling thread may use, whatever its quota; `None` where the system does
 /// not say. `available_parallelism` stays below the quota.
 #[cfg(target_os = "linux")]
@@ -36,28 +38,7 @@ pub fn give_way() {
 /// Returns how many processors the control group of this process, or one around it, allows; `None` without a limit.
 #[must_use]
 pub fn quota() -> Option<f64> {
-    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    quota_around(Path::new("/sys/fs/cgroup"), &membership)
-}
-
-/// Returns the least quota of a control group and those around it; `membership` is the text of `/proc/self/cgroup`.
-fn quota_around(mount: &Path, membership: &str) -> Option<f64> {
-    let groups = membership.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
-        let root = match controllers {
-            "" => mount.to_path_buf(),
-            names if names.split(',').any(|name| name == "cpu") => mount.join("cpu"),
-            _ => return None,
-        };
-        Some((root, path))
-    });
-    let quotas = groups.flat_map(|(root, path)| {
-        let group = root.join(path.trim_start_matches('/'));
-        let within = group.ancestors().filter(|group| group.starts_with(&root));
-        within.filter_map(quota_of).collect::<Vec<_>>()
-    });
-    quotas.reduce(f64::min)
+    limits("cpu", quota_of).into_iter().reduce(f64::min)
 }
 
 /// Reads `cpu.max` of version 2, or the two files of version 1. No limit is `max` or -1.
@@ -86,19 +67,21 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_quota_around_counts() {
+    fn both_versions_of_control_groups_have_quotas() {
         let root = std::env::temp_dir().join(format!("comm-kit-quota-{}", std::process::id()));
-        let inner = root.join("outer/inner");
-        fs::create_dir_all(&inner).unwrap();
-        fs::write(inner.join("cpu.max"), "max 100000\n").unwrap();
-        fs::write(root.join("outer/cpu.max"), "150000 100000\n").unwrap();
-        fs::create_dir_all(root.join("cpu")).unwrap();
-        fs::write(root.join("cpu/cpu.cfs_quota_us"), "-1\n").unwrap();
-        fs::write(root.join("cpu/cpu.cfs_period_us"), "100000\n").unwrap();
-        let two = quota_around(&root, "0::/outer/inner\n");
-        let one = quota_around(&root, "4:cpu,cpuacct:/\n3:memory:/\n");
-        let unlimited = quota_of(&inner);
+        let [none, two, one] = ["none", "two", "one"].map(|group| root.join(group));
+        for group in [&none, &two, &one] {
+            fs::create_dir_all(group).unwrap();
+        }
+        fs::write(none.join("cpu.max"), "max 100000\n").unwrap();
+        fs::write(two.join("cpu.max"), "150000 100000\n").unwrap();
+        fs::write(one.join("cpu.cfs_quota_us"), "50000\n").unwrap();
+        fs::write(one.join("cpu.cfs_period_us"), "100000\n").unwrap();
+        let quotas = [&none, &two, &one].map(|group| quota_of(group));
+        fs::write(one.join("cpu.cfs_quota_us"), "-1\n").unwrap();
+        let unlimited = quota_of(&one);
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!((two, one, unlimited), (Some(1.5), None, None));
+        assert_eq!(quotas, [None, Some(1.5), Some(0.5)]);
+        assert_eq!(unlimited, None);
     }
 }

@@ -63,8 +63,8 @@ impl FerrompiBackend {
     /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) if the ranks were
     /// configured differently, or an earlier communicator of this process with another
     /// [`check`](MpiConfig::check); [`Failed`](crate::InitErrorKind::Failed) if MPI cannot be
-    /// initialised, was initialised by others in this process, or found one rank where the launcher
-    /// started more, as under the `mpiexec` of another MPI.
+    /// initialised, was initialised by others in this process, is another one than that of the `mpi.h` that the program was built with,
+    /// or found one rank where the launcher started more, as under the `mpiexec` of another MPI.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "every backend takes its configuration"
@@ -131,7 +131,7 @@ impl Communicator for Ranks {
         let code = exit_code(code);
         // A forked child has no MPI, and ends alone.
         if self.gate().owner().is_here() {
-            self.life().end().abort(code, self.comm())
+            self.life().end().abort(code)
         }
         std::process::exit(code)
     }

@@ -211,15 +211,18 @@ impl End {
     /// Ends the job through `MPI_Abort`; returns if somebody else does, or this thread may not.
     pub(crate) fn end_job(&self, code: i32) {
         if self.permits_this_thread() && !self.is_ending.swap(true, Ordering::Relaxed) {
-            self.abort(code, &self.world);
+            self.abort(code);
         }
     }
 
-    /// Ends the job through `MPI_Abort` on `comm`.
-    pub(crate) fn abort(&self, code: i32, comm: &Communicator) -> ! {
+    /// Ends the job through `MPI_Abort`, whichever communicator the caller has.
+    ///
+    /// On the world: on a duplicate of it MPICH kills the ranks one after another, and its launcher returns 9, the code of a
+    /// killed rank, instead of `code` if it sees one of them first.
+    pub(crate) fn abort(&self, code: i32) -> ! {
         self.is_ending.store(true, Ordering::Relaxed);
         ENDS_THE_JOB.set(true);
-        comm.abort(code)
+        self.world.abort(code)
     }
 
     fn exit(&self, code: u8) {
@@ -248,7 +251,7 @@ impl End {
             let rank = self.world.rank();
             tracing::error!(rank, code, "exits {why}; ending the job through MPI_Abort");
             thread::sleep(GRACE);
-            self.abort(i32::from(code.max(1)), &self.world);
+            self.abort(i32::from(code.max(1)));
         }
     }
 

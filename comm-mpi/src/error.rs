@@ -20,6 +20,17 @@ pub(crate) fn start(step: &str, error: &Error) -> InitError {
     InitError::failed(&[], message)
 }
 
+/// The loader found another library than that of the `mpi.h` that this program was built with.
+#[cold]
+pub(crate) fn another_library(header: &str, library: &str, folder: Option<&str>) -> InitError {
+    let folder = folder.unwrap_or("/folder/of/libmpi");
+    let message = format!(
+        "this program was built with the mpi.h of {header} and loaded the library of {library}; build it with \
+         RUSTFLAGS=\"-C link-arg=-Wl,-rpath,{folder}\", or set LD_LIBRARY_PATH={folder} for all ranks"
+    );
+    InitError::failed(&[], message)
+}
+
 /// The first communicator of this process was created with the other setting.
 #[cold]
 pub(crate) fn unlike_the_first(first: bool, variable: &'static str) -> InitError {

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrompi::Communicator;
+use ferrompi::{Communicator, Error, Mpi};
 
 use crate::config::{CHECK as CHECK_VARIABLE, MpiConfig, MpiReduce};
 use crate::end::{self, End};
@@ -11,6 +11,7 @@ use crate::entry;
 use crate::error::{self, InitError};
 use crate::launcher;
 use crate::life::Life;
+use crate::runtime;
 
 /// Whether the ranks compare what they call, as the first communicator of this process decided: the memory for it is given to
 /// MPI once.
@@ -87,8 +88,14 @@ pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitEr
 }
 
 fn initialise(config: &MpiConfig, turn: &mut Turn) -> Result<&'static End, InitError> {
+    runtime::check()?;
     let check = config.check;
-    let end = end::begin(move |mpi| if check { entry::prepare(mpi) } else { Ok(()) });
+    // The bindings know only of what they did themselves, and MPI ends a job that initialises it twice.
+    let end = if Mpi::is_initialized() {
+        Err(Error::AlreadyInitialized)
+    } else {
+        end::begin(move |mpi| if check { entry::prepare(mpi) } else { Ok(()) })
+    };
     let end = end.map_err(|error| error::start("MPI could not be initialised", &error))?;
     **turn = Some(check);
     Ok(end)

@@ -14,6 +14,9 @@ use crate::entry::{Entry, Rules, Scope};
 use crate::error;
 use crate::life::{self, Life};
 
+/// The code with which a job ends if a rank panics: that of a Rust program whose main thread does.
+const PANICKED: i32 = 101;
+
 /// A communicator that its drop does not free: freeing one is collective, and a drop waits for
 /// nobody. Whoever knows that all ranks are there takes it out and drops that.
 pub(crate) struct Held(ManuallyDrop<Communicator>);
@@ -92,7 +95,7 @@ impl Members {
     fn give_up(&self, rank: usize) {
         if !self.alone {
             tracing::error!(rank, "panicked; ending the job through MPI_Abort");
-            self.life.end().abort(1, &self.comm);
+            self.life.end().abort(PANICKED);
         }
     }
 }

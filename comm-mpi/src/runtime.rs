@@ -1,8 +1,10 @@
-//! Which MPI this is.
+//! Which MPI this is, and whether it is the one that this program was built with.
 
+use comm_mpi_probe::{FOLDER, HEADER};
 use ferrompi::Mpi;
 
 use crate::communicator::FerrompiBackend;
+use crate::error::{self, InitError};
 
 /// Describes the MPI library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,34 @@ impl FerrompiBackend {
     }
 }
 
+/// Refuses to start with another library than that of the `mpi.h` with which the bindings were compiled: handles and constants of
+/// another implementation mean something else, and an older version may lack what the header has.
+pub(crate) fn check() -> Result<(), InitError> {
+    match (HEADER, Mpi::library_version()) {
+        (Some(header), Ok(library)) => compare(header, &one_line(&library), FOLDER),
+        _ => Ok(()),
+    }
+}
+
+fn compare(header: &str, library: &str, folder: Option<&str>) -> Result<(), InitError> {
+    match (release(header), release(library)) {
+        (Some((one, built)), Some((other, loaded))) if one != other || loaded < built => {
+            Err(error::another_library(header, library, folder))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the implementation and its major version. None for what descends from one of the two: many clusters run
+/// programs built with MPICH on a descendant that has the same binary interface.
+fn release(library: &str) -> Option<(&'static str, u32)> {
+    ["MPICH ", "Open MPI v"].into_iter().find_map(|name| {
+        let version = library.strip_prefix(name)?;
+        let major = version.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some((name, major.parse().ok()?))
+    })
+}
+
 /// Shortens what a library says of itself: MPICH has a table, Open MPI a line with its options.
 fn one_line(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default().trim();
@@ -41,7 +71,47 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::*;
+
+    /// What the build script found, and what runs.
+    #[test]
+    fn the_header_is_that_of_the_library() {
+        let library = one_line(&Mpi::library_version().unwrap());
+        assert_eq!(HEADER, Some(&*library));
+        assert_eq!(check(), Ok(()));
+    }
+
+    #[test]
+    fn another_minor_version_or_a_newer_one_or_a_descendant_is_fine() {
+        for (header, library) in [
+            ("MPICH 4.3.1", "MPICH 4.0.2"),
+            ("MPICH 4.0.2", "MPICH 5.0.2"),
+            ("Open MPI v4.1.4", "Open MPI v4.0.1"),
+            ("Open MPI v4.1.4", "Open MPI v5.0.11"),
+            ("Open MPI v9.0.0", "Open MPI v10.0.0rc1"),
+            ("MPICH 4.0.2", "Intel(R) MPI Library 2021.6 for Linux* OS"),
+            ("Open MPI v4.1.4", "IBM Spectrum MPI"),
+        ] {
+            assert_eq!(compare(header, library, None), Ok(()), "{header}");
+        }
+    }
+
+    #[test]
+    fn another_implementation_or_an_older_major_version_is_refused() {
+        for (header, library) in [
+            ("MPICH 5.0.2", "MPICH 4.0.2"),
+            ("Open MPI v5.0.11", "Open MPI v4.1.4"),
+            ("MPICH 4.0.2", "Open MPI v4.1.4"),
+            ("Open MPI v4.1.4", "MPICH 4.0.2"),
+        ] {
+            let error = compare(header, library, Some("/opt/mpi/lib")).unwrap_err();
+            let message = &error.message;
+            for words in [header, library, "-Wl,-rpath,/opt/mpi/lib\""] {
+                assert!(message.contains(words), "{message}");
+            }
+            assert!(compare(header, library, None).is_err());
+        }
+    }
 
     #[test]
     fn every_library_fits_in_a_line() {

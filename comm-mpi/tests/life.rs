@@ -6,6 +6,8 @@ mod mpiexec;
 mod checked;
 #[path = "life/driver.rs"]
 mod driver;
+#[path = "life/foreign.rs"]
+mod foreign;
 #[path = "life/fork.rs"]
 mod fork;
 #[path = "life/ranks.rs"]

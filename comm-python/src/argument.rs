@@ -64,9 +64,10 @@ fn other_array<'py>(
     } else if object.hasattr(intern!(py, "__array_interface__"))? {
         asarray.call1((object,))
     } else if object.hasattr(intern!(py, "__dlpack__"))? {
-        from_dlpack(numpy, object, access)
+        has_its_values(name, object)?;
+        from_dlpack(numpy, name, object, access)
     } else if access == Access::Read && object.hasattr(intern!(py, "__array__"))? {
-        asarray.call1((object,))
+        return of_own_dtype(numpy, name, object);
     } else {
         return Err(no_array(name, object));
     };
@@ -86,6 +87,7 @@ fn other_array<'py>(
 /// copy will do, if it is only read.
 fn from_dlpack<'py>(
     numpy: &Numpy,
+    name: &'static str,
     object: &Bound<'py, PyAny>,
     access: Access,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -94,7 +96,49 @@ fn from_dlpack<'py>(
     if taken.is_ok() || access == Access::Write || !object.hasattr(intern!(py, "__array__"))? {
         return taken;
     }
-    numpy.asarray.bind(py).call1((object,)).or(taken)
+    of_own_dtype(numpy, name, object).or(taken)
+}
+
+/// Checks that the values of a tensor are those of its memory. torch negates and conjugates by a bit, of which the exchange does not tell.
+fn has_its_values(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    for (asks, bit, remedy) in [
+        ("is_neg", "negative", "resolve_neg"),
+        ("is_conj", "conjugate", "resolve_conj"),
+    ] {
+        let is_set = object.call_method0(asks).and_then(|set| set.is_truthy());
+        if matches!(is_set, Ok(true)) {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: {} has its {bit} bit set, so that its memory does not hold its values; pass {name}.{remedy}(), a copy",
+                described(object)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Makes an array of what has no memory to show, if that keeps its dtype: a table with several, or a dtype that numpy does not have, would be
+/// converted.
+fn of_own_dtype<'py>(
+    numpy: &Numpy,
+    name: &'static str,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let dtype = object.getattr(intern!(py, "dtype")).ok();
+    if let Some(dtype) = &dtype
+        && dtype.is_instance(numpy.dtype.bind(py))?
+    {
+        let array = numpy.asarray.bind(py).call1((object,))?;
+        if dtype_of(&array)?.eq(dtype)? {
+            return Ok(array);
+        }
+    }
+    let of = dtype.map_or_else(String::new, |dtype| format!(" of dtype {dtype}"));
+    Err(PyTypeError::new_err(format!(
+        "{name}: {}{of} is no numpy array, and its values could change on the way to one; pass np.asarray({name}, dtype=..) with a dtype that \
+         holds them all",
+        described(object)
+    )))
 }
 
 fn no_array(name: &'static str, object: &Bound<'_, PyAny>) -> PyErr {

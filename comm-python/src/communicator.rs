@@ -4,11 +4,12 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, TryLockError};
 
 use comm_factory::CommBackend;
 use comm_factory::api::{Communicator as Collectives, SharedMemoryProvider};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
-use crate::call::run;
+use crate::argument::described;
+use crate::call::{checked, run};
 use crate::create::{Kind, create};
 use crate::region::SharedArray;
 use crate::{broadcast, exact, gather, object, reduce};
@@ -187,15 +188,15 @@ impl Communicator {
     /// Combines ``x`` of all ranks, element by element, on every rank: a left fold in rank order, the same bits on every backend.
     ///
     /// A number gives a number: an ``int`` travels as 64 bits with a sign, a ``float`` as float64, a number of numpy as what it is. An array gives an
-    /// array of its dtype: int8 to int64, uint8 to uint64, float32, float64. ``op`` is ``"sum"``, ``"min"``, ``"max"``, ``"bitwise_or"`` or
-    /// ``"bitwise_and"``; sums of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
+    /// array of its dtype: int8 to int64, uint8 to uint64, float32, float64. ``op`` is ``"sum"``, ``"prod"``, ``"min"``, ``"max"``,
+    /// ``"bitwise_or"`` or ``"bitwise_and"``; sums and products of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
     /// >>> comm = cc.connect("local")
     /// >>> comm.allreduce(2.5), comm.allreduce(np.array([3, 4], dtype=np.int32), op="max")
     /// (2.5, array([3, 4], dtype=int32))
-    #[pyo3(signature = (x, op=None, out=None))]
+    #[pyo3(signature = (x, op=None, out=None), text_signature = "($self, x, op='sum', out=None)")]
     fn allreduce<'py>(
         &self,
         x: &Bound<'py, PyAny>,
@@ -207,14 +208,27 @@ impl Communicator {
 
     /// Adds up all elements of ``x`` of all ranks without rounding errors, and rounds once: the same bits however the elements are split over ranks.
     ///
-    /// ``x`` is an array, or a number: float64, float32, or integers of up to 32 bits.
+    /// ``x`` is an array, or a number: float64, float32, or integers of up to 32 bits. With ``axis=0`` each column is a sum of its own, over the
+    /// rows of all ranks, in one exchange; the ranks may have different numbers of rows.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
-    /// >>> cc.connect("local").exact_sum(np.array([1e100, 1.0, -1e100]))
+    /// >>> comm = cc.connect("local")
+    /// >>> comm.exact_sum(np.array([1e100, 1.0, -1e100]))
     /// 1.0
-    fn exact_sum(&self, x: &Bound<'_, PyAny>) -> PyResult<f64> {
-        exact::exact_sum(self.open()?.comm(), x)
+    /// >>> comm.exact_sum(np.array([[1e100, 0.5], [1.0, 0.25], [-1e100, 0.0]]), axis=0)
+    /// array([1.  , 0.75])
+    #[pyo3(signature = (x, axis=None))]
+    fn exact_sum<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        axis: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let open = self.open()?;
+        match axis {
+            None => exact::exact_sum(open.comm(), x),
+            Some(axis) => exact::exact_sums(open.comm(), x, axis),
+        }
     }
 
     /// Sends the contents of ``array`` of ``root`` to every rank, in place.
@@ -227,7 +241,7 @@ impl Communicator {
     /// >>> cc.connect("local").broadcast(seeds, root=0)
     /// >>> seeds
     /// array([7, 8])
-    #[pyo3(signature = (array, root=None))]
+    #[pyo3(signature = (array, root=None), text_signature = "($self, array, root=0)")]
     fn broadcast<'py>(
         &self,
         array: &Bound<'py, PyAny>,
@@ -250,7 +264,7 @@ impl Communicator {
     /// >>> import cobre_comm as cc
     /// >>> cc.connect("local").broadcast_object({"seed": 7})
     /// {'seed': 7}
-    #[pyo3(signature = (object=None, root=None))]
+    #[pyo3(signature = (object=None, root=None), text_signature = "($self, object=None, root=0)")]
     fn broadcast_object<'py>(
         &self,
         py: Python<'py>,
@@ -270,7 +284,10 @@ impl Communicator {
         object::allgather_object(self.open()?.comm(), object)
     }
 
-    /// Creates a communicator of the ranks on this machine, with a sequence of calls of its own.
+    /// Creates a communicator of the ranks that share memory with this one, with a sequence of calls of its own.
+    ///
+    /// Over ``"shm"`` these are all ranks. Over ``"tcp"`` every rank has memory of its own, on one machine as well: the communicator has this rank
+    /// alone.
     fn split_local(&self, py: Python<'_>) -> PyResult<Self> {
         let open = self.open()?;
         let job = open.job("split_local")?;
@@ -280,8 +297,10 @@ impl Communicator {
 
     /// Creates an array that all ranks of a machine share, one copy, which the leader writes; see ``SharedArray``.
     ///
+    /// Over ``"tcp"`` every rank has memory of its own: each has a copy, and writes it.
+    ///
     /// ``shape`` is a number or a tuple, ``dtype`` any dtype without objects (float64 if it is left away).
-    #[pyo3(signature = (shape, dtype=None))]
+    #[pyo3(signature = (shape, dtype=None), text_signature = "($self, shape, dtype='float64')")]
     fn shared_array<'py>(
         &self,
         shape: &Bound<'py, PyAny>,
@@ -298,6 +317,7 @@ impl Communicator {
     /// Creates an array that all ranks of a machine share, of which each writes rows of its own; see ``SharedArray``.
     ///
     /// ``shape`` is that of the rows of this rank: the first length may differ between ranks. The whole has the rows of all, in rank order.
+    /// Over ``"tcp"`` every rank has memory of its own, and the whole has the rows of this rank alone; ``gathered_array`` has those of all.
     ///
     /// >>> import cobre_comm as cc
     /// >>> points = cc.connect("local").partitioned_array((2, 3))
@@ -305,7 +325,7 @@ impl Communicator {
     /// >>> points.fence()
     /// >>> points.array.shape
     /// (2, 3)
-    #[pyo3(signature = (shape, dtype=None))]
+    #[pyo3(signature = (shape, dtype=None), text_signature = "($self, shape, dtype='float64')")]
     fn partitioned_array<'py>(
         &self,
         shape: &Bound<'py, PyAny>,
@@ -333,7 +353,7 @@ impl Communicator {
     /// >>> points.array.sum()
     /// np.float64(6.0)
     /// >>> points.fence()
-    #[pyo3(signature = (shape, dtype=None))]
+    #[pyo3(signature = (shape, dtype=None), text_signature = "($self, shape, dtype='float64')")]
     fn gathered_array<'py>(
         &self,
         shape: &Bound<'py, PyAny>,
@@ -351,9 +371,18 @@ impl Communicator {
     ///
     /// A collective of this communicator. Raises ``BufferError`` as long as views of the phase are alive, and ``Refused`` for an array that is not
     /// gathered or in its read phase: the others get ``Refused``, the phase goes on for all, and ``exchange`` can be called again.
-    fn exchange(&self, py: Python<'_>, array: &Bound<'_, SharedArray>) -> PyResult<()> {
+    fn exchange(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let open = self.open()?;
-        array.get().exchange(py, open.job("exchange")?)
+        let job = open.job("exchange")?;
+        // The others wait in a collective: they are told of what is no array, too.
+        let array = array.cast::<SharedArray>().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "array: {} is no shared array; pass what gathered_array returned",
+                described(array)
+            ))
+        });
+        let array = checked(py, job, "exchange", array)?;
+        array.get().exchange(py, job)
     }
 
     /// Ends this process with ``code`` and the job with it; no handler at exit runs.

@@ -167,7 +167,8 @@ fn text(name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<String> {
         let seconds: f64 = value.extract()?;
         if !(0.0..=1e9).contains(&seconds) {
             return Err(PyValueError::new_err(format!(
-                "{name}: {seconds} is no number of seconds; pass one above 0"
+                "{name}: {} is no number of seconds; pass one from 0 to 1e9",
+                value.repr()?
             )));
         }
         return Ok(format!("{:.0}", (seconds * 1000.0).ceil()));

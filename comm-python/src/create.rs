@@ -109,6 +109,12 @@ impl<'py> Wanted<'py> {
         }
         let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
         let shape = argument::shape("shape", shape)?;
+        if !numpy.has_axes(py, shape.len()) {
+            return Err(PyValueError::new_err(format!(
+                "shape: it has {} axes, more than an array of numpy can have; pass fewer lengths",
+                shape.len()
+            )));
+        }
         let row = shape.get(1..).unwrap_or_default();
         if kind != Kind::Shared && shape.is_empty() {
             let name = if kind == Kind::Gathered {

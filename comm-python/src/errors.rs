@@ -102,7 +102,17 @@ fn forked(operation: &str) -> String {
 /// Makes the exception of a communicator that could not be created.
 #[cold]
 pub(crate) fn not_connected(py: Python<'_>, error: &BackendError, by_argument: bool) -> PyErr {
-    let message = error.to_string();
+    let message = match error {
+        BackendError::BackendNotAvailable {
+            requested,
+            available,
+        } => format!(
+            "COBRE_COMM_BACKEND: this package has no {requested}, it has {}; ranks that mpiexec or srun starts find each other over tcp, with \
+             connect() and without this setting",
+            available.join(", ")
+        ),
+        _ => error.to_string(),
+    };
     let message = match message.strip_prefix("COBRE_COMM_BACKEND:") {
         Some(rest) if by_argument => format!("backend:{rest}"),
         _ => message,

@@ -211,7 +211,7 @@ fn target<'py>(
     let py = dtype.py();
     let Some(out) = out else {
         let result = numpy.empty(py, PyTuple::new(py, shape)?, dtype);
-        let result = result.map_err(|error| no_room(shape, dtype, error))?;
+        let result = result.map_err(|error| no_result(numpy, shape, dtype, error))?;
         fill(recv, "out", &result, Access::Write)?;
         return Ok(result);
     };
@@ -232,14 +232,22 @@ fn target<'py>(
     Ok(out.clone())
 }
 
-/// Says what there is no room for, as `MemoryError`: numpy has another error for what no machine could hold.
+/// Says why there is no array for a result: no room, as `MemoryError` (numpy has another error for what no machine could hold), or too many axes.
 #[cold]
-fn no_room(shape: &[isize], dtype: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+fn no_result(numpy: &Numpy, shape: &[isize], dtype: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     let py = dtype.py();
-    let told = PyMemoryError::new_err(format!(
-        "the result, of shape {shape:?} and dtype {dtype}, has no room: {}; gather less at once",
-        error.value(py)
-    ));
+    let told = if numpy.has_axes(py, shape.len()) {
+        PyMemoryError::new_err(format!(
+            "the result, of shape {shape:?} and dtype {dtype}, has no room: {}; gather less at once",
+            error.value(py)
+        ))
+    } else {
+        // Only `allgather` adds one.
+        PyValueError::new_err(format!(
+            "x: it has {} axes, and the result would have one more, which no array of numpy can have; pass x.reshape(-1)",
+            shape.len() - 1
+        ))
+    };
     told.set_cause(py, Some(error));
     told
 }

@@ -72,7 +72,7 @@ impl Job {
         ranks: usize,
         backend: &str,
         timeout: Option<f64>,
-        call: &Bound<'_, PyBytes>,
+        call: Vec<Bound<'_, PyBytes>>,
     ) -> PyResult<Self> {
         let backend = match backend {
             "shm" => Backend::Shm,
@@ -91,8 +91,9 @@ impl Job {
         }
         let (sender, pieces) = sync_channel(QUEUE);
         let job = job.sink(Feed::new(sender));
-        let call = call.as_bytes();
-        let (job, records, stacks) = with_files(job, ranks, call).map_err(no_file)?;
+        let call = call_file(call).map_err(|error| no_room("keep the call of", &error))?;
+        let files = with_files(job, ranks, &call);
+        let (job, records, stacks) = files.map_err(|error| no_room("create files for", &error))?;
         let running = py.detach(|| job.start()).map_err(|error| refused(&error))?;
         Ok(Self {
             pieces: Mutex::new(Some(pieces)),
@@ -145,14 +146,19 @@ impl Job {
         self.handle.pids()
     }
 
-    /// Waits for the end; returns whether the job ran out of time, and how each rank ended. Call it once, after `read` returned `None`.
-    fn wait(&self, py: Python<'_>) -> PyResult<(bool, Vec<RankEnd>)> {
+    /// Waits for the end; returns whether the job ran out of time, the rank that the launcher blames, and how each rank ended. Call it once,
+    /// after `read` returned `None`.
+    fn wait(&self, py: Python<'_>) -> PyResult<(bool, Option<usize>, Vec<RankEnd>)> {
         let running = take(&self.running);
         let running =
             running.ok_or_else(|| PyRuntimeError::new_err("the job was waited for before"))?;
         let outcome = py.detach(|| running.wait());
         let ends = outcome.ranks.into_iter().map(RankEnd::from).collect();
-        Ok((outcome.ending == Ending::TimedOut, ends))
+        let blamed = match outcome.ending {
+            Ending::RankFailed(rank) => Some(rank),
+            _ => None,
+        };
+        Ok((outcome.ending == Ending::TimedOut, blamed, ends))
     }
 
     /// Hands over the descriptor of a rank's record.
@@ -230,16 +236,22 @@ impl Sink for Feed {
     }
 }
 
+/// Writes the call to a file, which all ranks read.
+fn call_file(pieces: Vec<Bound<'_, PyBytes>>) -> io::Result<Arc<OwnedFd>> {
+    let mut file = tempfile::tempfile()?;
+    for piece in pieces {
+        file.write_all(piece.as_bytes())?;
+    }
+    // A clone is never one of the first three descriptors, which a caller may have closed and which a rank has for its streams.
+    Ok(Arc::new(OwnedFd::from(file.try_clone()?)))
+}
+
 /// Gives every rank its three files, and returns those that the ranks write.
 fn with_files(
     mut job: comm_run::Job,
     ranks: usize,
-    call: &[u8],
+    call: &Arc<OwnedFd>,
 ) -> io::Result<(comm_run::Job, Vec<File>, Vec<File>)> {
-    let mut file = tempfile::tempfile()?;
-    file.write_all(call)?;
-    // A clone is never one of the first three descriptors, which a caller may have closed and which a rank has for its streams.
-    let call = Arc::new(OwnedFd::from(file.try_clone()?));
     let (mut records, mut stacks) = (Vec::new(), Vec::new());
     for rank in 0..ranks {
         let (record, stack) = (tempfile::tempfile()?, tempfile::tempfile()?);
@@ -248,7 +260,7 @@ fn with_files(
             OwnedFd::from(stack.try_clone()?),
         ]
         .map(Arc::new);
-        for descriptor in [&call].into_iter().chain(&passed) {
+        for descriptor in [call].into_iter().chain(&passed) {
             job = job.rank_args(rank, [descriptor.as_raw_fd().to_string()]);
             job = job.pass_descriptor(rank, Arc::clone(descriptor));
         }
@@ -269,14 +281,10 @@ fn taken(files: &[Mutex<Option<File>>], rank: usize) -> PyResult<i32> {
     Ok(file.into_raw_fd())
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that map_err wants"
-)]
-fn no_file(error: io::Error) -> PyErr {
+fn no_room(what: &str, error: &io::Error) -> PyErr {
     let folder = std::env::temp_dir();
     PyOSError::new_err(format!(
-        "cannot create files for the ranks in {}: {error}; set TMPDIR",
+        "cannot {what} the ranks in {}: {error}; make room there, or set TMPDIR to another folder",
         folder.display()
     ))
 }

@@ -105,6 +105,12 @@ impl Numpy {
         self.empty.bind(py).call1((shape, dtype))
     }
 
+    /// Returns whether an array may have so many axes; only numpy knows.
+    pub(crate) fn has_axes(&self, py: Python<'_>, axes: usize) -> bool {
+        let empty = PyTuple::new(py, vec![0; axes]);
+        empty.is_ok_and(|shape| self.empty.bind(py).call1((shape,)).is_ok())
+    }
+
     /// Creates an array over the memory that `exporter` exports.
     pub(crate) fn over<'py>(
         &self,

@@ -354,6 +354,12 @@ impl SharedArray {
         Self::view(slf, "array", true)
     }
 
+    /// The shape of everything: what ``array`` has in a read phase.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.layout.shape(true))
+    }
+
     /// The dtype of the elements.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -93,6 +96,14 @@ def raises_later(comm: cc.Communicator, rank: int) -> None:
         raise RuntimeError("the job is over") from error
 
 
+def exits_instead(comm: cc.Communicator) -> None:
+    """Rank 1 hangs; the others leave no record of what they hear."""
+    try:
+        hangs(comm)
+    except cc.CommError:
+        os._exit(4)
+
+
 def strange(comm: cc.Communicator) -> None:
     raise Strange(1, 2)
 
@@ -121,6 +132,29 @@ def exits_hard(comm: cc.Communicator, rank: int, code: int) -> None:
     if comm.rank == rank:
         os._exit(code)
     comm.barrier()
+
+
+def exits_at_the_end(comm: cc.Communicator) -> int:
+    """Returns, and has the process of rank 1 exit with another code afterwards."""
+    comm.barrier()
+    if comm.rank == 1:
+        atexit.register(os._exit, 3)
+    return comm.rank
+
+
+def without_room(comm: cc.Communicator, limit: int, fails: bool) -> bytes:
+    """No file may grow beyond a limit, as if the folder for temporary files were full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    if fails:
+        raise ValueError("of the rank")
+    return bytes(1_000_000)
+
+
+def peak(comm: cc.Communicator, data: Any) -> tuple[int, int]:
+    """Returns how much there was of an argument, and how many bytes this rank used at most."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return len(memoryview(data).cast("B")), int(found[1]) * 1024
 
 
 def hangs(comm: cc.Communicator) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=5, help="how often a random rank is killed")
-    libraries = ["ipykernel", "jax", "torch"]
+    libraries = ["ipykernel", "jax", "pandas", "torch"]
     words = "run the tests of this library, too; may be repeated"
     parser.addoption("--other", action="append", choices=libraries, default=[], help=words)
 

@@ -108,6 +108,37 @@ def check_an_exchange_is_refused_while_a_view_is_alive(comm: cc.Communicator) ->
     assert rows.array.reshape(-1, 3).tolist() == wanted
 
 
+def check_the_shape_is_that_of_everything_in_every_phase(comm: cc.Communicator) -> None:
+    shared = comm.shared_array((2, 3))
+    rows = comm.partitioned_array((comm.rank, 2))
+    gathered = comm.gathered_array((comm.rank, 2))
+    of_machine = sum(range(comm.size)) if comm.backend == "shm" else comm.rank
+    expected = [(2, 3), (of_machine, 2), (sum(range(comm.size)), 2)]
+    assert [array.shape for array in (shared, rows, gathered)] == expected
+    shared.fence()
+    rows.fence()
+    comm.exchange(gathered)
+    assert [array.shape for array in (shared, rows, gathered)] == expected
+    assert [array.array.shape for array in (shared, rows, gathered)] == expected
+    assert comm.shared_array(()).shape == ()
+
+
+def check_an_exchange_of_something_else_is_refused(comm: cc.Communicator) -> None:
+    rows = comm.gathered_array(2)
+    rows.part[:] = comm.rank
+    others: list[tuple[Any, str]] = [(None, "None"), (np.ones(2), "a numpy.ndarray"), ([1.0, 2.0], "a list")]
+    for other, described in others:
+        if comm.rank == 0:
+            with pytest.raises(TypeError, match=rf"^array: {described} is no shared array; pass what gathered_array returned"):
+                comm.exchange(other)
+        else:
+            with pytest.raises(cc.Refused, match=rf"array: {described} is no shared array") as refused:
+                comm.exchange(rows)
+            assert refused.value.rank == 0
+    comm.exchange(rows)
+    assert rows.array.tolist() == [rank for rank in range(comm.size) for _ in range(2)]
+
+
 def check_a_view_keeps_the_phase(comm: cc.Communicator) -> None:
     table = comm.partitioned_array(5, np.int32)
     first, second = table.part, table.part[1:3]

@@ -53,6 +53,24 @@ def check_an_exact_sum_has_the_bits_of_one_rank(comm: cc.Communicator) -> None:
     assert comm.exact_sum(np.array([comm.rank], dtype=np.uint8)) == sum(everybody(comm))
 
 
+def check_exact_sums_of_columns_have_the_bits_of_one_rank(comm: cc.Communicator) -> None:
+    everything = np.random.default_rng(2).standard_normal((500, 2, 3)) * 10.0 ** (np.arange(3000).reshape(500, 2, 3) % 60)
+    # Not the same number of rows everywhere, and none on the last rank if there are others.
+    lengths = [0] * comm.size
+    lengths[: max(1, comm.size - 1)] = [len(part) for part in np.array_split(everything, max(1, comm.size - 1))]
+    begin = sum(lengths[: comm.rank])
+    mine = everything[begin : begin + lengths[comm.rank]]
+    expected = [[math.fsum(everything[:, i, j]) for j in range(3)] for i in range(2)]
+    for rows in (mine, np.frombuffer(b"x" + mine.tobytes(), np.uint8)[1:].view(np.float64).reshape(mine.shape)):
+        totals = comm.exact_sum(rows, axis=0)
+        assert totals.dtype == np.float64
+        assert totals.tolist() == expected
+    assert comm.exact_sum(everything.reshape(-1), axis=0).shape == ()
+    assert comm.exact_sum(np.zeros((3, 0)), axis=0).shape == (0,)
+    small = comm.exact_sum(np.array([[comm.rank, 1]] * 3, dtype=np.uint8), axis=0)
+    assert small.tolist() == [3 * sum(everybody(comm)), 3 * comm.size]
+
+
 def check_the_sum_is_a_left_fold_in_rank_order(comm: cc.Communicator) -> None:
     numbers = [1e16, 1.0, -1e16, 1.0]
     expected = numbers[0]

@@ -37,7 +37,7 @@ def test_settings_stand_for_variables() -> None:
     ("backend", "settings", "error", "words"),
     [
         ("smh", {}, cc.BackendError, r'^backend: there is no backend "smh", did you mean "shm"; this program has tcp, shm, local'),
-        ("mpi", {}, cc.BackendError, r"^the mpi backend is not compiled in"),
+        ("mpi", {}, cc.BackendError, r"^backend: this package has no mpi, it has tcp, shm, local; .*mpiexec .*connect\(\)"),
         (5, {}, TypeError, r"^backend: an int is no name; pass"),
         ("local", {"rank": 0}, TypeError, r"^rank: there is no such setting of the local backend; it has timeout"),
         ("shm", {"color": 1}, TypeError, r"^color: there is no such setting of the shm backend; it has name, rank, size"),
@@ -47,6 +47,12 @@ def test_settings_stand_for_variables() -> None:
         ("shm", {"name": NAME, "rank": "x", "size": 4}, cc.BackendError, r"COBRE_SHM_RANK"),
         ("shm", {"name": NAME, "rank": None, "size": 4}, TypeError, r"^rank: None is no value of a setting"),
         ("shm", {"name": NAME, "rank": 0, "size": 1, "connect_timeout": -1}, ValueError, r"^connect_timeout: -1 is no number"),
+        (
+            "shm",
+            {"name": NAME, "rank": 0, "size": 1, "connect_timeout": 1e300},
+            ValueError,
+            r"^connect_timeout: 1e\+300 is no .*to 1e9",
+        ),
         ("shm", {"name": NAME, "rank": 0, "size": 2, "connect_timeout": 0.2}, cc.BackendError, r"rank 1"),
         ("tcp", {"coordinator": "127.0.0.1", "port": 0, "rank": 0, "size": 2, "connect_timeout": 0.2}, cc.BackendError, r"rank 1"),
     ],
@@ -54,6 +60,12 @@ def test_settings_stand_for_variables() -> None:
 def test_what_cannot_be_connected_is_explained(backend: Any, settings: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         cc.connect(backend, **settings)
+
+
+def test_a_backend_of_the_environment_that_is_not_there_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COBRE_COMM_BACKEND", "mpi")
+    with pytest.raises(cc.BackendError, match=r"^COBRE_COMM_BACKEND: this package has no mpi, it has tcp, shm, local; "):
+        cc.connect()
 
 
 def test_a_free_threaded_python_is_refused_at_import() -> None:

@@ -59,7 +59,7 @@ def again(comm: cc.Communicator, number: int) -> cc.Communicator:
     if comm.backend == "shm":
         return cc.connect("shm", name=f"{os.environ['COBRE_JOB_ID']}-{number}", **place)
     listener = socket.create_server(("127.0.0.1", 0)) if comm.rank == 0 else None
-    port = comm.broadcast_object(listener and listener.getsockname()[1])
+    port: int = comm.broadcast_object(listener.getsockname()[1] if listener else None)
     if listener is not None:
         # A number of its own: a process takes each as a listener once.
         place["listen_fd"] = fcntl.fcntl(listener, fcntl.F_DUPFD_CLOEXEC, 100 + number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -35,10 +36,13 @@ def blocks() -> list[Block]:
 
 
 def test_there_are_blocks() -> None:
-    assert len(blocks()) == 7
+    assert len(blocks()) == 8
 
 
-@pytest.mark.parametrize("block", [block for block in blocks() if block.language == "python"], ids=lambda block: block.guide)
+ALONE_IN_A_FILE = [block for block in blocks() if block.language == "python" and not block.mark.endswith("server")]
+
+
+@pytest.mark.parametrize("block", ALONE_IN_A_FILE, ids=lambda block: block.guide)
 def test_a_block_prints_what_stands_below_it(block: Block, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(block.text)
@@ -50,6 +54,56 @@ def test_a_block_prints_what_stands_below_it(block: Block, tmp_path: Path) -> No
         assert sorted(ended.stdout.splitlines()) == sorted(block.output.splitlines())
     else:
         assert "100 %" in ended.stdout
+
+
+SDK = """
+import asyncio, json, sys
+
+class MCPServer:
+    def __init__(self, name, lifespan):
+        self.lifespan, self.tools = lifespan, {}
+
+    def tool(self):
+        return lambda function: self.tools.setdefault(function.__name__, function)
+
+    def run(self):
+        asyncio.run(self.serve())
+
+    async def serve(self):
+        wire = sys.stdout.buffer
+        async with self.lifespan(self):
+            await asyncio.gather(*[self.answer(json.loads(line), wire) for line in sys.stdin])
+
+    async def answer(self, call, wire):
+        result = await self.tools[call["tool"]](**call["arguments"])
+        wire.write(json.dumps({"id": call["id"], "result": result}).encode() + b"\\n")
+        wire.flush()
+"""
+"""Takes its stream where the official SDK does: that of `sys.stdout`, when its transport starts."""
+
+
+def test_the_server_speaks_its_protocol_while_ranks_print(tmp_path: Path) -> None:
+    (block,) = (block for block in blocks() if block.mark == "run: package server")
+    (tmp_path / "server.py").write_text(block.text)
+    (tmp_path / "mcp/server").mkdir(parents=True)
+    (tmp_path / "mcp/server/mcpserver.py").write_text(SDK)
+    calls = [json.dumps({"id": n, "tool": "total", "arguments": {"n": n}}) for n in (3, 5)]
+    ended = subprocess.run(
+        [sys.executable, "server.py"],
+        input="\n".join(calls),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert ended.returncode == 0, ended.stderr
+    answers = sorted((json.loads(line) for line in ended.stdout.splitlines()), key=lambda answer: answer["id"])
+    assert answers == [{"id": n, "result": str([2 * n] * 2)} for n in (3, 5)]
+    # Two ranks of two jobs spoke, and not into the protocol.
+    assert sorted(re.findall(r"^\[\d\] adding \d$", ended.stderr, re.MULTILINE)) == [
+        f"[{rank}] adding {n}" for rank in (0, 1) for n in (3, 5)
+    ]
 
 
 ALONE = [

@@ -16,7 +16,11 @@ GOOD = np.ones(3)
 READ_ONLY = np.ones(3)
 READ_ONLY.flags.writeable = False
 OBJECTS = np.array([1, "a", None], dtype=object)
+UNKNOWN: Any = 1
+TEXT: Any = "0"
 FRACTION: Any = 2.5
+AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""As many as an array can have."""
 FRACTIONS: Any = [3.0]
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
 
@@ -29,6 +33,48 @@ class Lambda:
 
     def __reduce__(self) -> str:
         raise TypeError("object: it stays here")
+
+
+class Series:
+    """An array of another library; its elements have a dtype of numpy, or one of their own."""
+
+    def __init__(self, dtype: Any, values: Any) -> None:
+        self.dtype, self.values = dtype, values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self.values, dtype)
+
+
+class Frame:
+    """Columns with dtypes of their own, which become one array only by conversion."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.array([[2**53 + 1, 0.5]])
+
+
+class Tensor:
+    """A tensor whose values are not those of its memory."""
+
+    def __init__(self, negative: bool, conjugate: bool) -> None:
+        self.memory = np.ones(3)
+        self.negative, self.conjugate = negative, conjugate
+
+    def is_neg(self) -> bool:
+        return self.negative
+
+    def is_conj(self) -> bool:
+        return self.conjugate
+
+    def __dlpack__(self, **more: Any) -> Any:
+        return self.memory.__dlpack__(**more)
+
+    def __dlpack_device__(self) -> Any:
+        return self.memory.__dlpack_device__()
+
+
+NULLABLE: Any = Series("Int64", [2.0**53, float("nan")])
+CHANGED: Any = Series(np.dtype(np.int64), [1.0, 2.0, 3.0])
+NEGATIVE, CONJUGATE = Tensor(True, False), Tensor(False, True)
 
 
 def reduces(x: Any, **more: Any) -> Call:
@@ -69,6 +115,18 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "reduce every second": (reduces(np.ones(6)[::2]), ValueError, r"^x: .*not contiguous.*np.ascontiguousarray\(x\)"),
     "reduce the order of Fortran": (reduces(np.ones((2, 3), order="F")), ValueError, "^x: .*not contiguous"),
     "reduce a masked array": (reduces(MASKED), TypeError, r"^x: the mask .*x.filled\(value\)"),
+    "reduce a frame": (
+        reduces(Frame()),
+        TypeError,
+        r"^x: a test_inputs.Frame is no numpy array, and its values could change .*; pass np.asarray\(x, dtype=..\) with",
+    ),
+    "reduce what can lack numbers": (reduces(NULLABLE), TypeError, "^x: a test_inputs.Series of dtype Int64 is no numpy array"),
+    "reduce what lies about its dtype": (reduces(CHANGED), TypeError, "^x: a test_inputs.Series of dtype int64 is no numpy array"),
+    "reduce a negative": (reduces(NEGATIVE), TypeError, r"^x: a test_inputs.Tensor has its negative bit set.*x.resolve_neg\(\)"),
+    "reduce a conjugate": (reduces(CONJUGATE), TypeError, r"^x: a test_inputs.Tensor has its conjugate bit.*x.resolve_conj\(\)"),
+    "reduce into a negative": (reduces(GOOD, out=NEGATIVE), TypeError, r"^out: .*negative bit.*out.resolve_neg\(\)"),
+    "gather a frame": (gathers(Frame()), TypeError, "^x: a test_inputs.Frame is no numpy array"),
+    "send a negative": (sends(NEGATIVE), TypeError, r"^array: .*negative bit.*array.resolve_neg\(\)"),
     "reduce by an unknown op": (reduces(GOOD, op="mean"), ValueError, "^op: 'mean' is no operation; pass \"sum\""),
     "reduce by a function": (reduces(GOOD, op=max), TypeError, "^op: a builtin"),
     "reduce bits of floats": (reduces(GOOD, op="bitwise_or"), TypeError, "^op: bitwise operations take integers only"),
@@ -85,6 +143,20 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "reduce into a list": (reduces(GOOD, out=[0.0] * 3), TypeError, "^out: a list has no dtype"),
     "reduce a number into an array": (reduces(1.5, out=np.empty(1)), TypeError, "^out: x is a number"),
     "add up wide integers": (lambda c: c.exact_sum(np.ones(3, dtype=np.int64)), TypeError, r"^x: .*x.astype\(np.float64\)"),
+    "add up an int": (lambda c: c.exact_sum(3), TypeError, r"^x: a float64 does not hold every int.*; pass float\(x\)"),
+    "add up a bool": (lambda c: c.exact_sum(True), TypeError, r"^x: .*; pass float\(x\)"),
+    "add up along another axis": (
+        lambda c: c.exact_sum(np.ones((2, 2)), axis=UNKNOWN),
+        ValueError,
+        "^axis: 1 cannot be added along; pass 0",
+    ),
+    "add up along a text": (lambda c: c.exact_sum(np.ones((2, 2)), axis=TEXT), TypeError, "^axis: a str is no axis; pass 0"),
+    "add up columns of a number": (lambda c: c.exact_sum(1.5, axis=0), ValueError, r"^x: it has no axis .*np.atleast_1d\(x\)"),
+    "add up columns of wide integers": (
+        lambda c: c.exact_sum(np.ones((2, 2), np.uint64), axis=0),
+        TypeError,
+        "^x: a float64 does not hold every u64",
+    ),
     "add up every second": (lambda c: c.exact_sum(np.ones(6)[::2]), ValueError, "^x: .*not contiguous"),
     "add up a list": (lambda c: c.exact_sum([1.0]), TypeError, "^x: a list has no dtype"),
     "gather a list": (gathers([1.0, 2.0]), TypeError, "^x: a list has no dtype"),
@@ -92,6 +164,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "gather a structure with objects": (gathers(np.zeros(2, dtype=[("a", "O")])), TypeError, "^x: the dtype .* holds references"),
     "gather a large int": (gathers(2**64), ValueError, "^x: .*64 bits"),
     "gather nothing wide": (gathers(np.zeros(2, dtype="V0")), TypeError, "^x: elements of the dtype .* have no bytes"),
+    "gather too many axes": (gathers(np.ones((1,) * AXES)), ValueError, rf"^x: it has {AXES} axes, .*x.reshape\(-1\)"),
     "gather into another shape": (gathers(GOOD, out=np.empty(4)), ValueError, "^out: its shape is"),
     "gather every second": (gathers(np.ones(6)[::2]), ValueError, "^x: .*not contiguous"),
     "join a number": (joins(1.5), ValueError, "^send: it has no axis"),
@@ -131,6 +204,11 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "share a fraction": (lambda comm: comm.shared_array(FRACTION), TypeError, "^shape: 2.5 is no shape"),
     "share the shape of bytes": (lambda comm: comm.shared_array(BYTES), TypeError, r"^shape: b'\\x03' is no shape"),
     "share too much": (lambda comm: comm.shared_array((2**40, 2**40)), ValueError, "^shape: .*more than an address space"),
+    "share too many axes": (
+        lambda comm: comm.shared_array((1,) * (AXES + 1)),
+        ValueError,
+        rf"^shape: it has {AXES + 1} axes, more than",
+    ),
     "share objects": (lambda comm: comm.shared_array(3, object), TypeError, "^dtype: the dtype object holds references"),
     "share what is no dtype": (lambda comm: comm.shared_array(3, "nonsense"), ValueError, "^dtype: .*nonsense"),
     "share a dtype with a shape": (lambda comm: comm.shared_array(3, ("f8", (2,))), ValueError, "^dtype: .*its base"),
@@ -171,6 +249,15 @@ def refused(comm: cc.Communicator, name: str) -> None:
         assert told.value.rank == culprit
         assert told.value.kind == "Refused"
     assert comm.allreduce(1) == before == comm.size
+
+
+def check_arrays_of_other_libraries_keep_their_dtype(comm: cc.Communicator) -> None:
+    for dtype in (np.int64, np.float32):
+        series: Any = Series(np.dtype(dtype), np.array([1, 2, 3], dtype))
+        total = comm.allreduce(series)
+        assert (total.dtype, total.tolist()) == (dtype, [comm.size, 2 * comm.size, 3 * comm.size])
+    plain: Any = Tensor(False, False)
+    assert comm.allreduce(plain).tolist() == [comm.size] * 3
 
 
 def _checks() -> None:

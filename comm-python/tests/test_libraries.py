@@ -35,6 +35,8 @@ def tensors(comm: cc.Communicator) -> None:
         (torch.ones(3, dtype=torch.bfloat16), TypeError, "x: .*bfloat16.*float32"),
         (torch.eye(3).to_sparse(), TypeError, "x: a torch.Tensor cannot be read"),
         (torch.ones(3, device="meta"), TypeError, "x: a torch.Tensor cannot be read"),
+        (torch.conj(torch.tensor([1 + 2j] * 3)).imag, TypeError, r"x: .*negative bit.*x\.resolve_neg\(\)"),
+        (torch.conj(torch.tensor([1 + 2j] * 3)), TypeError, r"x: .*conjugate bit.*x\.resolve_conj\(\)"),
     ]
     for tensor, kind, words in refused:
         with pytest.raises(kind if comm.rank == 0 else cc.Refused, match=words):
@@ -64,12 +66,31 @@ def jax_arrays(comm: cc.Communicator) -> None:
         comm.barrier()
 
 
+def tables(comm: cc.Communicator) -> None:
+    import pandas as pd
+
+    wide = 2**53 + 1
+    total = comm.allreduce(pd.Series([wide, comm.rank]), op="max")
+    assert (total.dtype, total.tolist()) == (np.int64, [wide, comm.size - 1])
+    assert comm.allgather(pd.Series([True, False])).tolist() == [[True, False]] * comm.size
+    refused = {
+        "pandas.Series of dtype Int64": pd.Series([wide, None], dtype="Int64"),
+        "pandas.Series of dtype category": pd.Series(["a", "b"], dtype="category"),
+        "pandas.DataFrame": pd.DataFrame({"a": [wide], "b": [0.5]}),
+    }
+    for words, table in refused.items():
+        kind, what = (TypeError, table) if comm.rank == 0 else (cc.Refused, np.ones(3))
+        with pytest.raises(kind, match=rf"x: a {words} is no numpy array"):
+            comm.allreduce(what)
+
+
 @pytest.mark.parametrize("backend", ["shm", "tcp"])
 @pytest.mark.parametrize(
     "function",
     [
         pytest.param(tensors, marks=pytest.mark.other("torch"), id="torch"),
         pytest.param(jax_arrays, marks=pytest.mark.other("jax"), id="jax"),
+        pytest.param(tables, marks=pytest.mark.other("pandas"), id="pandas"),
     ],
 )
 def test_arrays_of_other_libraries(function: Any, backend: str) -> None:

@@ -1,12 +1,14 @@
-"""A shared array lies in memory once."""
+"""A shared array lies in memory once, and an argument once in each rank."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import calls
 import cobre_comm as cc
 import numpy as np
+import pytest
 
 MEGABYTE = 1_000_000
 
@@ -38,3 +40,11 @@ def growth(comm: cc.Communicator, size: int) -> int:
 def test_200_megabytes_are_200_megabytes_for_four_ranks() -> None:
     total = sum(cc.run(growth, ranks=4, args=(200 * MEGABYTE,), timeout=120))
     assert 199 * MEGABYTE < total < 210 * MEGABYTE, total
+
+
+@pytest.mark.parametrize("argument", [bytes(200 * MEGABYTE), np.zeros(200 * MEGABYTE, np.uint8)], ids=["bytes", "array"])
+def test_an_argument_lies_in_a_rank_once(argument: object) -> None:
+    (small,) = cc.run(calls.peak, ranks=1, args=(b"small",), timeout=120)
+    for size, most in cc.run(calls.peak, ranks=2, args=(argument,), timeout=120):
+        assert size == 200 * MEGABYTE
+        assert 0.9 * size < most - small[1] < 1.2 * size

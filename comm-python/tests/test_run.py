@@ -6,7 +6,9 @@ import contextlib
 import io
 import operator
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +18,9 @@ from typing import Any
 import calls
 import cobre_comm as cc
 import pytest
+from cobre_comm._output import Output
 
+HERE = Path(__file__).parent
 BACKENDS = ["shm", "tcp"]
 
 
@@ -80,6 +84,14 @@ def test_a_line_that_is_open_is_not_torn_by_another_rank(tmp_path: Path) -> None
     with contextlib.redirect_stdout(seen):
         cc.run(calls.mixed, ranks=2, args=(str(seen.gate),), timeout=60)
     assert seen.getvalue() == "[0] half\n[1] whole\n[0]  and half\n"
+
+
+def test_the_end_of_a_torn_line_is_no_empty_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output()
+    half, whole, end = (0, False, b"half", False), (1, False, b"whole", True), (0, False, b"", True)
+    for piece in [half, whole, end, end]:
+        output.write([piece])
+    assert capsys.readouterr().out == "[0] half\n[1] whole\n[0] \n"
 
 
 def test_much_output_arrives_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,6 +185,33 @@ def test_os_exit_is_no_result(code: int) -> None:
         cc.run(calls.exits_hard, ranks=2, args=(1, code))
 
 
+def test_an_exit_code_after_a_return_is_told_as_such() -> None:
+    with pytest.raises(cc.WorkerError, match=r"^rank 1 returned, but then its process exited with code 3: .*atexit") as caught:
+        cc.run(calls.exits_at_the_end, ranks=2)
+    assert caught.value.exit_code == 3
+
+
+def test_a_result_without_room_says_where_it_lacks() -> None:
+    words = r"^rank 0 cannot answer: the result, of type bytes, cannot be kept: .*File too large; make room .* or set TMPDIR"
+    with pytest.raises(cc.WorkerError, match=words):
+        cc.run(calls.without_room, ranks=1, args=(1 << 16, False))
+
+
+def test_an_exception_without_room_is_still_shown() -> None:
+    with pytest.raises(cc.WorkerError, match=r"^rank 0 exited with code 1 without a result: .* no room .*TMPDIR") as caught:
+        cc.run(calls.without_room, ranks=1, args=(0, True))
+    assert "ValueError: of the rank\n" in caught.value.output
+
+
+def test_a_folder_without_room_is_named(tmp_path: Path) -> None:
+    words = rf"^OSError: cannot keep the call of the ranks in {tmp_path}: .*; make room there, or set TMPDIR to another folder$"
+    program = "import resource, calls, cobre_comm as cc; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); cc.run(calls.place, 2)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment, cwd=HERE)
+    assert re.search(words, ended.stderr, re.MULTILINE), ended.stderr
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_timeout_shows_the_stack_of_every_rank(backend: str) -> None:
     with pytest.raises(cc.WorkerTimeout) as caught:
@@ -181,6 +220,27 @@ def test_a_timeout_shows_the_stack_of_every_rank(backend: str) -> None:
     assert "in hangs" in caught.value.stacks[0]
     assert "in in_python_here" in caught.value.stacks[1]
     assert "rank 1:" in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_rank_that_hangs_until_the_others_give_up_is_blamed_with_its_stack(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"COBRE_{backend.upper()}_TIMEOUT_SECS", "1")
+    with pytest.raises(cc.WorkerError, match=r"^rank 1 was still running when rank [02] raised .*TimedOut: barrier: ") as caught:
+        cc.run(calls.hangs, ranks=3, backend=backend, timeout=60)
+    error = caught.value
+    assert not isinstance(error, cc.WorkerTimeout)
+    assert (error.rank, error.signal, error.__cause__) == (1, signal.SIGTERM, None)
+    assert "was ended with SIGTERM after " in str(error)
+    assert error.traceback is not None
+    assert "in in_python_here" in error.traceback
+    assert error.traceback in str(error)
+
+
+def test_a_rank_that_hangs_is_blamed_although_the_others_leave_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COBRE_SHM_TIMEOUT_SECS", "1")
+    with pytest.raises(cc.WorkerError, match=r"^rank 1 was still running when the others failed; it was ended") as caught:
+        cc.run(calls.exits_instead, ranks=3, timeout=60)
+    assert "in in_python_here" in str(caught.value)
 
 
 def test_a_rank_that_ignores_the_request_to_end_is_killed() -> None:
@@ -239,6 +299,10 @@ def test_callables_of_the_library_travel() -> None:
         ({"ranks": 2.5}, TypeError, "ranks: expected a whole number, not float"),
         ({"ranks": True}, TypeError, "ranks: .*bool"),
         ({"backend": "mpi"}, ValueError, "backend: 'mpi' is not one of 'shm', 'tcp'"),
+        ({"backend": []}, TypeError, "backend: expected 'shm' or 'tcp', not list"),
+        ({"backend": None}, TypeError, "backend: expected 'shm' or 'tcp', not NoneType"),
+        ({"timeout": 1e300}, ValueError, r"timeout: expected at most 1e9 seconds, or None for no limit"),
+        ({"timeout": 10**400}, ValueError, r"timeout: expected at most 1e9 seconds, or None for no limit"),
         ({"timeout": 0}, ValueError, "timeout: expected more than 0 seconds"),
         ({"timeout": float("nan")}, ValueError, "timeout: "),
         ({"timeout": "soon"}, TypeError, "timeout: expected seconds or None, not str"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import cobre_comm as cc
@@ -102,6 +105,49 @@ def test_a_prompt_without_cloudpickle_says_what_to_install() -> None:
     assert ended.returncode == 1
     assert "TypeError: function: work cannot be sent" in ended.stderr
     assert "pip install cloudpickle" in ended.stderr
+
+
+@pytest.mark.parametrize("word", ["__main__", "__mp_main__"])
+def test_an_argument_may_hold_the_name_of_the_script(word: str) -> None:
+    program = f"import cobre_comm as cc, calls; print(cc.run(calls.place, ranks=1, args=({word!r}, [b'x{word}x'])))"
+    ended = python("-c", WITHOUT_CLOUDPICKLE + program, cwd=Path(__file__).parent)
+    assert ended.stdout == f"[(0, 1, 'shm', ({word!r}, [b'x{word}x']), {{}})]\n", ended.stderr
+
+
+def test_an_argument_of_the_prompt_is_still_noticed() -> None:
+    program = "import cobre_comm as cc, operator\nclass Mine: pass\ncc.run(operator.attrgetter('rank'), ranks=1, args=([Mine()],))"
+    ended = python("-c", WITHOUT_CLOUDPICKLE + program)
+    assert "TypeError: args: tuple cannot be sent: it is of a notebook or a prompt" in ended.stderr
+
+
+CUSTOMIZE = """
+import os, sys, time
+
+class Late:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            open(os.environ["GATE"] + os.environ["RANK"], "w").close()
+            time.sleep(600)
+
+if "RANK" in os.environ:
+    sys.meta_path.insert(0, Late())
+"""
+
+
+def test_an_interrupt_while_ranks_start_shows_one_traceback(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(CUSTOMIZE)
+    program = "import operator, cobre_comm as cc; cc.run(operator.attrgetter('rank'), ranks=2)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "GATE": str(tmp_path / "gate")}
+    job = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
+    until = time.monotonic() + 60
+    while len(list(tmp_path.glob("gate*"))) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    job.send_signal(signal.SIGINT)
+    _, shown = job.communicate(timeout=60)
+    assert shown.splitlines()[-1] == "KeyboardInterrupt"
+    assert shown.count("Traceback") == 1
+    assert "[0]" not in shown
 
 
 @pytest.mark.parametrize("backend", ["shm", "tcp"])

@@ -89,6 +89,9 @@ pub(crate) struct Verdict {
     pub(crate) cause: usize,
     /// The first of those that failed by themselves.
     pub(crate) failed: usize,
+    /// Whether nothing tells the cause from the others: all of several ranks exited with one code, at the same time, and none
+    /// names anybody.
+    pub(crate) alike: bool,
 }
 
 /// Weighs what is known of the ranks, numbered from `first_rank`; `None` if nobody failed.
@@ -118,9 +121,17 @@ pub(crate) fn weigh(first_rank: usize, ranks: &[Evidence]) -> Option<Verdict> {
     let failed = places
         .clone()
         .filter(|&(_, _, place)| ranks[place].failed());
+    let is_alike = |(place, rank): (usize, &Evidence)| {
+        rank.failed()
+            && rank.exit == ranks[0].exit
+            && matches!(rank.exit, Some(Exit::Code(_)))
+            && rank.at <= first + TOGETHER
+            && rank.whom(first_rank + place) == Names::Nobody
+    };
     Some(Verdict {
         cause: lowest(places)?,
         failed: lowest(failed)?,
+        alike: ranks.len() > 1 && ranks.iter().enumerate().all(is_alike),
     })
 }
 

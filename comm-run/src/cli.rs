@@ -13,7 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use comm_factory::{Name, Topology};
 use comm_run::{Backend, Node, gives_a_place};
-use variable::Variable;
+pub(crate) use variable::Variable;
 
 /// More ranks than this on one machine are a typing mistake.
 const MOST_RANKS: usize = 4096;
@@ -462,8 +462,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| "expected a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| "expected a number of seconds, 0 or more".into())
+    let time = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "expected a number of seconds, 0 or more")?;
+    // Zero means never, and what rounds to it does not.
+    let least = Duration::from_nanos(u64::from(seconds > 0.0));
+    Ok(time.max(least))
 }
 
 fn address(text: &str) -> Result<(String, u16), String> {

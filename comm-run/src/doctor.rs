@@ -71,6 +71,7 @@ pub(crate) fn examine() -> Vec<Finding> {
     }
     let mut findings = vec![memory];
     findings.extend(room::ours());
+    findings.extend(room::of_mpi());
     findings.extend([room::open_files(), room::processes()]);
     findings.extend([machine::processors(), machine::memory(), machine::mpi()]);
     findings.extend([loopback, network::usual_port(), machine::clock()]);

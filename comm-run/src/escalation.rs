@@ -29,6 +29,11 @@ pub(crate) const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long a killed rank may take to disappear. The kernel needs a while to free much memory.
 pub(crate) const KILL: Duration = Duration::from_secs(5);
 
+/// How long the output may take once the ranks of a job are gone that was stopped, or timed out: somebody waits for the end.
+pub(crate) const HURRIED: Duration = Duration::from_secs(1);
+/// The same for a job that failed: who reads has some time, and who does not read must not keep it.
+pub(crate) const FAILED: Duration = Duration::from_secs(5);
+
 /// How long the ranks may take to end after a stop, by its signal; 500 ms if it has none here.
 pub(crate) type Grace = HashMap<Signal, Duration>;
 
@@ -188,9 +193,12 @@ impl Escalation {
         self.phase == Phase::GivenUp
     }
 
-    /// Returns whether a quick end matters more than all of the output.
-    pub(crate) fn hurried(&self) -> bool {
-        self.timed_out || matches!(self.cause, Some(Ending::Stopped(_) | Ending::OutputLost))
+    /// Returns how long the output may take once every rank is gone; `None`: as long as it likes.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        if self.timed_out || self.stopped.is_some() || self.cause == Some(Ending::OutputLost) {
+            return Some(HURRIED);
+        }
+        self.cause.map(|_| FAILED)
     }
 
     pub(crate) fn ending(&self) -> Ending {

@@ -13,8 +13,7 @@
 
 mod json;
 
-use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use json::{Object, list};
@@ -22,38 +21,40 @@ use signal_hook::low_level::signal_name;
 
 use crate::error::StartError;
 use crate::job::Job;
+use crate::lane::{Lost, Text};
 use crate::outcome::{Ending, Exit, Outcome, RankOutcome};
 use crate::signal::Signal;
 
+/// How long the end of a job waits for whoever reads the events.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
 /// Where the events go, if anywhere.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Events {
-    out: Option<Box<dyn Write + Send>>,
+    out: Option<Text>,
     /// What sets this start of the job apart, if the launcher knows.
     job: Option<String>,
     restart: usize,
 }
 
 impl Events {
-    pub(crate) fn to(out: impl Write + Send + 'static) -> Self {
+    pub(crate) fn to(mut out: impl Write + Send + 'static) -> Self {
+        // In one piece: jobs that share a file do not mix their lines.
+        let write = move |line: &[u8]| out.write_all(line).and_then(|()| out.flush());
         Self {
-            out: Some(Box::new(out)),
+            out: Some(Text::new("comm-run-events", write)),
             ..Self::default()
         }
     }
 
+    /// Waits until all are written, but not for long, and returns what is lost.
+    pub(crate) fn finish(self) -> Lost {
+        let finish = |out: Text| out.finish(LAST_WAIT);
+        self.out.map(finish).unwrap_or_default()
+    }
+
     /// Writes that every rank runs.
-    ///
-    /// # Errors
-    ///
-    /// The writer's. It is not asked again.
-    pub(crate) fn started(
-        &mut self,
-        job: &Job,
-        id: Option<&str>,
-        restart: usize,
-        pids: &[u32],
-    ) -> io::Result<()> {
+    pub(crate) fn started(&mut self, job: &Job, id: Option<&str>, restart: usize, pids: &[u32]) {
         self.job = id.map(str::to_owned);
         self.restart = restart;
         self.write("started", |line| {
@@ -63,30 +64,22 @@ impl Events {
                 .plain("size", nodes * job.size)
                 .plain("first_rank", job.first_rank())
                 .plain("pids", list(pids))
-        })
+        });
     }
 
     /// Writes why the job did not start.
-    ///
-    /// # Errors
-    ///
-    /// As for [`started`](Self::started).
-    pub(crate) fn not_started(&mut self, error: &StartError) -> io::Result<()> {
+    pub(crate) fn not_started(&self, error: &StartError) {
         self.write("not_started", |line| {
             line.text("error", error.as_str())
                 .plain("exit_code", error.exit_code())
                 .text("message", &error.to_string())
-        })
+        });
     }
 
     /// Writes the cause, if the job did not end well, and that it ended.
-    ///
-    /// # Errors
-    ///
-    /// As for [`started`](Self::started).
-    pub(crate) fn ended(&mut self, outcome: &Outcome, starts_again: bool) -> io::Result<()> {
+    pub(crate) fn ended(&self, outcome: &Outcome, starts_again: bool) {
         if !outcome.success() {
-            self.write("cause", |line| cause(line, outcome))?;
+            self.write("cause", |line| cause(line, outcome));
         }
         self.write("ended", |line| {
             let ranks = (outcome.first_rank..).zip(&outcome.ranks);
@@ -95,12 +88,12 @@ impl Events {
                 .plain("seconds", seconds(outcome.elapsed))
                 .plain("starts_again", starts_again)
                 .plain("ranks", list(ranks.map(|(rank, end)| of_rank(rank, end))))
-        })
+        });
     }
 
-    fn write(&mut self, event: &str, fill: impl FnOnce(Object) -> Object) -> io::Result<()> {
-        let Some(out) = &mut self.out else {
-            return Ok(());
+    fn write(&self, event: &str, fill: impl FnOnce(Object) -> Object) {
+        let Some(out) = &self.out else {
+            return;
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let line = Object::new()
@@ -108,19 +101,7 @@ impl Events {
             .plain("time", seconds(now.unwrap_or_default()))
             .maybe_text("job", self.job.as_deref())
             .plain("restart", self.restart);
-        let line = fill(line).end() + "\n";
-        // In one piece: jobs that share a file do not mix their lines.
-        let result = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-        if result.is_err() {
-            self.out = None;
-        }
-        result
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Events(..)")
+        out.write((fill(line).end() + "\n").into_bytes());
     }
 }
 
@@ -133,6 +114,7 @@ fn cause(line: Object, outcome: &Outcome) -> Object {
             let reported = outcome.named_by.first();
             let reported = reported.and_then(|&by| outcome.ranks[by].report.as_ref());
             exit(line.plain("rank", outcome.first_rank + place), rank)
+                .plain("alike", outcome.alike)
                 .plain("named_by", list(named_by.map(|by| outcome.first_rank + by)))
                 .maybe_text("reported", reported.map(|report| report.kind))
         }

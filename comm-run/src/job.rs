@@ -66,6 +66,7 @@ pub struct Job {
     pub(crate) notices: Notices,
     pub(crate) events: Events,
     pub(crate) sink: Option<Box<dyn Sink>>,
+    pub(crate) more_sinks: Vec<Box<dyn Sink>>,
     pub(crate) forward_signals: bool,
     pub(crate) bind: bool,
     pub(crate) live: BTreeSet<usize>,
@@ -93,6 +94,7 @@ impl Job {
             notices: Notices::default(),
             events: Events::default(),
             sink: None,
+            more_sinks: Vec::new(),
             forward_signals: false,
             bind: false,
             live: BTreeSet::new(),
@@ -211,8 +213,9 @@ impl Job {
     /// Writes the life of the job there, as lines of JSON with names that never change: `started` or `not_started`, then for each
     /// start `cause`, if it did not end well, and `ended`. The README lists their members.
     ///
-    /// Each line is one write, and comes from the thread that watches the ranks: a file, not something that may stand still. If a
-    /// write fails, the job goes on without; a [`Notice::EventsLost`] says so.
+    /// Each line is one write, and comes from a thread of its own: `out` may stand still, which holds up nothing but the end of the
+    /// job, for 2 s. What is not written then, or beyond 8 MiB that wait, or after a write that failed, is dropped; a
+    /// [`Notice::EventsLost`] at the end of the job counts it.
     #[must_use]
     pub fn events(mut self, out: impl Write + Send + 'static) -> Self {
         self.events = Events::to(out);
@@ -239,6 +242,14 @@ impl Job {
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'static) -> Self {
         self.sink = Some(Box::new(sink));
+        self
+    }
+
+    /// Sends the ranks' lines here, too: to [`Logs`](crate::Logs), say. Each sink has a thread of its own. None waits for
+    /// another, but the ranks wait for the slowest.
+    #[must_use]
+    pub fn add_sink(mut self, sink: impl Sink + 'static) -> Self {
+        self.more_sinks.push(Box::new(sink));
         self
     }
 
@@ -287,7 +298,7 @@ impl Job {
         self.node.as_ref().map_or(0, |node| node.node * self.size)
     }
 
-    fn check(&self) -> Result<(), StartError> {
+    pub(crate) fn check(&self) -> Result<(), StartError> {
         if self.size == 0 {
             return Err(StartError::NoRanks);
         }
@@ -339,12 +350,7 @@ impl Job {
     /// # Errors
     ///
     /// Fails when the program cannot be started; the ranks that did start are ended.
-    pub fn start(mut self) -> Result<Running, StartError> {
-        if let Err(error) = self.check() {
-            let written = self.events.not_started(&error);
-            self.notices.events(written);
-            return Err(error);
-        }
+    pub fn start(self) -> Result<Running, StartError> {
         launch(self)
     }
 }

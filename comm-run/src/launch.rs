@@ -8,6 +8,7 @@ use comm_kit::report;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::delivery::Lanes;
 use crate::error::StartError;
 use crate::escalation::Escalation;
 use crate::events::Events;
@@ -19,10 +20,9 @@ use crate::prepare::Prepared;
 use crate::ranks::Ranks;
 use crate::reports::{Inbox, Outbox};
 use crate::request::Request;
-use crate::restart::{self, Lent};
+use crate::restart::{self, Next};
 use crate::running::{Handle, Running};
 use crate::signal::Signal;
-use crate::sink::Sink;
 use crate::spawners::Spawners;
 use crate::start::{Passed, Start};
 use crate::supervise::{Supervisor, child_exits};
@@ -63,9 +63,17 @@ fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, S
         events: std::mem::take(&mut job.events),
         notices: std::mem::take(&mut job.notices),
     };
-    let result = watch(job, started, &mut told);
+    let checked = job.check();
+    let result = checked.and_then(|()| watch(job, started, &mut told));
     if let Err(error) = &result {
-        told.not_started(error);
+        told.events.not_started(error);
+    }
+    let lost = told.events.finish();
+    if lost.lines > 0 {
+        told.notices.tell(&Notice::EventsLost {
+            lines: lost.lines,
+            error: lost.error.as_ref(),
+        });
     }
     result
 }
@@ -74,13 +82,6 @@ fn host(mut job: Job, started: impl FnOnce(Handle) -> bool) -> Result<Outcome, S
 struct Told {
     events: Events,
     notices: Notices,
-}
-
-impl Told {
-    fn not_started(&mut self, error: &StartError) {
-        let written = self.events.not_started(error);
-        self.notices.events(written);
-    }
 }
 
 fn watch(
@@ -94,7 +95,7 @@ fn watch(
         .build()
         .map_err(StartError::setup("watch pipes and timers"))?;
     let outcome = runtime.block_on(attempts(job, started, told));
-    // Not the default, which waits: a sink may stand still in its thread.
+    // Not the default, which waits.
     runtime.shutdown_background();
     outcome
 }
@@ -105,15 +106,13 @@ async fn attempts(
     started: impl FnOnce(Handle) -> bool,
     told: &mut Told,
 ) -> Result<Outcome, StartError> {
-    let sink: Box<dyn Sink> = match job.sink.take() {
+    let mut sinks = std::mem::take(&mut job.more_sinks);
+    sinks.push(match job.sink.take() {
         Some(sink) => sink,
         None => Box::new(Terminal::new().map_err(StartError::setup("open the terminal"))?),
-    };
-    // A job that starts once needs no lock around every line.
-    let (mut only, shared) = match job.max_restarts {
-        0 => (Some(sink), None),
-        _ => (None, Some(Lent::new(sink))),
-    };
+    });
+    let lanes = Lanes::start(sinks).map_err(StartError::setup("start threads"))?;
+    let lanes = Arc::new(lanes);
     let (sender, mut requests) = mpsc::unbounded_channel();
     let mut child_exits = child_exits().map_err(StartError::setup("listen for exits"))?;
     if job.forward_signals {
@@ -134,8 +133,7 @@ async fn attempts(
             spawners: _alive,
         } = current;
         let pids = ranks.pids();
-        let written = told.events.started(&job, id.as_deref(), restart, &pids);
-        told.notices.events(written);
+        told.events.started(&job, id.as_deref(), restart, &pids);
         let _guard = EndAtPanic(Arc::clone(&ranks));
         if restart == job.max_restarts {
             job.descriptors.clear();
@@ -152,16 +150,20 @@ async fn attempts(
             first_rank: job.first_rank(),
             live: job.live.clone(),
         };
-        let lend = || -> Option<Box<dyn Sink>> { Some(Box::new(shared.clone()?)) };
-        let Some(sink) = only.take().or_else(lend) else {
-            unreachable!("it is given away only if it is not lent, and then there is one start");
-        };
-        let mut outcome = supervisor.run(pipes, sink).await;
+        let mut outcome = supervisor.run(pipes, &lanes).await;
         outcome.restarts = restart;
-        let again = restart < job.max_restarts && restart::is_worth_it(&outcome);
-        let written = told.events.ended(&outcome, again);
-        told.notices.events(written);
+        let next = if restart < job.max_restarts {
+            restart::after(&outcome)
+        } else {
+            Next::End
+        };
+        if let Next::Useless(why) = next {
+            outcome.not_restarted = Some(why);
+        }
+        let again = next == Next::Again;
+        told.events.ended(&outcome, again);
         if !again {
+            outcome.undelivered = lanes.left();
             return Ok(outcome);
         }
         restart += 1;
@@ -174,7 +176,8 @@ async fn attempts(
             Ok(started) => started,
             Err(error) => {
                 told.notices.tell(&Notice::NotRestarted(&error));
-                told.not_started(&error);
+                told.events.not_started(&error);
+                outcome.undelivered = lanes.left();
                 if let StartError::Stopped { signal, .. } = error {
                     outcome.ending = Ending::Stopped(signal);
                 }

@@ -7,7 +7,7 @@
 //! # What is promised
 //!
 //! - **Whole lines.** Each line of each rank arrives whole at the [`Sink`], untouched; a slow sink
-//!   slows the ranks and loses nothing. A line arrives in pieces only if the sink wants to have it before it
+//!   slows the ranks and loses nothing, unless the job fails or is stopped: then its end waits for some seconds at most. A line arrives in pieces only if the sink wants to have it before it
 //!   ends, as a [`Terminal`] does, or for the sake of memory: above 64 MiB, of one or of all ranks together.
 //! - **First cause.** When a rank fails the others get 500 ms to report it, then `SIGTERM`, and 500 ms later `SIGKILL`; with
 //!   [`OnFailure::LetOthersFinish`] they go on until the deadline. The cause is the rank that the others lost, as their backends
@@ -30,6 +30,7 @@
 //! that it sets. Only the program `comm-run` asks comm-factory, to explain its choice.
 
 mod blame;
+mod delivery;
 mod descriptors;
 mod environment;
 mod error;
@@ -38,6 +39,8 @@ mod events;
 mod forward;
 mod held;
 mod job;
+mod lane;
+mod late;
 mod launch;
 mod logs;
 mod node;
@@ -78,10 +81,12 @@ pub use environment::{
 pub use error::StartError;
 pub use escalation::OnFailure;
 pub use job::Job;
+pub use lane::Text;
+pub use late::LateFile;
 pub use logs::Logs;
 pub use node::{Backend, Node};
 pub use notice::Notice;
-pub use outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
+pub use outcome::{Ending, Exit, NoRestart, Outcome, PeerReport, RankOutcome};
 pub use prepare::RankPlan;
 pub use running::{Handle, Running};
 pub use signal::Signal;

@@ -8,19 +8,19 @@ mod mpi;
 mod report;
 mod secret_file;
 
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use cli::{Options, Request};
-use comm_run::{Job, Logs, Signal, Terminal};
+use cli::{Options, Request, Variable};
+use comm_run::{Job, LateFile, Logs, Signal, StartError};
 use doctor::Level;
+use report::Voice;
 
 /// Wrong usage.
 const USAGE: i32 = 2;
-/// The launcher itself cannot go on.
-const TROUBLE: i32 = 125;
 /// How long the ranks may take to end after `SIGTERM`: below the 30 s after which SLURM and Kubernetes kill.
 const GRACE: Duration = Duration::from_secs(20);
 /// The same after the first Ctrl-C, which a person waits for.
@@ -28,8 +28,14 @@ const CTRL_C_GRACE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let code = match cli::parse() {
-        Request::Run(options) => run(options),
-        Request::Mpi(handover) => mpi::hand_over(&handover),
+        Request::Run(options) => {
+            warn_of_unknown(&options.variables);
+            run(options)
+        }
+        Request::Mpi(handover) => {
+            warn_of_unknown(&handover.variables);
+            mpi::hand_over(&handover)
+        }
         Request::Explain => explain(),
         Request::Doctor { clean } => doctor(clean),
         Request::Manual => shown(cli::manual().and_then(|page| std::io::stdout().write_all(&page))),
@@ -41,13 +47,15 @@ fn main() -> ExitCode {
 fn run(options: Options) -> i32 {
     let first_rank = options.first_rank();
     let topology = options.verbose.then(|| options.topology());
+    let voice = Arc::new(Voice::new());
+    let listener = Arc::clone(&voice);
     let mut job = Job::new(options.program, options.ranks)
         .args(options.args)
         .backend(options.backend)
         .grace(Signal::Terminate, options.grace.unwrap_or(GRACE))
         .grace(Signal::Interrupt, options.grace.unwrap_or(CTRL_C_GRACE))
         .max_restarts(options.max_restarts)
-        .on_notice(move |notice| report::notice(notice, options.timeout, options.max_restarts))
+        .on_notice(move |notice| listener.notice(notice, options.timeout, options.max_restarts))
         .forward_signals();
     for (name, value) in options.variables {
         job = job.env(name, value);
@@ -71,18 +79,10 @@ fn run(options: Options) -> i32 {
     if let Some(folder) = options.log_dir {
         // Two logs of each rank.
         if let Err(error) = job.reserve_descriptors(2 * options.ranks) {
-            report::error(&error);
-            return error.exit_code();
+            return failed(&error);
         }
-        let terminal = match Terminal::new() {
-            Ok(terminal) => terminal,
-            Err(error) => {
-                report::line(&format!("cannot open the terminal: {error}"));
-                return TROUBLE;
-            }
-        };
-        match Logs::create(&folder, first_rank, options.ranks, terminal) {
-            Ok(logs) => job = job.sink(logs),
+        match Logs::create(&folder, first_rank, options.ranks) {
+            Ok(logs) => job = job.add_sink(logs),
             Err(error) => {
                 report::line(&format!("cannot write the logs: {error}"));
                 return USAGE;
@@ -91,8 +91,7 @@ fn run(options: Options) -> i32 {
     }
     if let Some(file) = options.events {
         // Appended, so that jobs can share one.
-        let opened = File::options().append(true).create(true).open(&file);
-        match opened {
+        match LateFile::create(&file, true) {
             Ok(file) => job = job.events(file),
             Err(error) => {
                 let file = file.display();
@@ -110,23 +109,39 @@ fn run(options: Options) -> i32 {
     }
     match job.run() {
         Ok(outcome) => {
-            report::ending(&outcome, options.timeout);
+            voice.ending(&outcome, options.timeout);
+            voice.end(outcome.undelivered > 0);
             outcome.exit_code()
         }
         Err(error) => {
-            report::error(&error);
+            voice.line(&error.to_string());
+            voice.end(false);
             error.exit_code()
         }
     }
 }
 
+/// Warns of variables that nothing reads although they are named like ours: of those of this process, and of the `given` ones.
+fn warn_of_unknown(given: &[Variable]) {
+    let here = std::env::vars_os().map(|(name, _)| name);
+    let names: BTreeSet<_> = here
+        .chain(given.iter().map(|(name, _)| name.clone()))
+        .collect();
+    for unknown in comm_kit::variables::unknown(names) {
+        report::line(&format!("warning: {unknown}"));
+    }
+}
+
+/// Prints why a job cannot start, and returns the exit code.
+fn failed(error: &StartError) -> i32 {
+    report::line(&error.to_string());
+    error.exit_code()
+}
+
 fn dry_run(job: &Job) -> i32 {
     match job.dry_run() {
         Ok(plans) => shown(dry::print(&plans, &mut std::io::stdout().lock())),
-        Err(error) => {
-            report::error(&error);
-            error.exit_code()
-        }
+        Err(error) => failed(&error),
     }
 }
 

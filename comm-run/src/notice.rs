@@ -21,6 +21,13 @@ pub enum Notice<'a> {
         /// How much longer they may take.
         grace: Duration,
     },
+    /// The terminal has stopped a rank, numbered in the whole job, which is in the background there. Told once for each rank.
+    StoppedByTerminal {
+        /// The rank.
+        rank: usize,
+        /// Whether it reads from the terminal (`SIGTTIN`), or changes or writes it (`SIGTTOU`).
+        reads: bool,
+    },
     /// The job failed, and is started again.
     Restarting {
         /// How it ended.
@@ -32,8 +39,13 @@ pub enum Notice<'a> {
     NotRestarted(&'a StartError),
     /// The ranks cannot all reach each other over tcp, so large calls go through rank 0, which is slower.
     NoRing,
-    /// An event could not be written where [`Job::events`](crate::Job::events) wants it; none will be from now on.
-    EventsLost(&'a io::Error),
+    /// Events were not written where [`Job::events`](crate::Job::events) wants them. The last notice of a job.
+    EventsLost {
+        /// How many.
+        lines: usize,
+        /// Why the first was not written; `None` if nobody read them.
+        error: Option<&'a io::Error>,
+    },
 }
 
 type Listener = Box<dyn FnMut(&Notice<'_>) + Send>;
@@ -46,13 +58,6 @@ impl Notices {
     pub(crate) fn tell(&mut self, notice: &Notice<'_>) {
         if let Some(listener) = &mut self.0 {
             listener(notice);
-        }
-    }
-
-    /// Tells if an event could not be written.
-    pub(crate) fn events(&mut self, written: io::Result<()>) {
-        if let Err(error) = written {
-            self.tell(&Notice::EventsLost(&error));
         }
     }
 }

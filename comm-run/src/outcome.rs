@@ -105,6 +105,27 @@ impl Ending {
     }
 }
 
+/// Why a job that failed was not started again although [`Job::max_restarts`](crate::Job::max_restarts) allowed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoRestart {
+    /// A rank failed within a second: the next start would fail, too.
+    TooSoon,
+    /// This code says that the program was started wrongly: 2, 126 or 127.
+    StartedWrongly(i32),
+}
+
+impl fmt::Display for NoRestart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooSoon => f.write_str("it failed within its first second"),
+            Self::StartedWrongly(code) => {
+                write!(f, "code {code} says that the program was started wrongly")
+            }
+        }
+    }
+}
+
 /// What a rank whose communicator failed reported to the launcher, or one that failed because its last call was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -162,14 +183,21 @@ pub struct Outcome {
     pub first_failure: Option<usize>,
     /// The ranks that name the cause in what they reported, counted on this machine.
     pub named_by: Vec<usize>,
+    /// Whether nothing tells the rank of [`Ending::RankFailed`] from the others on this machine: all exited with one code, at the same time,
+    /// and none names another.
+    pub alike: bool,
     /// Whether the job ran out of time, as the first cause or later.
     pub timed_out: bool,
     /// With which signal somebody asked for the end, as the first cause or later.
     pub stopped: Option<Signal>,
     /// How often the job was started again before this.
     pub restarts: usize,
+    /// Why a job that failed was not started again, although it had restarts left.
+    pub not_restarted: Option<NoRestart>,
     /// What went wrong with the output, if something did.
     pub output_error: Option<io::Error>,
+    /// How many lines a sink had not taken, at least, when a job that failed or was stopped ended without waiting for it any longer.
+    pub undelivered: usize,
     /// From the start to the end of the last rank and its output.
     pub elapsed: Duration,
 }

@@ -2,8 +2,8 @@
 //! lines end.
 //!
 //! Bytes are never looked at beyond finding newlines, so text in any encoding passes untouched,
-//! also when a character arrives in two reads. Lines wait in a queue of bounded size for the one
-//! thread that writes; when that thread is slow the readers stop reading, the pipe fills, and the
+//! also when a character arrives in two reads. Lines wait in queues of bounded size for the
+//! threads that write; when one of these is slow the readers stop reading, the pipe fills, and the
 //! rank waits, as it would on a terminal. Nothing is dropped.
 
 use std::io;
@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use memchr::{memchr, memrchr};
 use tokio::io::AsyncRead;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::delivery::Outlet;
 use crate::held::Held;
 use crate::read::read_into;
 use crate::sink::{LineEnd, Stream};
@@ -23,24 +24,11 @@ use crate::tail::Tail;
 /// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the
 /// memory. All ranks together hold not much more, see [`Held`].
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
-/// What may wait for the writer, all ranks together. One longer line may wait alone.
-const QUEUE_BYTES: usize = 8 << 20;
 
 /// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity.
 /// Whoever writes more left the group with the pipe in hand, and is not waited for.
 const LAST_BYTES: usize = 1 << 20;
 const LAST_WAIT: Duration = Duration::from_millis(200);
-
-/// Whole lines of one stream; only the last may lack its newline, and `end` says why.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) rank: usize,
-    pub(crate) stream: Stream,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) end: LineEnd,
-    /// Its share of the queue, free again when the batch is dropped.
-    _room: Option<OwnedSemaphorePermit>,
-}
 
 /// Iterates over the lines of a batch, without their newlines. One without bytes ends a line of which all was passed on.
 pub(crate) fn lines(bytes: &[u8], end: LineEnd) -> impl Iterator<Item = (&[u8], LineEnd)> {
@@ -55,41 +43,6 @@ pub(crate) fn lines(bytes: &[u8], end: LineEnd) -> impl Iterator<Item = (&[u8], 
             None => Some((bytes, end)),
         }
     })
-}
-
-/// The way to the writer, shared by all readers.
-#[derive(Debug, Clone)]
-pub(crate) struct Outlet {
-    queue: mpsc::UnboundedSender<Batch>,
-    room: Arc<Semaphore>,
-}
-
-impl Outlet {
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Batch>) {
-        let (queue, batches) = mpsc::unbounded_channel();
-        (
-            Self {
-                queue,
-                room: Arc::new(Semaphore::new(QUEUE_BYTES)),
-            },
-            batches,
-        )
-    }
-
-    async fn send(&self, rank: usize, stream: Stream, bytes: Vec<u8>, end: LineEnd) {
-        let size = bytes.capacity().clamp(1, QUEUE_BYTES);
-        let size = u32::try_from(size).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room).acquire_many_owned(size).await.ok();
-        // The writer is gone only when the job is being given up; then the ranks are kept flowing
-        // until they end.
-        let _ = self.queue.send(Batch {
-            rank,
-            stream,
-            bytes,
-            end,
-            _room: room,
-        });
-    }
 }
 
 /// One stream of one rank on its way to the writer.

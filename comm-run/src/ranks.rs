@@ -33,6 +33,15 @@ struct State {
     warden: Option<Warden>,
 }
 
+/// What a rank does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Runs,
+    /// By this signal, until it is continued.
+    Stopped(i32),
+    Ended(Exit),
+}
+
 #[derive(Debug)]
 struct Process {
     reaped: bool,
@@ -69,17 +78,22 @@ impl Ranks {
         self.pids[rank]
     }
 
-    /// Returns how a rank ended, if it has, without reaping it. No such child: this process has code that reaps all
+    /// Returns what a rank does, without reaping it. No such child: this process has code that reaps all
     /// children, and the rank is gone with its answer.
-    pub(crate) fn exit(&self, rank: usize) -> Option<Exit> {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = match waitid(WaitId::Pid(self.pids[rank]), look) {
-            Ok(status) => status?,
-            Err(Errno::CHILD) => return Some(Exit::Unknown),
-            Err(_) => return None,
+    pub(crate) fn look(&self, rank: usize) -> Look {
+        let states = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
+        let look = states | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let found = match waitid(WaitId::Pid(self.pids[rank]), look) {
+            Ok(Some(found)) => found,
+            Err(Errno::CHILD) => return Look::Ended(Exit::Unknown),
+            Ok(None) | Err(_) => return Look::Runs,
         };
-        let code = status.exit_status().map(Exit::Code);
-        code.or_else(|| status.terminating_signal().map(Exit::Signal))
+        if let Some(signal) = found.stopping_signal() {
+            return Look::Stopped(signal);
+        }
+        let code = found.exit_status().map(Exit::Code);
+        let exit = code.or_else(|| found.terminating_signal().map(Exit::Signal));
+        exit.map_or(Look::Runs, Look::Ended)
     }
 
     /// Sends a signal to one rank's own process.
@@ -124,9 +138,7 @@ impl Ranks {
 
     /// Returns whether a rank has neither ended nor been stopped.
     pub(crate) fn is_running(&self, rank: usize) -> bool {
-        let states = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
-        let look = states | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        matches!(waitid(WaitId::Pid(self.pids[rank]), look), Ok(None))
+        self.look(rank) == Look::Runs
     }
 
     /// Sends a signal to everything that these ranks are and have started.

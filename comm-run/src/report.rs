@@ -5,24 +5,65 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use comm_kit::words;
-use comm_run::{Ending, Exit, Notice, Outcome, RankOutcome, Signal, StartError, write_fully};
+use comm_run::{Ending, Exit, Notice, Outcome, RankOutcome, Signal, Text, write_fully};
 
-/// How long the report of a job that must end soon waits for a reader that stands still.
-const HURRIED: Duration = Duration::from_secs(5);
+/// How long what is printed waits for a reader that stands still.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Prints why the job did not start.
-pub(crate) fn error(error: &StartError) {
-    line(&error.to_string());
-}
+/// The same if the output of the ranks has waited for a reader in vain.
+const IMPATIENCE: Duration = Duration::from_secs(1);
 
-/// Prints one line.
+/// Prints one line, before or without a job.
 pub(crate) fn line(text: &str) {
-    print(format!("{text}\n").as_bytes(), None);
+    let _ = write_fully(std::io::stderr(), &dressed(text), Some(PATIENCE));
 }
 
-/// Prints what happens while the job goes on.
-pub(crate) fn notice(notice: &Notice<'_>, timeout: Option<Duration>, max_restarts: usize) {
-    match notice {
+/// Prints what is to be said of a job, without waiting for the reader: signals and deadlines must not.
+#[derive(Debug)]
+pub(crate) struct Voice(Text);
+
+impl Voice {
+    pub(crate) fn new() -> Self {
+        // Whoever reads standard error may be gone; that is no reason to fail.
+        let write = |text: &[u8]| write_fully(std::io::stderr(), text, None);
+        Self(Text::new("comm-run-report", write))
+    }
+
+    /// Prints one line.
+    pub(crate) fn line(&self, text: &str) {
+        self.0.write(dressed(text));
+    }
+
+    /// Prints why the job ended early, if it did, and the last lines of the rank to blame.
+    pub(crate) fn ending(&self, outcome: &Outcome, timeout: Option<Duration>) {
+        if let Some(text) = ending(outcome, timeout) {
+            self.0.write(dressed(text));
+        }
+    }
+
+    /// Prints what happens while the job goes on.
+    pub(crate) fn notice(
+        &self,
+        notice: &Notice<'_>,
+        timeout: Option<Duration>,
+        max_restarts: usize,
+    ) {
+        if let Notice::Restarting { outcome, .. } = notice {
+            self.ending(outcome, timeout);
+        }
+        if let Some(text) = happening(notice, max_restarts) {
+            self.line(&text);
+        }
+    }
+
+    /// Waits until all is printed, but not for long, and less if somebody `is_still` already.
+    pub(crate) fn end(&self, is_still: bool) {
+        self.0.settle(if is_still { IMPATIENCE } else { PATIENCE });
+    }
+}
+
+fn happening(notice: &Notice<'_>, max_restarts: usize) -> Option<String> {
+    Some(match notice {
         Notice::Stopping {
             signal,
             left,
@@ -30,28 +71,42 @@ pub(crate) fn notice(notice: &Notice<'_>, timeout: Option<Duration>, max_restart
         } => {
             let ranks = if *left == 1 { "rank has" } else { "ranks have" };
             let seconds = grace.as_secs_f64();
-            line(&format!(
+            format!(
                 "{signal} was passed on; {left} {ranks} {seconds:.0} s to end, press Ctrl-C to kill"
-            ));
+            )
         }
-        Notice::Restarting { outcome, restart } => {
-            ending(outcome, timeout);
-            line(&format!("starting again, {restart} of {max_restarts}"));
+        Notice::StoppedByTerminal { rank, reads } => {
+            let why = if *reads {
+                "reads the terminal (SIGTTIN), which no rank may; pass files by name"
+            } else {
+                "uses the terminal (SIGTTOU), which no rank may; write to standard output"
+            };
+            format!("rank {rank} is stopped: it {why}, or press Ctrl-C to end the job")
         }
-        Notice::NoRing => line(
-            "some ranks cannot reach each other, so large calls go through rank 0, which is slower; open the ports of \
-             COBRE_TCP_WORKER_PORTS between all ranks",
-        ),
-        Notice::EventsLost(error) => line(&format!("the events cannot be written: {error}")),
-        Notice::NotRestarted(error) => line(&format!("cannot start again: {error}")),
-        _ => {}
-    }
+        Notice::NoRing => "some ranks cannot reach each other, so large calls go through rank 0, which is slower; open the \
+                           ports of COBRE_TCP_WORKER_PORTS between all ranks"
+            .to_owned(),
+        Notice::Restarting { restart, .. } => {
+            format!("starting again, {restart} of {max_restarts}")
+        }
+        Notice::NotRestarted(error) => format!("cannot start again: {error}"),
+        Notice::EventsLost { lines, error } => {
+            let (events, them) = match lines {
+                1 => ("event was", "it"),
+                _ => ("events were", "them"),
+            };
+            let nobody = || format!("nobody read {them} in time");
+            let why = error.map_or_else(nobody, ToString::to_string);
+            format!("{lines} {events} not written: {why}")
+        }
+        _ => return None,
+    })
 }
 
-/// Prints why the job ended early, if it did, and the last lines of the rank to blame.
-pub(crate) fn ending(outcome: &Outcome, timeout: Option<Duration>) {
+/// Returns why the job ended early, if it did, and the last lines of the rank to blame.
+fn ending(outcome: &Outcome, timeout: Option<Duration>) -> Option<Vec<u8>> {
     let headline = match outcome.ending {
-        Ending::Completed => return,
+        Ending::Completed => return None,
         Ending::RankFailed(rank) | Ending::Unknown(rank) => headline(outcome, rank),
         Ending::TimedOut => {
             let seconds = timeout.unwrap_or_default().as_secs_f64();
@@ -72,12 +127,32 @@ pub(crate) fn ending(outcome: &Outcome, timeout: Option<Duration>) {
     }
     text.extend_from_slice(codes(outcome).as_bytes());
     text.extend_from_slice(ended(outcome).as_bytes());
-    let hurried = matches!(outcome.ending, Ending::Stopped(_) | Ending::TimedOut);
-    print(&text, hurried.then_some(HURRIED));
+    text.extend_from_slice(undelivered(outcome).as_bytes());
+    if let Some(why) = &outcome.not_restarted {
+        text.extend_from_slice(format!("not started again: {why}\n").as_bytes());
+    }
+    Some(text)
+}
+
+/// Counts the lines that a job which ended early did not wait for.
+fn undelivered(outcome: &Outcome) -> String {
+    match outcome.undelivered {
+        0 => String::new(),
+        1 => "at least 1 line was not written: nobody read it in time\n".into(),
+        lines => format!("at least {lines} lines were not written: nobody read them in time\n"),
+    }
 }
 
 fn headline(outcome: &Outcome, rank: usize) -> String {
     let ended = &outcome.ranks[rank];
+    if let (true, Some(exit)) = (outcome.alike, ended.exit) {
+        let ranks: Vec<_> = (0..outcome.ranks.len()).collect();
+        return format!(
+            "{} failed alike: each {exit} after {:.1} s, and none names another",
+            self::ranks(outcome, &ranks),
+            ended.elapsed.as_secs_f64()
+        );
+    }
     let how = match (ended.exit, ended.ended_by) {
         (None, _) => "did not end".into(),
         (Some(_), Some(signal)) => format!("did not go on, and was ended with {signal}"),
@@ -139,8 +214,8 @@ fn codes(outcome: &Outcome) -> String {
             None => ways.push((exit, vec![place])),
         }
     }
-    // The headline has said it all of one rank, unless somebody asked for the end.
-    let is_said = matches!(&ways[..], [(_, places)] if places.len() == 1);
+    // The headline has said it all of one rank, and of all if they are alike, unless somebody asked for the end.
+    let is_said = outcome.alike || matches!(&ways[..], [(_, places)] if places.len() == 1);
     if ways.is_empty() || is_said && !matches!(outcome.ending, Ending::Stopped(_)) {
         return String::new();
     }
@@ -212,18 +287,20 @@ fn ended(outcome: &Outcome) -> String {
     text
 }
 
-/// Prints every line with the launcher's name in front. Who reads standard error may be gone; that
-/// is no reason to panic. Who reads slowly is waited for, but not beyond `patience`.
-fn print(text: &[u8], patience: Option<Duration>) {
+/// Returns every line with the launcher's name in front.
+fn dressed(text: impl AsRef<[u8]>) -> Vec<u8> {
     let (on, off) = if AutoStream::choice(&std::io::stderr()) == ColorChoice::Never {
         ("", "")
     } else {
         ("\x1b[1m", "\x1b[0m")
     };
     let mut out = Vec::new();
-    for line in text.split_inclusive(|&byte| byte == b'\n') {
+    for line in text.as_ref().split_inclusive(|&byte| byte == b'\n') {
         out.extend_from_slice(format!("{on}comm-run:{off} ").as_bytes());
         out.extend_from_slice(line);
     }
-    let _ = write_fully(std::io::stderr(), &out, patience);
+    if !out.ends_with(b"\n") {
+        out.push(b'\n');
+    }
+    out
 }

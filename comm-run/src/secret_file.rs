@@ -1,8 +1,8 @@
 //! The secret of a job on many machines: looked at before anything starts, read by the ranks.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+
+use comm_kit::secret_file;
 
 use crate::report;
 
@@ -10,19 +10,10 @@ use crate::report;
 /// warned of: where users share a group that is everybody, but secrets of Kubernetes come that way.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let refused = |reason: &str| Err(format!("the secret file {}: {reason}", path.display()));
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => metadata,
-        Ok(_) => return refused("not a regular file; every rank must be able to read it"),
-        Err(error) => return refused(&error.to_string()),
+    let mode = match secret_file::read(path) {
+        Ok((_, mode)) => mode,
+        Err(reason) => return refused(&reason),
     };
-    match fs::read(path) {
-        Ok(secret) if secret.trim_ascii().is_empty() => {
-            return refused("it is empty; put a long random string in");
-        }
-        Ok(_) => {}
-        Err(error) => return refused(&error.to_string()),
-    }
-    let mode = metadata.permissions().mode();
     let close = format!("close it with: chmod 600 {}", path.display());
     if mode & 0o007 != 0 {
         return refused(&format!("everybody on this machine can use it; {close}"));

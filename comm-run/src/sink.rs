@@ -3,10 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use crate::output::{Batch, lines};
-
 /// One of the two output streams of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
@@ -53,8 +49,9 @@ pub struct Line<'a> {
 /// - Lines of one stream of one rank arrive whole and in order; nothing is said about the order
 ///   between streams. One that is too long, or that the sink wants to have early, arrives in pieces; the last
 ///   may be empty, and ends as [`Newline`](LineEnd::Newline) or [`Missing`](LineEnd::Missing).
-/// - Calls come one at a time, from a thread of the job's own, so a sink may block: the ranks wait
-///   for it, no output is lost, and supervision goes on.
+/// - Calls come one at a time, from a thread of the sink's own, so it may block: the ranks wait
+///   for it, no output is lost, and supervision goes on. Once a job has failed or was stopped, and its ranks are gone, a sink that
+///   still blocks is left behind after some seconds: [`Outcome::undelivered`](crate::Outcome::undelivered).
 /// - An error ends the job, as a closed pipe ends a program. The sink is not called again.
 ///
 /// Any `FnMut(Line<'_>) -> io::Result<()> + Send` is a sink.
@@ -82,7 +79,7 @@ pub trait Sink: Send {
     }
 
     /// Passes on what [`line`](Self::line) may hold back. Called whenever no further line is
-    /// waiting.
+    /// waiting, and at the end.
     ///
     /// # Errors
     ///
@@ -96,43 +93,4 @@ impl<F: FnMut(Line<'_>) -> io::Result<()> + Send> Sink for F {
     fn line(&mut self, line: Line<'_>) -> io::Result<()> {
         self(line)
     }
-}
-
-/// Feeds `sink` until all readers are done. After an error it goes on taking batches, so that no
-/// rank stays stuck on a full pipe while it is being ended.
-pub(crate) fn feed(
-    mut batches: mpsc::UnboundedReceiver<Batch>,
-    sink: &mut dyn Sink,
-    failed: impl FnOnce(io::Error),
-) {
-    let mut failed = Some(failed);
-    if let Err(error) = sink.started()
-        && let Some(failed) = failed.take()
-    {
-        failed(error);
-    }
-    while let Some(batch) = batches.blocking_recv() {
-        if failed.is_none() {
-            continue;
-        }
-        let idle = batches.is_empty();
-        if let Err(error) = deliver(&batch, sink, idle)
-            && let Some(failed) = failed.take()
-        {
-            failed(error);
-        }
-    }
-}
-
-fn deliver(batch: &Batch, sink: &mut dyn Sink, idle: bool) -> io::Result<()> {
-    let Batch { rank, stream, .. } = *batch;
-    for (bytes, end) in lines(&batch.bytes, batch.end) {
-        sink.line(Line {
-            rank,
-            stream,
-            bytes,
-            end,
-        })?;
-    }
-    if idle { sink.flush() } else { Ok(()) }
 }

@@ -1,8 +1,8 @@
 //! The life of a job after its start: one loop that learns of every exit, signal and timer, and
 //! decides.
 //!
-//! Architecture invariant: nothing in this loop blocks, except Ctrl-Z, which stops the whole process. Lines go to the sink on
-//! another thread, so a terminal that stands still cannot delay a deadline or a Ctrl-C.
+//! Architecture invariant: nothing in this loop blocks, except Ctrl-Z, which stops the whole process. Whatever is written goes
+//! through a `Lane`, so a terminal that stands still cannot delay a deadline or a Ctrl-C.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,25 +10,24 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use comm_kit::report::Report;
+use rustix::process::Signal as Raw;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::blame::{Evidence, named_by, weigh};
+use crate::delivery::Lanes;
 use crate::escalation::Escalation;
 use crate::notice::{Notice, Notices};
 use crate::orphans;
 use crate::outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
-use crate::ranks::Ranks;
+use crate::ranks::{Look, Ranks};
 use crate::reports::Inbox;
 use crate::request::Request;
 use crate::signal::Signal;
-use crate::sink::Sink;
 use crate::suspend::suspend;
 use crate::tasks::{Event, Pipes, RankTasks, start_all};
 
-/// How long a job that must end soon waits for a sink that stands still.
-const FLUSH: Duration = Duration::from_secs(1);
 /// Exits are announced by `SIGCHLD`, but a program that uses this library may have blocked it or
 /// taken it for itself.
 const LOOK: Duration = Duration::from_millis(200);
@@ -53,6 +52,8 @@ struct Watched {
     ended_by: Option<Signal>,
     elapsed: Option<Duration>,
     reaped: bool,
+    /// Whether it was said that the terminal has stopped it.
+    mentioned: bool,
 }
 
 impl Watched {
@@ -63,6 +64,7 @@ impl Watched {
             ended_by: None,
             elapsed: None,
             reaped: false,
+            mentioned: false,
         }
     }
 }
@@ -88,36 +90,39 @@ pub(crate) struct Supervisor<'a> {
 
 impl Supervisor<'_> {
     /// Follows the job to its end.
-    pub(crate) async fn run(mut self, pipes: Vec<Pipes>, sink: Box<dyn Sink>) -> Outcome {
+    pub(crate) async fn run(mut self, pipes: Vec<Pipes>, lanes: &Arc<Lanes>) -> Outcome {
         let (events, mut inbox) = mpsc::unbounded_channel();
         let tasks = start_all(
             &self.ranks,
             pipes,
             self.first_rank,
             &self.live,
-            sink,
+            lanes,
             &events,
         );
         let mut watched: Vec<Watched> = tasks.into_iter().map(Watched::new).collect();
         let mut output_error = None;
-        let mut delivered = false;
-        let mut flush_until = None;
+        let mut undelivered = lanes.count();
+        let mut flush_until: Option<Instant> = None;
         // When a person is told that the ranks still have time to end.
         let mut remind_at = None;
 
         loop {
             let all_reaped = watched.iter().all(|rank| rank.reaped);
-            if (all_reaped && delivered) || self.escalation.given_up() {
+            if (all_reaped && undelivered == 0) || self.escalation.given_up() {
                 break;
             }
             if all_reaped {
                 self.escalation.gone();
             }
-            if all_reaped && self.escalation.hurried() {
-                let until = *flush_until.get_or_insert_with(|| Instant::now() + FLUSH);
-                if until <= Instant::now() {
+            if all_reaped && let Some(patience) = self.escalation.patience() {
+                let now = Instant::now();
+                // The earlier, because a job that has failed may be stopped.
+                let until = flush_until.map_or(now + patience, |until| until.min(now + patience));
+                if until <= now {
                     break;
                 }
+                flush_until = Some(until);
             }
             let wake = self.wake(flush_until, &mut inbox).await;
             // Before anything is decided: who has ended by now did so before the clock struck or
@@ -148,7 +153,7 @@ impl Supervisor<'_> {
                     None
                 }
                 Wake::Event(Event::Delivered) => {
-                    delivered = true;
+                    undelivered -= 1;
                     None
                 }
                 Wake::Event(Event::Unreadable(error)) => {
@@ -194,8 +199,13 @@ impl Supervisor<'_> {
             if rank.exit.is_some() {
                 continue;
             }
-            let Some(exit) = self.ranks.exit(number) else {
-                continue;
+            let exit = match self.ranks.look(number) {
+                Look::Ended(exit) => exit,
+                Look::Stopped(signal) => {
+                    self.mention(number, signal, &mut rank.mentioned);
+                    continue;
+                }
+                Look::Runs => continue,
             };
             rank.exit = Some(exit);
             rank.elapsed = Some(self.started.elapsed());
@@ -221,6 +231,16 @@ impl Supervisor<'_> {
         }
         if self.reaps_orphans {
             orphans::reap(&self.ranks);
+        }
+    }
+
+    /// Tells that the terminal has stopped a rank, once: it goes on when somebody else continues it, which may be never.
+    fn mention(&mut self, rank: usize, signal: i32, mentioned: &mut bool) {
+        let reads = signal == Raw::TTIN.as_raw();
+        if (reads || signal == Raw::TTOU.as_raw()) && !std::mem::replace(mentioned, true) {
+            let rank = self.first_rank + rank;
+            self.notices
+                .tell(&Notice::StoppedByTerminal { rank, reads });
         }
     }
 
@@ -291,6 +311,11 @@ impl Supervisor<'_> {
             stopped: self.escalation.stopped(),
             restarts: 0,
             output_error,
+            alike: matches!(ending, Ending::RankFailed(_))
+                && verdict.is_some_and(|verdict| verdict.alike),
+            // Both are known when it is decided whether it starts again.
+            undelivered: 0,
+            not_restarted: None,
             elapsed,
         }
     }

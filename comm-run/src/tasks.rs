@@ -1,5 +1,5 @@
-//! What runs beside the supervisor's loop: the thread that feeds the sink, and for each rank two
-//! tasks that read its output and one that reaps it. They report to the loop and decide nothing.
+//! What runs beside the supervisor's loop: for each rank two tasks that read its output and one that reaps it. They report to
+//! the loop and decide nothing.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,10 +12,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::delivery::{Lanes, Outlet};
 use crate::held::Held;
-use crate::output::{Batch, LINE_LIMIT, Outlet, Pump};
+use crate::output::{LINE_LIMIT, Pump};
 use crate::ranks::Ranks;
-use crate::sink::{Sink, Stream, feed};
+use crate::sink::Stream;
 use crate::tail::Tail;
 
 /// How long a live rank may take to end a line before what it has written is passed on. Longer than a pause between two reads of
@@ -39,9 +40,9 @@ pub(crate) enum Event {
     Reaped(usize),
     /// A stream could not be read to its end.
     Unreadable(io::Error),
-    /// The sink takes no more lines.
+    /// A sink takes no more lines.
     Lost(io::Error),
-    /// The sink has every line.
+    /// One of the sinks has every line, or had been lost.
     Delivered,
 }
 
@@ -60,20 +61,16 @@ pub(crate) fn start_all(
     pipes: Vec<Pipes>,
     first_rank: usize,
     live: &BTreeSet<usize>,
-    sink: Box<dyn Sink>,
+    lanes: &Arc<Lanes>,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Vec<RankTasks> {
-    let (outlet, batches) = Outlet::new();
-    let patience = [Stream::Stdout, Stream::Stderr].map(|stream| sink.patience(stream));
+    let outlet = Outlet::begin(lanes, events);
     let mut held = Held::for_streams(2 * pipes.len());
-    if let Err(error) = start_feeding(batches, sink, events) {
-        let _ = events.send(Event::Lost(error));
-    }
     let start = |(rank, (stdout, stderr)): (usize, Pipes)| {
         let tail = Arc::new(Mutex::new(Tail::default()));
         let (exited, exit) = oneshot::channel();
         let (leaving, left) = watch::channel(false);
-        let mut pump = |stream, patience: Option<Duration>| Pump {
+        let mut pump = |stream| Pump {
             rank: first_rank + rank,
             stream,
             outlet: outlet.clone(),
@@ -81,12 +78,14 @@ pub(crate) fn start_all(
             leaving: left.clone(),
             limit: LINE_LIMIT,
             held: held(),
-            patience: Some(LIVE).filter(|_| live.contains(&rank)).or(patience),
+            patience: Some(LIVE)
+                .filter(|_| live.contains(&rank))
+                .or(lanes.patience(stream)),
             open: false,
         };
         let pumps = [
-            start_pump(pump(Stream::Stdout, patience[0]), receiver(stdout), events),
-            start_pump(pump(Stream::Stderr, patience[1]), receiver(stderr), events),
+            start_pump(pump(Stream::Stdout), receiver(stdout), events),
+            start_pump(pump(Stream::Stderr), receiver(stderr), events),
         ];
         tokio::spawn(reap(
             rank,
@@ -102,24 +101,6 @@ pub(crate) fn start_all(
         }
     };
     pipes.into_iter().enumerate().map(start).collect()
-}
-
-fn start_feeding(
-    batches: mpsc::UnboundedReceiver<Batch>,
-    mut sink: Box<dyn Sink>,
-    events: &mpsc::UnboundedSender<Event>,
-) -> io::Result<()> {
-    // Outside the thread, so that it reports also when the thread cannot start.
-    let done = ReportAtDrop(events.clone());
-    let lost = events.clone();
-    let feeder = std::thread::Builder::new().name("comm-run-output".into());
-    feeder.spawn(move || {
-        let _done = done;
-        feed(batches, sink.as_mut(), |error| {
-            let _ = lost.send(Event::Lost(error));
-        });
-    })?;
-    Ok(())
 }
 
 /// Waits for the end of one rank, lets what it left finish its lines, kills the rest, reaps it, and
@@ -170,18 +151,4 @@ fn start_pump(
             let _ = events.send(Event::Unreadable(error));
         }
     })
-}
-
-/// Reports the end of the feeder, also when the sink panics: the job must end then, not wait for ever.
-struct ReportAtDrop(mpsc::UnboundedSender<Event>);
-
-impl Drop for ReportAtDrop {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = self
-                .0
-                .send(Event::Lost(io::Error::other("the sink panicked")));
-        }
-        let _ = self.0.send(Event::Delivered);
-    }
 }

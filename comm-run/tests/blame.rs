@@ -120,8 +120,6 @@ fn a_refusal_after_which_all_went_on_is_not_the_cause() {
     for backend in ["shm", "tcp"] {
         let ended = run(backend, "recover", 3);
         assert_eq!(ended.code(), 1, "{backend}: {ended:?}");
-        let headline = "comm-run: rank 0 exited with code 1";
-        assert!(ended.says(headline), "{backend}: {ended:?}");
         assert!(!ended.says("reported it"), "{backend}: {ended:?}");
     }
 }
@@ -182,6 +180,39 @@ fn the_message_of_a_panic_is_shown_although_its_backtrace_is_long() {
         .collect();
     assert!(shown[0].contains(" panicked at "), "{shown:?}");
     assert_eq!(shown[1], "this panic is what was asked for", "{shown:?}");
+}
+
+/// All return an error that they agreed on: which rank was first says nothing.
+#[test]
+fn ranks_that_fail_alike_are_not_told_apart() {
+    let folder = common::Folder::new();
+    let pipe = folder.fifo("go");
+    // They end together: when the last has opened the pipe.
+    let script = format!("echo why >&2; read end <{}; exit 3", pipe.display());
+    let starter = Starter::shell(3, &script);
+    let go = std::fs::File::options().write(true).open(&pipe).unwrap();
+    common::eventually("all read", || readers(&pipe) == 3);
+    drop(go);
+    let ended = starter.end();
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let said = |line: &&String| line.starts_with("comm-run: ");
+    let said: Vec<_> = ended.stderr.iter().filter(said).collect();
+    let headline = "comm-run: ranks 0-2 failed alike: each exited with code 3 after ";
+    assert!(said[0].starts_with(headline), "{ended:?}");
+    assert_eq!(
+        said[1..],
+        ["comm-run: the last lines of rank 0:", "comm-run:   [0] why"]
+    );
+}
+
+/// Returns how many shells have a file open as standard input.
+fn readers(path: &std::path::Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let reads = |process: &std::fs::DirEntry| {
+        let found = std::fs::read_link(process.path().join("fd/0"));
+        found.is_ok_and(|found| found == path)
+    };
+    processes.filter(reads).count()
 }
 
 /// A Python program, say, that does without the package, or a shell.

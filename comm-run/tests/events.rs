@@ -81,6 +81,7 @@ fn the_cause_is_the_rank_that_others_name() {
     assert_eq!((&cause["rank"], &cause["code"]), (&2.into(), &7.into()));
     assert_eq!(cause["named_by"], serde_json::json!([0, 3]));
     assert_eq!(cause["reported"], "peer_lost");
+    assert_eq!(cause["alike"], false);
     let ranks = events[2]["ranks"].as_array().unwrap();
     assert_eq!(all(ranks, "exit"), ["exited", "killed", "exited", "exited"]);
     assert_eq!(all(ranks, "signal"), ["none", "SIGTERM", "none", "none"]);
@@ -170,7 +171,7 @@ fn a_file_that_cannot_be_written_starts_nothing_and_one_that_fills_up_ends_nothi
     let said = ended
         .stderr
         .iter()
-        .filter(|line| line.contains("the events cannot be written"));
+        .filter(|line| line.contains("2 events were not written: No space left"));
     assert_eq!(said.count(), 1, "{ended:?}");
     // Nothing is started, so there is nothing to tell.
     let file = folder.join("events");

@@ -105,7 +105,9 @@ fn the_first_failing_rank_gives_the_code_and_its_last_lines() {
 fn ranks_that_fail_alike_are_all_listed() {
     let ended = Starter::shell(3, "exit 2").end();
     assert_eq!(ended.code(), 2, "{ended:?}");
-    assert!(ended.says("ranks 0-2 exited with code 2"), "{ended:?}");
+    // In one line or the other: a busy machine may not have let them end together.
+    let all = |line: &String| line.contains("ranks 0-2 ") && line.contains("exited with code 2");
+    assert!(ended.stderr.iter().any(all), "{ended:?}");
     let alone = Starter::shell(1, "exit 2").end();
     assert_eq!(alone.stderr.len(), 2, "{alone:?}");
 }

@@ -198,6 +198,37 @@ fn where_nobody_could_continue_it_ctrl_z_is_ignored() {
     assert_eq!(ended.stdout, ["[0] done"]);
 }
 
+#[test]
+fn a_rank_that_the_terminal_stops_is_mentioned_once() {
+    for (script, why) in [
+        ("cat </dev/tty", "it reads the terminal (SIGTTIN)"),
+        ("stty -echo </dev/tty", "it uses the terminal (SIGTTOU)"),
+    ] {
+        let (_screen, program) = common::terminal();
+        let mark = fresh_mark();
+        let script = format!("[ $RANK = 1 ] && {script}; exec sleep 1000");
+        let mut command = Command::new("env");
+        command
+            .args(["--default-signal", "setsid", "--ctty"])
+            .args([env!("CARGO_BIN_EXE_comm-run"), "-n", "3", "--", "sh", "-c"])
+            .arg(script)
+            .env("COMM_RUN_TEST_MARK", &mark)
+            .stdin(program)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let starter = Starter::of(command, mark);
+        let line = starter.complaint();
+        assert!(line.starts_with("comm-run: rank 1 is stopped: "), "{line}");
+        assert!(line.contains(why), "{line}");
+        // Longer than some looks at the ranks take.
+        std::thread::sleep(Duration::from_secs(1));
+        starter.signal(Signal::TERM);
+        let ended = starter.end();
+        assert_eq!(ended.code(), 143, "{ended:?}");
+        assert!(!ended.says("is stopped"), "{ended:?}");
+    }
+}
+
 /// Starts `comm-run` as the first process of a container, if this system lets us make one.
 fn container(args: &[&str]) -> Option<Starter> {
     inside(&[&[env!("CARGO_BIN_EXE_comm-run")], args].concat())

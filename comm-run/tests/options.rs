@@ -77,7 +77,12 @@ fn a_failure_on_the_second_machine_carries_its_number_in_the_whole_job() {
 #[test]
 fn a_secret_that_nobody_or_everybody_can_read_is_refused_and_a_groups_is_warned_of() {
     let (open, empty) = (Key::new("secret", 0o644), Key::new(" \n", 0o600));
-    for file in ["/nonexistent/key", "/", empty.path(), open.path()] {
+    let long = Key::new(&"s".repeat(65_537), 0o600);
+    let keys = [&empty, &long, &open].map(Key::path);
+    for file in ["/nonexistent/key", "/", "/dev/zero"]
+        .into_iter()
+        .chain(keys)
+    {
         let mut args = node("0", "127.0.0.1:29500", file);
         args.extend(["--", "true"]);
         let ended = Starter::new(&args).end();

@@ -9,39 +9,15 @@ mod common;
 mod hello;
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use comm_run::{Backend, Ending, Job, Line};
+use common::dice::{Dice, in_turn};
 use common::{Folder, Starter, comm_run, eventually, fresh_mark, gone};
 use rustix::process::Signal;
 
-/// Other jobs than usual.
-const SEED: &str = "COMM_RUN_TEST_SEED";
 /// So many at once: they are to disturb each other, and most of a job is waiting.
 const AT_ONCE: usize = 3;
-
-/// Numbers that look random and follow from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        // splitmix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % limit as u64).unwrap()
-    }
-
-    fn one_in(&mut self, of: usize) -> bool {
-        self.below(of) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 /// What happens to a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -221,7 +197,7 @@ impl Plan {
 
 /// Runs one job and checks everything.
 fn run(number: usize, seed: u64, mishap: &str) {
-    let mut dice = Dice(seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
+    let mut dice = Dice::new(number, seed);
     let plan = Plan::new(&mut dice);
     let folder = Folder::new();
     for rank in 0..plan.ranks {
@@ -352,26 +328,10 @@ fn in_shared_memory(name: &str) -> Vec<String> {
 #[test]
 fn random_jobs_end_as_they_should_and_leave_nothing() {
     let mishap = hello::example("mishap", "shm,tcp");
-    let jobs = common::asked_for(common::MORE_JOBS).map_or(20, |jobs| jobs as usize);
-    let seed = common::asked_for(SEED).map_or(1, u64::from);
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     // Once, so that what tokio keeps for the process is there.
     Job::new("true", 1).run().unwrap();
     let before = open();
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= jobs {
-                break;
-            }
-            run(number, seed, &mishap);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(worker);
-        }
-    });
+    in_turn(20, AT_ONCE, |number, seed| run(number, seed, &mishap));
     eventually("no descriptor is left", || open() <= before);
 }

@@ -75,18 +75,39 @@ fn without_the_option_nothing_is_restarted_or_counted() {
 
 #[test]
 fn what_would_fail_again_is_not_restarted() {
-    for (script, code) in [
-        // In the first second.
-        ("echo start now; exit 7", 7),
-        // Wrong usage; a program that is not there.
-        ("echo start now; sleep 1.1; exit 2", 2),
-        ("echo start now; sleep 1.1; no-such-program", 127),
+    let wrongly = "says that the program was started wrongly";
+    for (script, code, why) in [
+        (
+            "echo start now; exit 7",
+            7,
+            "it failed within its first second",
+        ),
+        ("echo start now; sleep 1.1; exit 2", 2, wrongly),
+        ("echo start now; sleep 1.1; no-such-program", 127, wrongly),
     ] {
         let ended = run("5", script);
         assert_eq!(ended.code(), code, "{ended:?}");
         assert_eq!(starts(&ended).len(), 2, "{ended:?}");
         assert!(!ended.says("starting again"), "{ended:?}");
+        let last = ended.stderr.last().unwrap();
+        assert!(
+            last.starts_with("comm-run: not started again: ") && last.ends_with(why),
+            "{ended:?}"
+        );
+        // Nobody asked for it.
+        let ended = run("0", script);
+        assert!(!ended.says("started again"), "{ended:?}");
     }
+}
+
+#[test]
+fn one_timeout_is_for_all_starts_together() {
+    let script = "echo start now; sleep 1.1; exit 7";
+    let args = ["-n", "2", "--max-restarts", "50", "--timeout", "4"];
+    let ended = Starter::new(&[&args[..], &["--", "sh", "-c", script]].concat()).end();
+    assert_eq!(ended.code(), 124, "{ended:?}");
+    assert!(ended.says("starting again, 1 of 50"), "{ended:?}");
+    assert!(starts(&ended).len() <= 8, "{ended:?}");
 }
 
 #[test]
@@ -100,15 +121,18 @@ fn a_stop_or_a_timeout_does_not_restart() {
     starter.signal(Signal::TERM);
     let ended = starter.end();
     assert_eq!((ended.code(), ended.stdout.len()), (5, 0), "{ended:?}");
-    // Stopped while the others report the failure.
-    let script = "echo start; [ $RANK = 0 ] && sleep 1.1 && exit 7; while :; do sleep 0.01; done";
-    let folder = common::Folder::new();
-    let gone = folder.join("gone");
-    let script = script.replace("exit 7", &format!(": >{} && exit 7", gone.display()));
-    let starter = Starter::new(&[&args[..], &["--", "sh", "-c", &script]].concat());
-    common::eventually("rank 0 fails", || gone.exists());
+    // Stopped while the others report the failure, which takes as long as a rank that was lost lives, but for 5 s.
+    let script = "echo start $$; [ $RANK = 0 ] && sleep 1.1 && exit 7; \
+                  echo cobre-report 0 lost 1 >/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; exec sleep 1000";
+    let starter = Starter::new(&[&args[..], &["--", "sh", "-c", script]].concat());
+    let first = starter.lines(2).into_iter();
+    let first = first.min().unwrap();
+    let pid = first.strip_prefix("[0] start ").unwrap().parse().unwrap();
+    common::eventually("rank 0 fails", || !common::alive(pid));
     starter.signal(Signal::TERM);
     let ended = starter.end();
+    // Its code: if the signal were first, it would be that of the signal.
+    assert_eq!(ended.code(), 7, "{ended:?}");
     assert!(!ended.says("starting again"), "{ended:?}");
     let ended = Starter::new(&[&args[..], &["--timeout", "3"], &program].concat()).end();
     assert_eq!((ended.code(), starts(&ended).len()), (124, 2), "{ended:?}");

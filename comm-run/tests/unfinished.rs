@@ -4,16 +4,15 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
-use common::{Folder, PATIENCE, Starter, comm_run, eventually, fresh_mark, gone, marked};
-use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use common::{Folder, PATIENCE, Starter, comm_run, eventually, fresh_mark, gone, marked, terminal};
+use rustix::fs::{OFlags, fcntl_setfl};
 
 /// Everything that comes out of a descriptor, as it comes.
 struct Screen {
@@ -96,17 +95,6 @@ fn others_get_lines_of_their_own_beside_an_unfinished_one() {
     assert_eq!(screen.end(), "[0] half \n[1] other\n[0] whole\n");
     assert!(child.wait().unwrap().success());
     gone(&mark);
-}
-
-/// Returns a terminal: what a person sees, and what the program writes to.
-fn terminal() -> (File, File) {
-    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&screen).unwrap();
-    unlockpt(&screen).unwrap();
-    let name = ptsname(&screen, Vec::new()).unwrap();
-    let flags = OFlags::RDWR | OFlags::NOCTTY;
-    let program = open(&name, flags, Mode::empty()).unwrap();
-    (screen.into(), program.into())
 }
 
 /// Starts a rank whose launcher writes to a terminal.

@@ -253,6 +253,33 @@ fn a_variable_with_a_misspelt_name_is_warned_of() {
 }
 
 #[test]
+fn a_job_warns_once_of_a_variable_with_a_misspelt_name() {
+    let dry = ["-n", "3", "--backend", "mpi", "--dry-run", "--", "true"];
+    for options in [
+        &["-n", "3", "--", "true"][..],
+        &["-n", "3", "--dry-run", "--", "true"],
+        &dry,
+    ] {
+        let mark = fresh_mark();
+        let given = [
+            "--env",
+            "COBRE_SHM_TIMEOUT_SEC=3",
+            "--env",
+            "COBRE_COM_BACKEND=shm",
+        ];
+        let mut command = comm_run(&[&given, options].concat(), &mark);
+        command.env("COBRE_COM_BACKEND", "tcp");
+        let ended = Starter::of(command, mark).end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let expected = [
+            "comm-run: warning: COBRE_COM_BACKEND is set, and nothing reads it; did you mean COBRE_COMM_BACKEND?",
+            "comm-run: warning: COBRE_SHM_TIMEOUT_SEC is set, and nothing reads it; did you mean COBRE_SHM_TIMEOUT_SECS?",
+        ];
+        assert_eq!(ended.stderr, expected);
+    }
+}
+
+#[test]
 fn ended_ranks_are_listed_as_runs() {
     let script = "[ $RANK = 4 ] && { sleep 0.1; exit 3; }; exec sleep 60";
     let ended = Starter::shell(10, script).end();

@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
 
 /// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
-const VERSION: u64 = 4;
+const VERSION: u64 = 6;
 
 const JOB: usize = 9;
 
@@ -89,7 +89,25 @@ impl Identity {
         })
     }
 
-    /// Checks that this rank may join the segment; the size is checked apart.
+    /// Checks that the segment was made for the job of this rank, as far as that can be told.
+    pub(crate) fn check_job(&self, config: &ShmConfig) -> Result<(), InitError> {
+        let job_id = config.job_id.as_deref().unwrap_or_default();
+        if self.job_id == job_id.as_bytes() {
+            return Ok(());
+        }
+        Err(InitError::invalid(
+            &["COBRE_JOB_ID"],
+            format!(
+                "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which made segment \
+                 {:?}; give two jobs two names",
+                String::from_utf8_lossy(&self.job_id),
+                self.creator.process.pid,
+                config.name
+            ),
+        ))
+    }
+
+    /// Checks that this rank can join the segment of its job; the size is checked apart.
     pub(crate) fn check(&self, config: &ShmConfig, own: &Origin) -> Result<(), InitError> {
         let Self { creator, .. } = self;
         if self.version != VERSION || self.platform != PLATFORM {
@@ -107,19 +125,6 @@ impl Identity {
                 &[],
                 format!(
                     "segment {:?} was made {what}; run all ranks of a job in one, or use the tcp backend",
-                    config.name
-                ),
-            ));
-        }
-        let job_id = config.job_id.as_deref().unwrap_or_default();
-        if self.job_id != job_id.as_bytes() {
-            return Err(InitError::invalid(
-                &["COBRE_JOB_ID"],
-                format!(
-                    "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which made segment \
-                     {:?}; give two jobs two names",
-                    String::from_utf8_lossy(&self.job_id),
-                    creator.process.pid,
                     config.name
                 ),
             ));
@@ -142,6 +147,8 @@ fn stranger(creator: &Origin, own: &Origin) -> Option<&'static str> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::mem::offset_of;
+
     use comm_api::{ReduceOp, ScalarKind};
     use comm_kit::Call;
 
@@ -183,19 +190,35 @@ mod tests {
     #[test]
     fn a_version_is_one_protocol() {
         let call = Call::allreduce(24, ScalarKind::F64, ReduceOp::Max);
-        let counts = Call::allgatherv(&[1, 2, 3], 8);
+        let [counts, equal] = [[1, 2, 3], [3; 3]].map(|counts| Call::allgatherv(&counts, 8));
         let (word, failure) = (AtomicU64::new(0), Failure::Interrupted);
         Cause { rank: 7, failure }.record(&word, 8);
         let protocol = [
             call.words(),
             counts.words(),
+            equal.words(),
             [word.into_inner(), Layout::new(3, 0).note(2, 15) as u64],
         ];
         let pinned = [
             [0x0000_0008_0002_0903, 3],
             [0x0000_0008_0000_0002, 0x9749_7408_8ef7_e28c],
+            [0x0000_0008_0100_0002, 3],
             [0x0500_0007_0000_0000, 13_440],
         ];
-        assert_eq!((VERSION, protocol), (4, pinned));
+        assert_eq!((VERSION, protocol), (6, pinned));
+    }
+
+    /// What a rank uses before it knows that it is of another build, whatever the [`VERSION`].
+    #[test]
+    fn a_rank_of_another_build_finds_where_to_end_the_start() {
+        let (word, failure) = (AtomicU64::new(0), Failure::Unattached);
+        Cause { rank: 7, failure }.record(&word, 8);
+        let shared = [
+            offset_of!(Header, identity) as u64,
+            offset_of!(Header, verdict) as u64,
+            offset_of!(Header, news) as u64,
+            word.into_inner(),
+        ];
+        assert_eq!(shared, [0, 384, 392, 0x0700_0007_0000_0000]);
     }
 }

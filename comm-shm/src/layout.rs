@@ -34,6 +34,9 @@ pub(crate) const SLOT_BYTES: usize = 508 * 1024;
 pub(crate) const SPLIT_SLOT_BYTES: usize = 124 * 1024;
 
 /// Who created the segment; complete before anybody can see it.
+///
+/// What comes first, up to `news`, is the same in every version: so a rank of another build can end the start, in which it
+/// cannot take part.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub(crate) struct Header {
@@ -41,16 +44,16 @@ pub(crate) struct Header {
     pub(crate) identity: [AtomicU64; IDENTITY_WORDS],
     /// How the start went: 0 as long as ranks are waited for, then [`GO`] or a cause word.
     pub(crate) verdict: AtomicU64,
-    /// Who ended the job, a cause word.
-    pub(crate) abort: AtomicU64,
-    /// A bit for each processor that a rank may use.
-    pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
-    /// Counts the ranges that all ranks have given up: as long as it stands still, none is to be found.
-    pub(crate) given_up: AtomicU64,
     /// Counts what ranks that wait for the start want to hear: all have come, the verdict stands.
     pub(crate) news: Futex,
     /// 1 if all ranks can read the memory of all; written before the verdict.
     pub(crate) one_copy: AtomicU32,
+    /// Who ended the job, a cause word.
+    pub(crate) abort: AtomicU64,
+    /// A bit for each processor that a rank may use.
+    pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
+    /// The range that all ranks have given up last, see [`given_up`](crate::given_up).
+    pub(crate) given_up: AtomicU64,
 }
 
 /// The words of the set of processors: as many as the system interface counts.
@@ -86,14 +89,13 @@ pub(crate) struct Control {
     pub(crate) events: AtomicU32,
     /// How many ranks sleep or are about to.
     pub(crate) sleepers: AtomicU32,
-    /// How many ranks have given up a region's memory; [`RELEASED`] once it was returned to the system.
+    /// How many ranks have given up the range in which this lies.
     pub(crate) released: AtomicU32,
+    /// Once all have: the range that was given up before.
+    pub(crate) below: AtomicU64,
     /// Who refused a step first, see [`blame`](crate::note::blame).
     pub(crate) refusals: [AtomicU64; NOTES],
 }
-
-/// No rank will touch the range again, and all of it but this word's page was returned.
-pub(crate) const RELEASED: u32 = u32::MAX;
 
 /// What one rank puts into one step; a cache line, so a small call costs one transfer per rank.
 ///

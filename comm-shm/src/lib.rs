@@ -47,6 +47,7 @@
 #[cfg_attr(loom, path = "step/models/board.rs")]
 mod board;
 mod cause;
+mod given_up;
 mod layout;
 #[cfg(not(loom))]
 #[doc(hidden)]

@@ -50,14 +50,20 @@ pub(crate) struct Found {
 
 /// Looks for a segment under a name; what is not one, or not ours, is an error and stays.
 pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
+    let user = rustix::process::geteuid().as_raw();
     let refused = |what: &str| {
-        Err(InitError::failed(
-            &[],
+        let owner = path.symlink_metadata().map_or(user, |found| found.uid());
+        let remedy = if owner == user {
+            "remove it, or give the job another name".to_owned()
+        } else {
+            // The folder is everybody's, and what is in it is removed by its owner.
             format!(
-                "{} {what}; remove it, or give the job another name",
-                path.display()
-            ),
-        ))
+                "it belongs to user {owner}, this is user {user}: give the job another name, or have \
+                 that user remove it"
+            )
+        };
+        let message = format!("{} {what}; {remedy}", path.display());
+        Err(InitError::failed(&[], message))
     };
     // Without NONBLOCK the name of a pipe would make this rank wait for its other end.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -66,6 +72,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return refused("is a symbolic link"),
         Err(Errno::ISDIR) => return refused("is a folder"),
+        Err(Errno::NXIO) => return refused("is a socket, or a device that is missing"),
+        Err(Errno::AGAIN) => return refused("is leased by a process"),
         Err(error @ (Errno::ACCESS | Errno::PERM)) => {
             return refused(&format!("cannot be opened: {error}"));
         }
@@ -83,10 +91,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     if !metadata.is_file() {
         return refused("is not a regular file");
     }
-    let user = rustix::process::geteuid().as_raw();
     if metadata.uid() != user {
-        let owner = metadata.uid();
-        return refused(&format!("belongs to user {owner}, this is user {user}"));
+        return refused("is a file of another user");
     }
     if metadata.nlink() == 0 {
         return Ok(None);

@@ -3,6 +3,8 @@
 //! What was given back is handed out again, from the front: the file stays as long as what is in use
 //! at once, so that no limit on its size is reached by regions that come and go.
 
+use std::collections::BTreeMap;
+
 use crate::layout;
 
 const ALIGN: u64 = layout::RANGE_ALIGN as u64;
@@ -28,8 +30,8 @@ pub(crate) struct Ranges {
     tail: u64,
     /// What is free before that: in order, no two adjacent.
     free: Vec<Range>,
-    /// What was handed out.
-    used: Vec<Range>,
+    /// What was handed out: how many bytes, by where it begins.
+    used: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
@@ -38,7 +40,7 @@ impl Ranges {
         Self {
             tail: end.next_multiple_of(ALIGN),
             free: Vec::new(),
-            used: Vec::new(),
+            used: BTreeMap::new(),
         }
     }
 
@@ -51,7 +53,7 @@ impl Ranges {
 
     /// Hands out what was [found](Self::find).
     pub(crate) fn take(&mut self, range: Range) {
-        self.used.push(range);
+        self.used.insert(range.offset, range.bytes);
         let place = self
             .free
             .iter()
@@ -70,14 +72,14 @@ impl Ranges {
         }
     }
 
-    /// Returns what was handed out.
-    pub(crate) fn used(&self) -> &[Range] {
-        &self.used
+    /// Returns what was handed out and begins at `offset`; nobody uses it any more.
+    pub(crate) fn remove(&mut self, offset: u64) -> Option<Range> {
+        let bytes = self.used.remove(&offset)?;
+        Some(Range { offset, bytes })
     }
 
-    /// Takes back what was handed out; it reads as zeros.
+    /// Takes back what was [removed](Self::remove); it reads as zeros.
     pub(crate) fn give_back(&mut self, range: Range) {
-        self.used.retain(|used| *used != range);
         let (mut start, mut end) = (range.offset, range.end());
         let touches = |free: &Range, start, end| free.offset <= end && start <= free.end();
         self.free.retain(|free| {
@@ -114,6 +116,12 @@ mod tests {
         range
     }
 
+    fn give_back(ranges: &mut Ranges, range: Range) {
+        assert_eq!(ranges.remove(range.offset), Some(range));
+        assert_eq!(ranges.remove(range.offset), None);
+        ranges.give_back(range);
+    }
+
     #[test]
     fn every_range_begins_at_a_page_of_any_size() {
         let mut ranges = Ranges::new(4096);
@@ -121,7 +129,7 @@ mod tests {
             for page in [4096, 16_384, 65_536] {
                 let range = take(&mut ranges, bytes);
                 assert_eq!(range.offset % page, 0, "{range:?}");
-                ranges.give_back(range);
+                give_back(&mut ranges, range);
                 take(&mut ranges, 1);
             }
         }
@@ -132,7 +140,7 @@ mod tests {
         let mut ranges = Ranges::new(UNIT);
         let [a, b, c, d] = [1, 2, 3, 4].map(|units| take(&mut ranges, units * UNIT));
         assert_eq!(d.offset, 7 * UNIT);
-        ranges.give_back(b);
+        give_back(&mut ranges, b);
         // Too long for the gap, then just right, then in front of what is left of it.
         assert_eq!(ranges.find(2 * UNIT + 1).offset, 11 * UNIT);
         assert_eq!(ranges.find(2 * UNIT).offset, b.offset);
@@ -141,12 +149,12 @@ mod tests {
         assert_eq!(ranges.find(UNIT).offset, b.offset + UNIT);
         // Neighbours become one, whatever the order.
         for range in [c, a, small] {
-            ranges.give_back(range);
+            give_back(&mut ranges, range);
         }
         assert_eq!(ranges.find(6 * UNIT).offset, UNIT);
-        ranges.give_back(d);
+        give_back(&mut ranges, d);
         assert_eq!((ranges.tail, ranges.free.len()), (UNIT, 0));
-        assert!(ranges.used().is_empty());
+        assert!(ranges.used.is_empty());
     }
 
     #[test]
@@ -157,7 +165,7 @@ mod tests {
             let random = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
             if live.len() > 20 {
                 let which = usize::try_from(random).unwrap_or(0) % live.len();
-                ranges.give_back(live.swap_remove(which));
+                give_back(&mut ranges, live.swap_remove(which));
             }
             let range = take(&mut ranges, random % (9 * UNIT) + 1);
             let apart = |other: &Range| {
@@ -170,7 +178,7 @@ mod tests {
         // Room for 21 ranges of up to 9 units, and the gaps between them.
         assert!(ranges.tail < 400 * UNIT, "{}", ranges.tail);
         for range in live {
-            ranges.give_back(range);
+            give_back(&mut ranges, range);
         }
         assert_eq!(ranges.tail, 123_456_u64.next_multiple_of(UNIT));
     }

@@ -24,7 +24,10 @@ fn remedy(errno: Errno) -> Option<&'static str> {
         Errno::NOLCK => Some("the system has no room for locks"),
         Errno::OPNOTSUPP | Errno::NOSYS => Some("mount a tmpfs at /dev/shm"),
         Errno::DQUOT => Some("raise the quota of this user on /dev/shm"),
-        Errno::NOSPC => Some("enlarge /dev/shm (containers: --shm-size)"),
+        // Of a file without bytes: there is room for no other one. Bytes are looked for by `room`.
+        Errno::NOSPC => {
+            Some("remove files from /dev/shm (df -i), or mount it with more inodes (nr_inodes)")
+        }
         _ => None,
     }
 }

@@ -2,20 +2,22 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::foreign::Foreign;
-use crate::layout::{self, Control, Header, PAGE, RANGE_ALIGN, RELEASED};
+use crate::given_up;
+use crate::layout::{self, Control, Header, PAGE, RANGE_ALIGN};
 use crate::liveness::{Alive, Peers};
 use crate::mapping::Mapping;
 use crate::processors;
 use crate::ranges::{Range, Ranges};
 use crate::room::{self, NoRoom};
 use crate::startup::{self, Started};
-use crate::sync::Ordering;
 
 /// The segment of a job, as one rank has it.
 #[derive(Debug)]
@@ -26,19 +28,11 @@ pub(crate) struct Segment {
     /// Where the ranges begin.
     end: u64,
     /// Only the leader hands out ranges.
-    pool: Mutex<Pool>,
+    ranges: Mutex<Ranges>,
     peers: Peers,
     /// Where the memory of each rank is read; `None` if it is not.
     foreign: Option<Vec<Foreign>>,
     _alive: Alive,
-}
-
-/// The ranges that the leader hands out.
-#[derive(Debug)]
-struct Pool {
-    ranges: Ranges,
-    /// How many it took back after all ranks had given them up.
-    collected: u64,
 }
 
 impl Segment {
@@ -61,10 +55,7 @@ impl Segment {
             map: Arc::new(map),
             size,
             end: bytes as u64,
-            pool: Mutex::new(Pool {
-                ranges: Ranges::new(bytes as u64),
-                collected: 0,
-            }),
+            ranges: Mutex::new(Ranges::new(bytes as u64)),
             peers,
             foreign,
             _alive: alive,
@@ -101,13 +92,12 @@ impl Segment {
 
     /// Finds a range of `bytes`, zeroed, if there is room for it, and reserves its first `head` bytes; the first page at least.
     pub(crate) fn extend(&self, bytes: u64, head: u64) -> Result<Range, NoRoom> {
-        let mut pool = self.pool();
-        self.collect(&mut pool);
-        let range = pool.ranges.find(bytes);
+        let mut ranges = self.ranges();
+        self.collect(&mut ranges);
+        let range = ranges.find(bytes);
         room::lengthen(&self.file, range.offset, bytes)?;
-        // Before it is handed out: whoever looks for its mark reads the first page.
         room::reserve(&self.file, range.offset, head.max(PAGE as u64))?;
-        pool.ranges.take(range);
+        ranges.take(range);
         Ok(range)
     }
 
@@ -124,47 +114,41 @@ impl Segment {
         )
     }
 
-    /// Takes back what all ranks have given up. Looking at a range costs a mapping, so as few as possible are looked at.
-    fn collect(&self, pool: &mut Pool) {
-        // Acquire: what is counted is marked.
-        let given_up = self.header().given_up.load(Ordering::Acquire);
-        if pool.collected >= given_up {
-            return;
+    /// Takes back what all ranks have given up since this was called last.
+    fn collect(&self, ranges: &mut Ranges) {
+        let mut offset = given_up::take_all(&self.header().given_up);
+        // What another process wrote is believed as far as it names ranges that are in use.
+        while let Some(range) = ranges.remove(offset) {
+            offset = self.below(range);
+            self.take_back(ranges, range);
         }
-        // The last first: what comes and goes was handed out lately.
-        for range in pool.ranges.used().to_vec().into_iter().rev() {
-            if self.is_released(range) && self.take_back(&mut pool.ranges, range) {
-                pool.collected += 1;
-                if pool.collected >= given_up {
-                    return;
-                }
-            }
-        }
+    }
+
+    /// Reads which range was given up before this one: through the file, as mapping it costs more.
+    fn below(&self, range: Range) -> u64 {
+        let mut word = [0; 8];
+        let at = range.offset + offset_of!(Control, below) as u64;
+        let read = self.file.read_exact_at(&mut word, at);
+        read.map_or(given_up::NONE, |()| u64::from_ne_bytes(word))
     }
 
     /// Takes back a range that no rank has used.
     pub(crate) fn withdraw(&self, range: Range) {
-        self.take_back(&mut self.pool().ranges, range);
+        let mut ranges = self.ranges();
+        if let Some(range) = ranges.remove(range.offset) {
+            self.take_back(&mut ranges, range);
+        }
     }
 
-    /// Returns whether the range may be used again: not where it cannot be emptied.
-    fn take_back(&self, ranges: &mut Ranges, range: Range) -> bool {
-        let emptied = room::release(&self.file, range.offset, range.bytes).is_ok();
-        if emptied {
+    /// Lets a range be handed out again, unless it cannot be emptied.
+    fn take_back(&self, ranges: &mut Ranges, range: Range) {
+        if room::release(&self.file, range.offset, range.bytes).is_ok() {
             ranges.give_back(range);
         }
-        emptied
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Checks whether all ranks have given up a range and its memory is returned.
-    fn is_released(&self, range: Range) -> bool {
-        // Acquire: whoever returned the memory has done so.
-        Mapping::of(&self.file, range.offset, PAGE)
-            .is_ok_and(|map| map.at::<Control>(0).released.load(Ordering::Acquire) == RELEASED)
+    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks a range that another rank offered: it is believed only if the file agrees.
@@ -182,16 +166,12 @@ impl Segment {
         }
     }
 
-    /// Returns the memory of a range to the system, all but its first page; that keeps the mark by which the leader
-    /// finds out.
+    /// Returns the memory of a range to the system, all but its first page: that says, to the leader, what else was given up.
     pub(crate) fn release(&self, range: Range, control: &Control) {
         let head = PAGE as u64;
         let rest = range.bytes.saturating_sub(head);
-        let released = rest == 0 || room::release(&self.file, range.offset + head, rest).is_ok();
-        if released {
-            // Release, and last: from here on the leader may give the range to somebody else.
-            control.released.store(RELEASED, Ordering::Release);
-            self.header().given_up.fetch_add(1, Ordering::Release);
+        if rest == 0 || room::release(&self.file, range.offset + head, rest).is_ok() {
+            given_up::add(&self.header().given_up, &control.below, range.offset);
         }
     }
 
@@ -204,6 +184,7 @@ impl Segment {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::collections::VecDeque;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -234,6 +215,33 @@ mod tests {
         assert!(
             many < 10 * few,
             "{many:?} after 2000 ranges, {few:?} before"
+        );
+    }
+
+    /// The oldest goes, and one comes: which one it was is found without a look at the others.
+    #[test]
+    fn a_range_that_was_given_up_costs_the_same_however_many_there_are() {
+        let segment = alone("oldest");
+        let mut live: VecDeque<Range> = VecDeque::new();
+        let mut least = |live_at_once: usize| {
+            let extend = || segment.extend(PAGE as u64, 0).expect("there is room");
+            while live.len() < live_at_once {
+                live.push_back(extend());
+            }
+            let exchange = |_| {
+                let oldest = live.pop_front().expect("it lives");
+                let map = Mapping::of(segment.file(), oldest.offset, PAGE).expect("it is mapped");
+                segment.release(oldest, map.at(0));
+                let began = Instant::now();
+                live.push_back(extend());
+                began.elapsed()
+            };
+            (0..50).map(exchange).min().unwrap_or_default()
+        };
+        let (few, many) = (least(2), least(2000));
+        assert!(
+            many < 10 * few,
+            "{many:?} among 2000 ranges, {few:?} among 2"
         );
     }
 

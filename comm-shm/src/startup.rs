@@ -237,7 +237,6 @@ impl Start<'_> {
             if let Some(Found { file, identity }) = name::find(&self.path)?
                 && creator_lives(&self.own, &identity.creator, &self.path, &file)
             {
-                identity.check(self.config, &self.own)?;
                 return self.enter(file, &identity);
             }
             if let Err(stop) = self.rest() {
@@ -262,6 +261,8 @@ impl Start<'_> {
     /// Maps the segment of a job that this rank belongs to, and claims its seat. The others are told if
     /// it cannot.
     fn enter(&self, file: File, identity: &Identity) -> Result<(File, Mapping, Alive), InitError> {
+        // Before anything is written: what another job made is left alone.
+        identity.check_job(self.config)?;
         let (bytes, ShmConfig { name, size, .. }) = (self.bytes, self.config);
         let length = file.metadata().map_or(0, |metadata| metadata.len());
         // The whole may be what cannot be mapped, and a file that is too short would be fatal.
@@ -272,6 +273,10 @@ impl Start<'_> {
                 self.give_up(map.at(0), failure);
             }
         };
+        if let Err(error) = identity.check(self.config, &self.own) {
+            give_up(Failure::Unattached);
+            return Err(error);
+        }
         if identity.size != *size as u64 {
             give_up(Failure::Differs(u32::try_from(*size).unwrap_or(0)));
             return Err(self.wrong_size(identity));

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use comm_api::{Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_shm::ShmBackend;
 use common::markers::{Folder, PATIENCE, wait_for};
+#[cfg(not(comm_portable_wait))]
+use common::namespace::{BOTH, is_forbidden, script, unshare};
 use common::{blame, kill_self, launch, role, say};
 
 /// Ends the main thread of this process and nothing else, as a `main` of C does by `pthread_exit`. Tests
@@ -70,6 +72,64 @@ fn a_rank_whose_main_thread_has_ended_lives() {
     let folder = Folder::new();
     let outcomes = launch(test, 2, &[folder.variable()]);
     assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
+}
+
+/// What `/proc` hides may live: of a process that is not dumpable, `hidepid` shows other users and its own nothing but what they
+/// have opened before.
+#[cfg(not(comm_portable_wait))]
+#[test]
+fn a_hidden_rank_whose_main_thread_has_ended_lives() {
+    let test = "a_hidden_rank_whose_main_thread_has_ended_lives";
+    if let Some(config) = role(test) {
+        let comm = ShmBackend::attach(config).unwrap();
+        let pids = comm.allgather_vec(&[std::process::id()]).unwrap().0;
+        if comm.rank() == 1 {
+            wait_until_watched(pids[0], pids[1]);
+            // SAFETY: gives something up, and touches no memory.
+            let hidden = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+            assert_eq!(hidden, 0);
+            end_main_thread();
+            // Long enough for rank 0 to look at this process, more than once.
+            thread::sleep(Duration::from_millis(300));
+            let _ = comm.allreduce_scalar(1, ReduceOp::Sum);
+            kill_self();
+        }
+        assert_eq!(comm.allreduce_scalar(1, ReduceOp::Sum).unwrap(), 2);
+        let stat = PathBuf::from(format!("/proc/{}/stat", pids[1]));
+        assert!(!stat.exists(), "rank 1 is not hidden");
+        let error = comm.barrier().unwrap_err();
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        say("done");
+        return;
+    }
+    let Some(unshare) = unshare("--mount --pid --fork") else {
+        return;
+    };
+    let user = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let both = format!(
+        "{unshare} sh -c 'mount -t proc -o hidepid=2 proc /proc || exit 77; {user} \"$0\" --list >/dev/null || exit 77; \
+         exec {user} sh -c \"$BOTH\" \"$0\" \"$@\"' \"$0\" \"$@\""
+    );
+    let outcome = script(test, 2, &both, &[("BOTH", BOTH)]);
+    if !is_forbidden(outcome.status, &outcome.output) {
+        assert_eq!(outcome.said, ["done"], "{}", outcome.output);
+    }
+}
+
+/// Waits until a process has opened what the kernel shows of another one.
+#[cfg(not(comm_portable_wait))]
+fn wait_until_watched(observer: u32, pid: u32) {
+    let began = Instant::now();
+    let stat = PathBuf::from(format!("/proc/{pid}/stat"));
+    let is_open = || {
+        let open = fs::read_dir(format!("/proc/{observer}/fd")).unwrap();
+        let mut open = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        open.any(|file| file == stat)
+    };
+    while !is_open() {
+        assert!(began.elapsed() < PATIENCE, "nobody looks at this process");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Makes `pidfd_open` fail as on kernels before 5.3, for this thread and those it starts.

@@ -13,7 +13,8 @@ use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider, Share
 use comm_kit::interrupt;
 use comm_kit::words::{self, Lost};
 use comm_shm::ShmBackend;
-use common::{exists, finish, fresh_name, job, role, start};
+use common::markers::{Folder, wait_for};
+use common::{Outcome, blame, exists, finish, fresh_name, job, launch, role, say, start};
 
 /// The rank that is interrupted at start-up.
 const VICTIM: usize = 1;
@@ -57,6 +58,41 @@ fn a_panic_inside_a_call() {
         assert!(began.elapsed() < Duration::from_secs(5), "{began:?}");
         lost(&comm.barrier().unwrap_err());
     });
+}
+
+/// A rank that left an exchange by a panic has a broken handle. The others fence in vain, and hear so at once, although it is not
+/// dropped.
+#[test]
+fn a_fence_beside_a_broken_handle_that_is_kept() {
+    let test = "a_fence_beside_a_broken_handle_that_is_kept";
+    if let Some(config) = role(test) {
+        let folder = Folder::of_driver();
+        let comm = ShmBackend::attach(config).unwrap();
+        let mut region = comm.create_gathered_region::<usize>(1).unwrap();
+        region.as_mut_slice()[0] = comm.rank();
+        if comm.rank() == 1 {
+            interrupt::set_hook(|| panic!("the hook is inside the call"));
+            let left = catch_unwind(AssertUnwindSafe(|| comm.exchange(&mut region)));
+            assert!(left.is_err(), "{left:?}");
+            std::fs::create_dir(folder.join("left")).unwrap();
+            wait_for(&folder.join("fenced"));
+            return say("done");
+        }
+        wait_for(&folder.join("left"));
+        // Rank 1 had contributed before it panicked.
+        comm.exchange(&mut region).unwrap();
+        assert_eq!(region.as_slice(), [0, 1]);
+        let began = Instant::now();
+        let error = region.fence().unwrap_err();
+        assert!(began.elapsed() < Duration::from_secs(5), "{began:?}");
+        assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
+        std::fs::create_dir(folder.join("fenced")).unwrap();
+        return say("done");
+    }
+    let folder = Folder::new();
+    for Outcome { said, output, .. } in launch(test, 2, &[folder.variable()]) {
+        assert_eq!(said, ["done"], "{output}");
+    }
 }
 
 /// A panic between two steps of a call is seen in that call, and one in a fence concerns its region
@@ -248,4 +284,20 @@ fn send(child: &Child, signal: i32) {
     // SAFETY: a system call without memory; the child was not waited for, so the pid is its own.
     let sent = unsafe { libc::kill(pid, signal) };
     assert_eq!(sent, 0);
+}
+
+/// A program that a rank starts may outlive the job. It must keep neither the memory of the segment nor anything else of it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_program_that_a_rank_starts_inherits_nothing() {
+    let test = "a_program_that_a_rank_starts_inherits_nothing";
+    let before = comm_testing::inherited();
+    job(test, &[1, 3], |comm| {
+        let mut region = comm.create_shared_region::<u64>(1000).unwrap();
+        let split = comm.split_local().unwrap();
+        region.fence().unwrap();
+        split.barrier().unwrap();
+        assert_eq!(comm_testing::inherited(), before);
+        comm.barrier().unwrap();
+    });
 }

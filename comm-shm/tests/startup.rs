@@ -6,7 +6,8 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use comm_api::{Communicator, CommunicatorExt, ReduceOp};
 use comm_shm::{InitError, InitErrorKind, ShmBackend, ShmConfig};
 use comm_testing::not_run;
+use common::markers::wait_for;
 use common::{exists, finish, fresh_name, role, say, start};
 
 fn config(name: &str, rank: usize, size: usize, limit_ms: u64) -> ShmConfig {
@@ -86,6 +88,42 @@ fn sizes_that_differ_fail_all_at_once() {
     assert!(!exists(&name));
 }
 
+/// Its number is beyond those that the others know.
+#[test]
+fn a_rank_beyond_the_size_of_the_others_is_named() {
+    let name = fresh_name();
+    let mut results = attach(vec![
+        config(&name, 0, 2, 20_000),
+        config(&name, 5, 8, 20_000),
+    ]);
+    let error = results.swap_remove(0).expect_err("2 is not 8");
+    has(&error, &["2 on rank 0", "8 on rank 5"]);
+}
+
+/// A rank of another build knows nothing of the segment but how to end its start.
+#[test]
+fn a_rank_of_another_build_ends_the_start_of_all() {
+    let name = fresh_name();
+    let creator = thread::spawn({
+        let seat = config(&name, 0, 2, 60_000);
+        move || ShmBackend::attach(seat)
+    });
+    wait_for(&path(&name));
+    let segment = File::options().write(true).open(path(&name)).unwrap();
+    segment.write_all_at(&999_u64.to_ne_bytes(), 8).unwrap();
+    let began = Instant::now();
+    let error = ShmBackend::attach(config(&name, 1, 2, 60_000)).expect_err("another build");
+    has(&error, &["another build", "999"]);
+    let error = creator.join().unwrap().expect_err("rank 1 cannot attach");
+    has(&error, &["rank 1 of 2 could not attach"]);
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!exists(&name));
+}
+
 #[test]
 fn job_ids_that_differ() {
     let name = fresh_name();
@@ -99,7 +137,11 @@ fn job_ids_that_differ() {
     // The other job is not harmed by a stranger: it waits for its own rank.
     has(
         &results.remove(0).expect_err("rank 1 never came"),
-        &["rank 1"],
+        &[
+            "rank 1 of 2 did not attach",
+            "another COBRE_JOB_ID",
+            "raise",
+        ],
     );
 }
 
@@ -161,6 +203,11 @@ fn what_is_not_a_segment_stays() {
     fs::create_dir(path(&name)).unwrap();
     refused_and_untouched(&name, &["folder"]);
     fs::remove_dir(path(&name)).unwrap();
+
+    let socket = UnixListener::bind(path(&name)).unwrap();
+    refused_and_untouched(&name, &["socket", "another name"]);
+    fs::remove_file(path(&name)).unwrap();
+    drop(socket);
 }
 
 #[test]
@@ -172,7 +219,10 @@ fn a_file_of_another_user_stays() {
         fs::remove_file(path(&name)).unwrap();
         return not_run(format_args!("this user may not give files away: {error}"));
     }
-    refused_and_untouched(&name, &[&format!("belongs to user {other}")]);
+    refused_and_untouched(
+        &name,
+        &[&format!("belongs to user {other}"), "have that user"],
+    );
     fs::remove_file(path(&name)).unwrap();
 }
 
@@ -315,7 +365,8 @@ fn a_rank_that_dies_on_the_way() {
             "{said}"
         );
         doomed.wait().unwrap();
-        // Rank 0 killed with its name linked leaves it; the next job of that name replaces it.
+        // Also that of rank 0, which had no time to remove it; a job of that name would replace it.
+        assert!(!exists(&name), "a name was left by rank {victim}");
         let results = attach([0, 1].map(|rank| config(&name, rank, 2, 5000)).into());
         for result in results {
             result.expect("the name is free again").rank();

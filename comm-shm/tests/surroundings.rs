@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use comm_api::{CommunicatorExt, ReduceOp};
-use comm_shm::ShmBackend;
+use comm_shm::{ShmBackend, ShmConfig};
 use common::namespace::{is_forbidden, unshare};
 use common::{Outcome, finish, fresh_name, role, say};
 
@@ -112,6 +112,65 @@ fn shared_memory_of_somebody_else() {
          setpriv --reuid 65534 --clear-groups \"$0\" --list >/dev/null || exit 77; exec \"$@\"",
         &["/dev/shm", "user 65534 may not write", "1777", "tcp"],
     );
+}
+
+/// Only that user may remove it: the folder is everybody's.
+#[rstest::rstest]
+#[case::segment("touch")]
+#[case::folder("mkdir")]
+fn a_name_of_somebody_else(#[case] make: &str) {
+    let test = std::thread::current().name().unwrap().to_owned();
+    let script = format!(
+        "mount -t tmpfs -o mode=1777 tmpfs /dev/shm || exit 77; \
+         {make} /dev/shm/$COBRE_SHM_NAME; chmod 600 /dev/shm/$COBRE_SHM_NAME; \
+         set -- setpriv --reuid 65534 --clear-groups \"$0\" \"$@\"; \
+         setpriv --reuid 65534 --clear-groups \"$0\" --list >/dev/null || exit 77; exec \"$@\""
+    );
+    let words = [
+        "belongs to user 0, this is user 65534",
+        "give the job another name, or have that user remove it",
+    ];
+    each_is_told(&test, &script, &words);
+}
+
+/// Bytes are free: more of them would not help.
+#[test]
+fn no_inode_left() {
+    let test = "no_inode_left";
+    if let Some(config) = role(test) {
+        let error = ShmBackend::attach(config).expect_err("it cannot");
+        return say(error);
+    }
+    let script = "mount -t tmpfs -o nr_inodes=2 tmpfs /dev/shm && touch /dev/shm/last || exit 77";
+    if let Some(said) = told(test, 0, script) {
+        assert!(
+            said.contains("remove files") && said.contains("nr_inodes"),
+            "{said}"
+        );
+        assert!(!said.contains("size"), "{said}");
+    }
+}
+
+/// Nobody opens a leased file for writing without its holder being asked to give it up.
+#[test]
+fn a_leased_file() {
+    let name = fresh_name();
+    let path = std::path::Path::new("/dev/shm").join(&name);
+    std::fs::write(&path, "mine").unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+    // The signal that asks would end this process.
+    // SAFETY: installs no handler.
+    unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+    // SAFETY: passes numbers.
+    let leased = unsafe { libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_RDLCK) };
+    assert_eq!(leased, 0, "{}", std::io::Error::last_os_error());
+    let errors = [0, 1].map(|rank| ShmBackend::attach(ShmConfig::new(&name, rank, 2)).unwrap_err());
+    std::fs::remove_file(&path).unwrap();
+    for error in errors {
+        assert!(error.message.contains("is leased"), "{error}");
+        assert!(error.message.contains("another name"), "{error}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::patience::Patience;
 use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
 use crate::watch::{Outlook, Signals};
-use crate::{listen, socket, variables};
+use crate::{descriptors, listen, socket, variables};
 
 /// How long an aborting rank 0 waits until all have been told.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -83,8 +83,8 @@ impl TcpBackend {
     ///
     /// # Errors
     ///
-    /// [`InitError`] if the configuration cannot be used, a secret is needed or wrong, the port is
-    /// taken, or not all ranks come in time.
+    /// [`InitError`] if the configuration cannot be used, the limit on descriptors leaves too few, a secret is needed or
+    /// wrong, the port is taken, or not all ranks come in time.
     pub fn connect(config: TcpConfig) -> Result<Self, InitError> {
         Self::start(config, None)
     }
@@ -119,7 +119,10 @@ impl TcpBackend {
         if size == 1 {
             return Ok(backend);
         }
-        let secret = config.proof_of()?;
+        descriptors::check(config, listener.is_some())?;
+        let time = &mut Countdown::new(config.connect_timeout);
+        let secret = config.proof_of(time);
+        let secret = secret.map_err(|error| time.explain(rank, error))?;
         secret.iter().for_each(Secret::warn_if_short);
         let mut identity = Identity {
             rank,
@@ -135,7 +138,6 @@ impl TcpBackend {
         let failed = |error: &dyn std::fmt::Display| {
             InitError::failed(&[], format!("rank {rank} cannot set up its links: {error}"))
         };
-        let time = &mut Countdown::new(config.connect_timeout);
         let joined = if rank == 0 {
             let (listener, _turn) = listen::take(listener, config)?;
             let address = listener.local_addr().map_err(|error| failed(&error))?;

@@ -13,6 +13,7 @@ use comm_kit::config::{CONNECT_TIMEOUT, Faults, Reader, TIMEOUT, environment, va
 
 use crate::encryption::Encryption;
 use crate::error::InitError;
+use crate::rendezvous::Countdown;
 use crate::secret::Secret;
 use crate::variables;
 
@@ -59,7 +60,7 @@ pub struct TcpConfig {
     /// What every rank must prove to know, any bytes; required unless everything stays on loopback.
     /// White space around it (ASCII) does not count.
     pub secret: Option<Vec<u8>>,
-    /// A file that holds the secret, instead of [`secret`](Self::secret).
+    /// A regular file of at most 64 KiB that holds the secret, instead of [`secret`](Self::secret).
     pub secret_file: Option<PathBuf>,
     /// Allows a job without a secret beyond loopback: whoever reaches the port may join.
     pub insecure: bool,
@@ -205,10 +206,10 @@ impl TcpConfig {
     }
 
     /// Returns the secret, from wherever it is.
-    pub(crate) fn proof_of(&self) -> Result<Option<Secret>, InitError> {
+    pub(crate) fn proof_of(&self, time: &mut Countdown) -> Result<Option<Secret>, InitError> {
         match (&self.secret, &self.secret_file) {
             (Some(secret), _) => Ok(Some(Secret::new(secret))),
-            (None, Some(path)) => Secret::read(path).map(Some),
+            (None, Some(path)) => Secret::read(self, path, time).map(Some),
             (None, None) => Ok(None),
         }
     }

@@ -176,9 +176,11 @@ impl Engine {
     #[cold]
     pub(crate) fn explain(&mut self, broken: &Broken) -> Cause {
         let altered = self.links.all().any(Link::is_altered);
+        let unreachable = self.links.all().any(Link::is_unreachable);
         let silent = self.gave_up(0, Outlook::Entering);
-        let at = (self.sequence, altered);
-        self.watcher.explain(broken, at, (self.timeout, silent))
+        let how = (altered, unreachable);
+        self.watcher
+            .explain(broken, self.sequence, how, (self.timeout, silent))
     }
 
     /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that
@@ -311,11 +313,13 @@ impl Engine {
         task.interest(&self.links, &mut fds);
         let links = fds.len();
         self.watcher.interest(&mut fds);
+        let behind = self.watcher.is_behind();
+        let limit = if behind { Duration::ZERO } else { limit };
         if let Err(error) = poll_for(&mut fds, Some(limit)) {
             tracing::warn!(%error, "cannot poll");
             std::thread::sleep(Duration::from_millis(1));
         }
-        fds[links..].iter().any(|fd| !fd.revents().is_empty())
+        behind || fds[links..].iter().any(|fd| !fd.revents().is_empty())
     }
 
     #[cold]

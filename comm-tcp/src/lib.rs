@@ -35,6 +35,7 @@
 mod collective;
 mod communicator;
 mod config;
+mod descriptors;
 mod encryption;
 mod engine;
 mod error;

@@ -19,6 +19,12 @@ pub(crate) use wire::{Channel, Stream, Traffic, Voice, Wire};
 /// How much is read ahead.
 pub(crate) const INBOX: usize = 16 << 10;
 
+/// How much is kept for a rank before it is told no more that it could do without: it reads nothing.
+const MOST_UNREAD: usize = 64 << 10;
+
+/// How many short frames of one link are read before something else has its turn: more than an honest rank has to say at once.
+pub(crate) const TURN: usize = 64;
+
 /// Why a link can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Broken {
@@ -38,8 +44,12 @@ pub(crate) struct Link<S = Wire> {
     backlog: Vec<u8>,
     /// How much of a discarded frame is still to come.
     discarding: u64,
+    /// The first call of which the other end has not sent its entry or answer.
+    due: u64,
     /// What came is not what was sent.
     altered: bool,
+    /// The system has said that no way leads to the other end.
+    unreachable: bool,
     sent: u64,
     received: u64,
 }
@@ -54,7 +64,9 @@ impl<S: Stream> Link<S> {
             end: 0,
             backlog: Vec::new(),
             discarding: 0,
+            due: 0,
             altered: false,
+            unreachable: false,
             sent: 0,
             received: 0,
         }
@@ -78,6 +90,11 @@ impl<S: Stream> Link<S> {
     /// Returns whether the link is of no use any more because what came is not what was sent.
     pub(crate) fn is_altered(&self) -> bool {
         self.altered
+    }
+
+    /// Returns whether the link ended because no way led to the other end any more: the process there may live.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.unreachable
     }
 
     /// Returns whether bytes that were to be written have begun to go out and do not count as written
@@ -121,6 +138,22 @@ impl<S: Stream> Link<S> {
         Ok(Some((header, body)))
     }
 
+    /// Notes that the entry or answer of a call has come, of which there is one: who sends more would be read without end.
+    #[inline]
+    pub(crate) fn note(&mut self, header: &Header) -> Result<(), Broken> {
+        if header.sequence < self.due {
+            return Err(Broken {
+                peer: self.peer,
+                reason: format!(
+                    "it sent {:?} of call {} again",
+                    header.kind, header.sequence
+                ),
+            });
+        }
+        self.due = header.sequence.saturating_add(1);
+        Ok(())
+    }
+
     /// Discards frames of calls before `sequence`; returns whether there were any.
     pub(crate) fn discard_before(&mut self, sequence: u64) -> Result<bool, Broken> {
         let mut any = false;
@@ -129,6 +162,7 @@ impl<S: Stream> Link<S> {
             if header.sequence >= sequence || !entry {
                 break;
             }
+            self.note(&header)?;
             self.start += HEADER;
             self.discarding = header.length;
             any = true;
@@ -252,6 +286,13 @@ impl<S: Stream> Link<S> {
         self.backlog.extend_from_slice(bytes);
     }
 
+    /// Keeps bytes that must go out before anything else, unless so many wait already that the other end reads nothing.
+    pub(crate) fn offer(&mut self, bytes: &[u8]) {
+        if self.backlog.len() < MOST_UNREAD {
+            self.keep(bytes);
+        }
+    }
+
     /// Returns how many bytes wait to go out.
     pub(crate) fn kept(&self) -> usize {
         self.backlog.len()
@@ -282,6 +323,14 @@ impl<S: Stream> Link<S> {
     #[cold]
     fn broken(&mut self, error: &io::Error) -> Broken {
         self.altered |= error.kind() == ErrorKind::InvalidData;
+        // A router may say so, too.
+        self.unreachable |= matches!(
+            error.kind(),
+            ErrorKind::TimedOut
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::NetworkDown
+        );
         let reason = match error.kind() {
             ErrorKind::UnexpectedEof => "it closed the link".to_owned(),
             _ => error.to_string(),

@@ -24,26 +24,7 @@ pub(crate) fn take(
         None => open(config)?,
     };
     make_room(&listener);
-    enough_descriptors(config.size)?;
     Ok((listener, turn))
-}
-
-/// Refuses a limit on descriptors that the links of rank 0 exceed. Said now, because at the end of the connect
-/// timeout a worker that was never let in may be the first to give up, and knows nothing of it.
-fn enough_descriptors(size: usize) -> Result<(), InitError> {
-    // Two links to each worker; the standard streams and the listener.
-    let needed = 2 * (size - 1) + 4;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    match limit {
-        Some(limit) if limit < needed as u64 => Err(InitError::failed(
-            &[],
-            format!(
-                "rank 0 may have {limit} descriptors open, and {size} ranks need {needed} and those of the \
-                 program; raise the limit (ulimit -n)"
-            ),
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// Opens the listener of rank 0: the inherited one if there is one.

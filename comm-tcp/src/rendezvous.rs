@@ -28,7 +28,7 @@ mod seats;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -160,17 +160,17 @@ impl Countdown {
         self.end.min(self.now() + limit)
     }
 
-    /// Lets the start-up last for `limit` from now at least.
-    fn at_least(&mut self, limit: Duration) {
-        self.end = self.end.max(self.now() + limit);
-    }
-
-    /// Waits for what another thread sends, for a while.
-    fn receive<T>(&mut self, receiver: &Receiver<T>) -> Result<T, RecvTimeoutError> {
-        let limit = sleep_limit(Some(self.left()));
-        let result = receiver.recv_timeout(limit);
-        self.waited(limit);
-        result
+    /// Waits for the answer to what [`ask`] was given; none comes if the time is over before.
+    pub(crate) fn answer<T>(&mut self, answer: &Receiver<T>) -> Option<T> {
+        loop {
+            let limit = sleep_limit(Some(self.left()));
+            let result = answer.recv_timeout(limit);
+            self.waited(limit);
+            match result {
+                Err(RecvTimeoutError::Timeout) if !self.left().is_zero() => {}
+                result => return result.ok(),
+            }
+        }
     }
 
     /// Polls for at most `limit`; if that fails it pauses, so that no loop around it spins.
@@ -200,6 +200,18 @@ impl Countdown {
             format!("rank {rank} was interrupted while it waited for the others; restart the job");
         InitError::failed(&[], message)
     }
+}
+
+/// Lets a thread ask the system for what may take as long as it likes and nobody can interrupt. The thread ends
+/// when the system has answered, also if nobody waits for that any more.
+pub(crate) fn ask<T: Send + 'static>(
+    name: &str,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<Receiver<T>> {
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || drop(sender.send(question())))?;
+    Ok(receiver)
 }
 
 /// Longer than any job.
@@ -232,19 +244,20 @@ fn nonce() -> std::io::Result<[u8; NONCE]> {
 
 /// Sends a small frame of the start-up.
 fn say(link: &mut Link, kind: Kind, body: &[u8]) -> Result<(), Broken> {
-    link.keep(&frame(kind, 0, body));
+    link.offer(&frame(kind, 0, body));
     link.write(&[]).map(drop)
 }
 
 /// Waits for a small frame of the start-up.
 fn hear(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Broken> {
     loop {
-        if let Some(frame) = link.frame()? {
-            return Ok(frame);
-        }
+        // First: there may always be another frame.
         let left = time.left();
         if left.is_zero() {
             return Err(silent_until_the_end(link.peer()));
+        }
+        if let Some(frame) = link.frame()? {
+            return Ok(frame);
         }
         time.wait(&mut [PollFd::new(link, PollFlags::IN)], left);
     }

@@ -1,18 +1,18 @@
 //! What a rank must know to be let in.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
+use comm_kit::secret_file;
+
+use crate::config::TcpConfig;
 use crate::error::InitError;
+use crate::rendezvous::{Countdown, ask};
 use crate::variables;
 
 /// A shorter secret can be guessed: whoever records a handshake, or answers one in the place of rank
 /// 0, tries as many guesses as it likes.
 const SHORT: usize = 16;
-
-/// Longer files are no secrets but a mistake.
-const LONGEST: u64 = 64 << 10;
 
 /// Holds a secret and shows it to nobody.
 #[derive(Clone)]
@@ -23,38 +23,35 @@ impl Secret {
         Self(bytes.trim_ascii().to_vec())
     }
 
-    /// Reads a secret from a file; white space around it does not count.
-    pub(crate) fn read(path: &Path) -> Result<Self, InitError> {
+    /// Reads a secret from a file; white space around it does not count. The file system may be one of the network, and its server
+    /// be gone: that keeps this rank for no longer than it has time to start.
+    pub(crate) fn read(
+        config: &TcpConfig,
+        path: &Path,
+        time: &mut Countdown,
+    ) -> Result<Self, InitError> {
         let refuse = |reason: String| {
             let name = variables::SECRET_FILE;
             InitError::invalid(&[name], format!("{name} is {}: {reason}", path.display()))
         };
-        let metadata = fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-        if metadata.len() > LONGEST {
+        let owned = path.to_owned();
+        let read = ask("comm-tcp secret", move || secret_file::read(&owned));
+        let read = read.map_err(|error| refuse(error.to_string()))?;
+        let Some(read) = time.answer(&read) else {
+            let timeout = config.connect_timeout;
             return Err(refuse(format!(
-                "{} bytes are too many for a secret, {LONGEST} is the most",
-                metadata.len()
+                "reading it takes longer than the connect timeout of {timeout:?}; look whether its file system answers"
             )));
+        };
+        let (secret, mode) = read.map_err(refuse)?;
+        if mode & 0o077 != 0 {
+            tracing::warn!(
+                path = %path.display(),
+                mode = format!("{mode:03o}"),
+                "others may read the secret file; chmod 600 it"
+            );
         }
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = metadata.permissions().mode() & 0o777;
-            if mode & 0o077 != 0 {
-                tracing::warn!(
-                    path = %path.display(),
-                    mode = format!("{mode:03o}"),
-                    "others may read the secret file; chmod 600 it"
-                );
-            }
-        }
-        let secret = Self::new(&fs::read(path).map_err(|error| refuse(error.to_string()))?);
-        if secret.0.is_empty() {
-            return Err(refuse(
-                "the file is empty; put a long random string in".into(),
-            ));
-        }
-        Ok(secret)
+        Ok(Self(secret))
     }
 
     /// Warns of a secret that can be guessed.

@@ -21,9 +21,14 @@ pub(crate) use hub::Hub;
 pub(crate) use signals::Signals;
 pub(crate) use watcher::{Outlook, Watcher};
 
-/// Sends a notice. If the link is broken, that shows when it is read.
+/// Sends a notice. If the link is broken, that shows when it is read. What a rank asks for again and again and does not read
+/// is not kept for it; what ends the job is.
 fn tell(link: &mut Link, notice: &Notice) {
-    link.keep(&notice.encode());
+    let bytes = notice.encode();
+    match notice {
+        Notice::Cause { .. } | Notice::Goodbye { .. } => link.keep(&bytes),
+        _ => link.offer(&bytes),
+    }
     let _ = link.write(&[]);
 }
 

@@ -54,7 +54,7 @@ fn fake(listener: &TcpListener, version: u8, status: u8) {
 #[rstest]
 fn a_fake_server_does_not_end_a_worker(
     #[values(1, 2, 3, 4, 5, 6, 7, 8, 9)] status: u8,
-    #[values(3, 4)] version: u8,
+    #[values(4, 5)] version: u8,
 ) {
     let (held, port) = listener();
     let one = std::thread::spawn(move || {

@@ -16,6 +16,7 @@ use comm_kit::interrupt;
 use comm_tcp::{TcpBackend, TcpConfig};
 use common::ranks::{Rank, config, role, say, start_with};
 use rstest::rstest;
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 
 const WATCHDOG: Duration = Duration::from_mins(1);
@@ -300,6 +301,15 @@ fn waiting_sleeps() {
     }
 }
 
+/// Returns whether a program that this process starts has the descriptor, too.
+fn reaches_children(number: i32) -> bool {
+    let descriptor = format!("/dev/fd/{number}");
+    let found = std::process::Command::new("test")
+        .args(["-e", &descriptor])
+        .status();
+    found.unwrap().success()
+}
+
 /// A listener passed on by number serves all communicators of a process, one after the other; what is no listener is refused.
 #[test]
 fn a_listener_is_inherited_by_number() {
@@ -333,7 +343,10 @@ fn a_listener_is_inherited_by_number() {
     }
     // The refused ones are still ours.
     assert!(file.as_fd().try_clone_to_owned().is_ok());
+    // As a launcher passes it on.
+    fcntl_setfd(&listener, FdFlags::empty()).unwrap();
     let number = listener.into_raw_fd();
+    assert!(reaches_children(number));
     let mut zero = config(0);
     zero.listen_fd = Some(number);
     let both = |config: TcpConfig| {
@@ -344,6 +357,7 @@ fn a_listener_is_inherited_by_number() {
     let one = std::thread::spawn(move || both(config(1)));
     both(zero.clone());
     one.join().unwrap();
+    assert!(!reaches_children(number), "a child keeps the port busy");
     // Nobody comes, and a second thread does not wait for the first.
     zero.connect_timeout = Duration::from_secs(3);
     let alone = zero.clone();

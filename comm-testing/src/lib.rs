@@ -2,10 +2,11 @@
 //!
 //! | for | look at |
 //! |---|---|
-//! | a program on several ranks | [`threads`] |
+//! | a program on several ranks | [`threads`], with a timeout of your own [`threads_within`] |
 //! | answers and failures of your choice | [`Script`] |
 //! | one rank of a world of threads, with its regions | [`Reference`] |
 //! | a test that cannot run here | [`not_run()`] |
+//! | what a started program would inherit | [`inherited()`] |
 //! | a test that might hang | [`watchdog()`], [`unwatched`] |
 //!
 //! ```
@@ -25,16 +26,18 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod inherited;
 mod not_run;
 pub mod reference;
 mod script;
 mod threads;
 mod watchdog;
 
+pub use inherited::inherited;
 pub use not_run::not_run;
 pub use reference::{Reference, ReferenceRegion};
 pub use script::Script;
-pub use threads::threads;
+pub use threads::{threads, threads_within};
 pub use watchdog::{unwatched, watchdog};
 
 /// Keeps the examples of the README true.

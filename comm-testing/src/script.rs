@@ -17,6 +17,9 @@ use comm_api::{CommData, CommError, Communicator, Reduce, ReduceOp, ScalarKind, 
 /// - Dropped with lines left, it panics: the program did less than the script says.
 /// - [`abort`](Communicator::abort) panics, so that a test survives it.
 ///
+/// It has no regions. For a program that needs some, [`threads`](crate::threads) has real ones: a rank that returns from its body
+/// makes the next `fence` or `exchange` of the others fail, and a region too large is `AllocationFailed` on all.
+///
 /// ```
 /// use comm_api::{CommError, Communicator, ReduceOp};
 /// use comm_testing::Script;

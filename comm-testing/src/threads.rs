@@ -9,7 +9,7 @@ use comm_api::Communicator;
 
 use crate::reference::Reference;
 
-/// How long a rank waits for the others.
+/// How long a rank waits for the others unless a test says otherwise.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Runs `body` on `ranks` ranks, each a thread, and returns what they returned, in rank order.
@@ -38,6 +38,20 @@ where
     R: Send,
     F: Fn(&Reference) -> R + Sync,
 {
+    threads_within(TIMEOUT, ranks, body)
+}
+
+/// Runs `body` as [`threads`] does; a rank waits for the others for as long as `timeout` says, and gets
+/// [`TimedOut`](comm_api::FailureKind::TimedOut) then.
+///
+/// # Panics
+///
+/// As [`threads`].
+pub fn threads_within<R, F>(timeout: Duration, ranks: usize, body: F) -> Vec<R>
+where
+    R: Send,
+    F: Fn(&Reference) -> R + Sync,
+{
     let first_to_panic = OnceLock::new();
     let run = |comm: Reference| {
         catch_unwind(AssertUnwindSafe(|| {
@@ -55,7 +69,7 @@ where
             let thread = thread::Builder::new().name(format!("rank {}", comm.rank()));
             thread.spawn_scoped(scope, || run(comm))
         };
-        let world = Reference::world(ranks, TIMEOUT).into_iter();
+        let world = Reference::world(ranks, timeout).into_iter();
         let started: Result<Vec<_>, _> = world.map(start).collect();
         let started = started.expect("the system starts a thread for each rank");
         let results = started.into_iter().map(|rank| rank.join().flatten());

@@ -1,8 +1,11 @@
 //! Worlds of threads: what a test of a program sees.
 
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
 use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
 use comm_api::{SharedMemoryProvider, SharedRegion};
-use comm_testing::threads;
+use comm_testing::{threads, threads_within};
 use rstest::rstest;
 
 #[rstest]
@@ -36,12 +39,39 @@ fn ranks_that_call_different_things_get_a_mismatch() {
         0 => comm.barrier(),
         _ => comm.broadcast(&mut [0_u8], 0),
     });
-    for result in results {
-        let Err(CommError::CollectiveFailed { kind, .. }) = result else {
+    // Each rank's error names what that rank called, whichever of them found out.
+    for (result, called) in results.into_iter().zip(["barrier", "broadcast"]) {
+        let Err(CommError::CollectiveFailed {
+            operation, kind, ..
+        }) = result
+        else {
             panic!("{result:?}");
         };
-        assert_eq!(kind, FailureKind::Mismatch);
+        assert_eq!((operation, kind), (called, FailureKind::Mismatch));
     }
+}
+
+/// A test of a program that meets a late rank takes milliseconds, and not the minute of a world without a timeout of its own.
+#[test]
+fn a_world_waits_as_long_as_its_timeout_says() {
+    let (told, heard) = mpsc::channel();
+    let (told, heard) = (Mutex::new(Some(told)), Mutex::new(heard));
+    let timeout = Duration::from_millis(50);
+    let began = Instant::now();
+    let results = threads_within(timeout, 2, |comm| {
+        if comm.rank() == 1 {
+            // Until the other one has its error, and hangs up.
+            let _ = heard.lock().unwrap().recv();
+            return None;
+        }
+        let result = comm.barrier();
+        *told.lock().unwrap() = None::<mpsc::Sender<()>>;
+        Some(result.unwrap_err())
+    });
+    let error = results[0].as_ref().unwrap().to_string();
+    assert!(error.starts_with("barrier: timed out, rank 1: "), "{error}");
+    assert!(error.contains("within 50ms"), "{error}");
+    assert!(began.elapsed() >= timeout);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Python {
     /// Measure beside mpi4py on MPICH and Open MPI, and beside Rust, instead of testing
     #[arg(long)]
     bench: bool,
-    /// Install jax and the kernel of notebooks first, so that their tests run, too
+    /// Install jax, pandas and the kernel of notebooks first, so that their tests run, too
     #[arg(long, conflicts_with_all = ["bench", "wheel"])]
     others: bool,
     /// Let every contender of the benchmark run this often, in turns
@@ -212,7 +212,7 @@ fn hello() -> Stage {
 fn tests(kills: u32, others: bool) -> Stage {
     let kills = format!("--kills={kills}");
     let others: &[&str] = if others {
-        &["--other=jax", "--other=ipykernel"]
+        &["--other=jax", "--other=pandas", "--other=ipykernel"]
     } else {
         &[]
     };

@@ -20,6 +20,15 @@ fn calls_that_differ_have_words_that_differ() {
         Call::allgatherv(&[1, 2], 17 << 20),
         Call::allgatherv(&[1, 2], 35 << 20),
         Call::allgatherv(&[1, 2], 4 << 30),
+        Call::allgatherv(&[], 8),
+        Call::allgatherv(&[1, 1], 8),
+        floats.on(|| Call::allgatherv(&[1, 1], 8)),
+        Call::allgatherv(&[2, 2], 8),
+        Call::allgatherv(&[0, 0], 8),
+        Call::allgatherv(&[2, 2], 4),
+        Call::allgatherv(&[usize::MAX, usize::MAX], 0),
+        Call::allgatherv(&[1, 1], 4 << 30),
+        Call::allgatherv(&[1, 1], 5 << 30),
         Call::allgatherv(&[1, 2], 5 << 30),
         Call::allreduce(16, U64, Min),
         Call::allreduce(16, U64, Max),
@@ -117,6 +126,14 @@ fn a_call_reads_like_a_call() {
     assert_eq!(gather.to_string(), "allgatherv(elements of 8 bytes, f64)");
     let gather = Call::allgatherv(&[1, 2], 8).to_string();
     assert_eq!(gather, "allgatherv(elements of 8 bytes)");
+    let equal = || Call::allgatherv(&[2, 2], 8).to_string();
+    assert_eq!(equal(), "allgatherv(2 elements of 8 bytes from each rank)");
+    assert_eq!(
+        Label::scalar(ScalarKind::F64).on(equal),
+        "allgatherv(2 elements of 8 bytes, f64, from each rank)"
+    );
+    let huge = Call::allgatherv(&[2, 2], 4 << 30).to_string();
+    assert_eq!(huge, "allgatherv(elements of 4 GiB or more)");
     let huge = Call::partitioned_region(4 << 30).to_string();
     assert_eq!(huge, "create_partitioned_region(elements of 4 GiB or more)");
 }
@@ -127,6 +144,8 @@ fn the_words_are_pinned() {
     let call = Call::allgatherv(&[1, 2, 3], 8);
     assert_eq!(call.words()[0], 0x0000_0008_0000_0002);
     assert_eq!(call.words()[1], 0x9749_7408_8ef7_e28c);
+    let call = Call::allgatherv(&[3, 3], 8);
+    assert_eq!(call.words(), [0x0000_0008_0100_0002, 3]);
     let call = Call::broadcast(24, 8, 2);
     assert_eq!(call.words(), [0x0000_0008_0000_0204, 3]);
 }

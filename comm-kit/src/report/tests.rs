@@ -56,6 +56,22 @@ fn what_is_written_can_be_read() {
     );
 }
 
+/// The launcher gives a rank that is lost the time to print its last words, and blames it.
+#[test]
+fn who_left_aborted_or_refused_is_lost_and_who_is_late_or_differs_is_not() {
+    let lost = ["lost", "aborted", "refused"];
+    for (word, what) in WORDS {
+        let report = |named| Report {
+            rank: 17,
+            what,
+            named,
+        };
+        let wanted = lost.contains(&word).then_some(4);
+        assert_eq!(report(Some(4)).lost(), wanted, "{word}");
+        assert_eq!(report(None).lost(), None, "{word}");
+    }
+}
+
 #[test]
 fn other_lines_are_no_reports() {
     for line in [

@@ -95,6 +95,14 @@ fn other_counts_are_told_by_the_ranks_that_have_them() {
     let shown = "ranks 0, 1, 3, 4 called allgatherv(elements of 8 bytes), rank 2 called allgatherv(elements of 8 bytes) \
                  with other counts, rank 5 called allgatherv(elements of 8 bytes) with other counts; all";
     assert!(message.starts_with(shown), "{message}");
+    // Equal counts are one number, which travels.
+    let equal = |count: usize| Call::allgatherv(&[count; 3], 8);
+    let (rank, message) =
+        differing([3, 3, 4].map(equal).into_iter().enumerate()).expect("they differ");
+    assert_eq!(rank, 2);
+    let shown = "ranks 0, 1 called allgatherv(3 elements of 8 bytes from each rank), rank 2 called allgatherv(4 elements of 8 \
+                 bytes from each rank); all";
+    assert!(message.starts_with(shown), "{message}");
     let huge = |count: usize| Call::shared_region(count, 5 << 30);
     let (_, message) = differing([(0, huge(1)), (1, huge(2))]).expect("they differ");
     let shown =

@@ -18,6 +18,7 @@ use comm_api::{
 use comm_kit::fold_into;
 use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
 
+use crate::checked;
 use crate::driver::{LEFT_AT, NAMED, PIDS, REASON, segments};
 
 pub(crate) fn run(case: &str) -> ExitCode {
@@ -35,10 +36,15 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "a_refusal_ends_the_split_of_the_others" => a_refusal_against_a_split(),
         "a_forked_child_leaves_the_comparison_alone" => a_forked_child_of_compared_ranks(),
         "adversarial_floats_have_the_bits_of_the_fold" => adversarial_floats(),
+        "an_mpi_that_others_started_or_ended_is_an_error" => an_mpi_of_others(),
         "a_stranger_starts_it" => a_stranger_starts_it(),
-        case if crate::checked::ALL.contains(&case) => crate::checked::run(case),
+        "a_failed_exchange_names_the_rank_of_the_world" => return a_failed_exchange(),
+        case if checked::has(case) => checked::run(case),
         "all_are_killed_at_the_first_region" => all_are_killed(),
-        "a_panic_ends_the_job" => leave(|_| panic!("panicked on purpose")),
+        "a_panic_ends_the_job" | "a_panic_ends_a_larger_job_with_its_code" => {
+            leave(|_| panic!("panicked on purpose"));
+        }
+        "an_abort_ends_a_larger_job_with_its_code" => leave(|comm| comm.abort(7)),
         "a_killed_rank_ends_the_job" => leave(|_| {
             let pid = rustix::process::getpid();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -87,8 +93,8 @@ pub(crate) fn run(case: &str) -> ExitCode {
     }
     match case {
         "a_return_from_main_ends_the_job" => ExitCode::from(3),
-        "a_rank_that_does_not_come_is_named"
-        | "an_error_from_main_ends_the_job_with_its_code"
+        case if checked::absent(case).is_some() => ExitCode::from(9),
+        "an_error_from_main_ends_the_job_with_its_code"
         | "an_error_of_a_thread_that_initialised_ends_the_job_with_its_code" => ExitCode::from(9),
         _ => ExitCode::SUCCESS,
     }
@@ -207,6 +213,20 @@ fn a_forked_child_is_refused() {
     region.fence().unwrap();
 }
 
+/// Rank 3 drops its handle, and its node hears of it in the exchange: rank 1, where ranks take turns between two nodes. The others may
+/// wait for the leader of that node until the job ends.
+fn a_failed_exchange() -> ExitCode {
+    let comm = open();
+    let node = comm.split_local().unwrap().size();
+    let mut region = comm.create_gathered_region::<u64>(2).unwrap();
+    if comm.rank() == 3 {
+        return ExitCode::SUCCESS;
+    }
+    let error = comm.exchange(&mut region).unwrap_err();
+    eprintln!("Error on a node of {node} ranks: {error}");
+    ExitCode::from(9)
+}
+
 fn adversarial_floats() {
     let comm = open();
     let values = [
@@ -220,10 +240,10 @@ fn adversarial_floats() {
         f64::INFINITY,
         0.1,
     ];
+    // Every value of one rank meets every value of each other one.
     let input = |rank: usize, len: usize| -> Vec<f64> {
-        (0..len)
-            .map(|i| values[(i * 7 + rank * 5 + i / 9) % values.len()])
-            .collect()
+        let run = values.len().pow(u32::try_from(rank).unwrap());
+        (0..len).map(|i| values[i / run % values.len()]).collect()
     };
     for len in [1, 2, 3, 17, 500, 2048, 4097, 100_003, 1 << 20] {
         for op in [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max] {
@@ -240,6 +260,20 @@ fn adversarial_floats() {
             assert_eq!(bits(&got), bits(&want), "{op} of {len}");
         }
     }
+}
+
+/// The program has initialised MPI by itself, or a library that it uses.
+fn an_mpi_of_others() {
+    let is_refused = || {
+        let error = FerrompiBackend::init(MpiConfig::new()).unwrap_err();
+        assert_eq!(error.kind, InitErrorKind::Failed);
+        let words = "something else in this process started or ended MPI";
+        assert!(error.message.contains(words), "{error}");
+    };
+    assert!(crate::foreign::with_mpi(
+        || (0..2).for_each(|_| is_refused())
+    ));
+    is_refused();
 }
 
 fn a_stranger_starts_it() {

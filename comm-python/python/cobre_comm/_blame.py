@@ -22,9 +22,9 @@ class WorkerError(RuntimeError):
     """Is raised by `run` when a rank fails. Its ``__cause__`` is the exception of the rank, if it can be pickled."""
 
     rank: int | None
-    """The rank that failed first; ``None`` at a timeout."""
+    """The rank that failed first, or that hung until the others gave up; ``None`` at a timeout."""
     traceback: str | None
-    """Its traceback, as text."""
+    """Its traceback, as text; where it was, if it hung or crashed."""
     output: str
     """The last lines it wrote, 20 of each stream."""
     signal: signal.Signals | int | None
@@ -61,8 +61,8 @@ class Record:
         self.when = when
         self.summary = ""
         self.traceback = ""
-        self.heard = False
-        """Whether the exception tells of another rank's failure."""
+        self.named: int | None = None
+        """The other rank whose failure led to the exception."""
         self.exception: bytes | None = None
 
     @staticmethod
@@ -75,12 +75,12 @@ class Record:
         if isinstance(error, SystemExit):
             summary = f"called sys.exit({error.code!r}) instead of returning"
         elif isinstance(error, NotSent):
-            summary = f"cannot answer: {error}; return numbers, arrays or other data that can be pickled"
+            summary = f"cannot answer: {error}"
         else:
             summary = "raised " + "".join(traceback.format_exception_only(error)).strip()
         record = Record(RAISED, when)
         record.summary, record.traceback = summary, "".join(described.format())
-        record.heard, record.exception = _heard(error), _pickled(error)
+        record.named, record.exception = _named(error), _pickled(error)
         return record
 
 
@@ -117,8 +117,13 @@ class Story:
         """How far this rank is from the cause: it failed by itself, it heard of another, or the launcher ended it."""
         raised = self.record is not None and self.record.kind == RAISED
         if raised:
-            return 1 if self.record is not None and self.record.heard else 0
+            return 1 if self.record is not None and self.record.named is not None else 0
         return 2 if self.end.asked else 0
+
+    @property
+    def was_running(self) -> bool:
+        """Whether the launcher ended it before it had come to an end of its own."""
+        return self.record is None and self.end.asked
 
     def result(self) -> Any:
         """Returns what the function returned."""
@@ -130,13 +135,19 @@ class Story:
             raise failure from error
 
 
-def first(stories: list[Story]) -> Story | None:
-    """Returns the rank that caused the failure of the job, if it failed."""
+def first(stories: list[Story], blamed: int | None) -> Story | None:
+    """Returns the rank that caused the failure of the job, if it failed.
+
+    The launcher's verdict counts for a rank that hung. It leaves no record; only the reports of the ranks that waited for it tell
+    it from one that was ended because the job was over.
+    """
+    if blamed is not None and stories[blamed].was_running:
+        return stories[blamed]
     failed = [story for story in stories if not story.returned]
     return min(failed, key=lambda story: (story.remoteness, story.when), default=None)
 
 
-def error(story: Story) -> tuple[WorkerError, BaseException | None]:
+def error(story: Story, stories: list[Story]) -> tuple[WorkerError, BaseException | None]:
     """Returns the exception that tells of a rank's failure, and what the rank raised."""
     record, end = story.record, story.end
     cause = None
@@ -146,7 +157,16 @@ def error(story: Story) -> tuple[WorkerError, BaseException | None]:
         cause = _unpickled(record.exception)
     else:
         where = f"\n\n{story.stack}" if story.stack else ""
-        failure = WorkerError(f"rank {story.rank} {_ending(end)}{where}")
+        if story.was_running:
+            ending = _hanging(story, stories)
+        elif record is not None:
+            ending = f"returned, but then its process {_ending(end)}: look at what runs at its end (atexit, other threads)"
+        elif end.code is not None:
+            why = "it called comm.abort or os._exit, or there was no room for a record in the folder for temporary files (TMPDIR)"
+            ending = f"{_ending(end)} without a result: {why}"
+        else:
+            ending = _ending(end)
+        failure = WorkerError(f"rank {story.rank} {ending}{where}")
         failure.traceback = story.stack or None
     failure.rank = story.rank
     failure.output = end.output
@@ -165,15 +185,28 @@ def timeout(stories: list[Story], seconds: float | None) -> WorkerTimeout:
     return failure
 
 
+def _hanging(story: Story, stories: list[Story]) -> str:
+    """Says of a rank that hung who waited for it, and how it ended."""
+    records = [(other.rank, other.record) for other in stories if other.record is not None]
+    heard = [(record.when, f"rank {rank} {record.summary}") for rank, record in records if record.named == story.rank]
+    _, others = min(heard, default=(0.0, "the others failed"))
+    end = story.end
+    how = "was ended with " + _signal_name(end.signal) if end.signal is not None else _ending(end)
+    return f"was still running when {others}; it {how} after {end.seconds:.1f} s"
+
+
 def _ending(end: _native.RankEnd) -> str:
     if end.signal is not None:
         hint = "; the system does that when memory runs out" if end.signal == signal.SIGKILL else ""
-        named = _signal(end.signal)
-        name = named.name if isinstance(named, signal.Signals) else "a signal without a name"
-        return f"was killed by {name} (signal {end.signal}){hint}"
+        return f"was killed by {_signal_name(end.signal)} (signal {end.signal}){hint}"
     if end.code is not None:
-        return f"exited with code {end.code} without a result: something in it called comm.abort or os._exit"
+        return f"exited with code {end.code}"
     return "did not end, not even when it was killed: it is stuck in the system"
+
+
+def _signal_name(number: int) -> str:
+    named = _signal(number)
+    return named.name if isinstance(named, signal.Signals) else "a signal without a name"
 
 
 def _signal(number: int) -> signal.Signals | int:
@@ -183,17 +216,17 @@ def _signal(number: int) -> signal.Signals | int:
         return number
 
 
-def _heard(error: BaseException) -> bool:
-    """Returns whether an exception, or one that led to it, tells of another rank."""
+def _named(error: BaseException) -> int | None:
+    """Returns the other rank whose failure led to an exception, if one did."""
     own = None if OWN is None else int(OWN)
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         if isinstance(link, CommError) and link.rank not in (None, own):
-            return True
+            return link.rank
         seen.add(id(link))
         link = link.__cause__ or link.__context__
-    return False
+    return None
 
 
 def _pickled(error: BaseException) -> bytes | None:

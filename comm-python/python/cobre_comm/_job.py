@@ -14,6 +14,17 @@ from cobre_comm import _blame, _native, _output, _parcel
 
 R = TypeVar("R")
 
+START = """
+import signal
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+from cobre_comm._worker import main
+main()
+"""
+"""The program of a rank. While it imports what it needs, Ctrl-C ends it without a traceback."""
+
+MOST_SECONDS = 1e9
+"""The longest ``timeout``."""
 MOST_RANKS = {"shm": 1024, "tcp": 4096}
 """The backends, and how many ranks a job has at most with each."""
 
@@ -51,24 +62,26 @@ def run(
         )
     if not callable(function):
         raise TypeError(f"function: expected a function that takes a communicator, not {type(function).__name__}")
+    if not isinstance(backend, str):
+        raise TypeError(f"backend: expected {' or '.join(map(repr, MOST_RANKS))}, not {type(backend).__name__}")
     if backend not in MOST_RANKS:
         raise ValueError(f"backend: {backend!r} is not one of {', '.join(map(repr, MOST_RANKS))}")
     count = _count(ranks, backend)
     seconds = _seconds(timeout)
-    call = _parcel.pack(function, args, kwargs)
-    command = [sys.executable, *_flags(), "-m", "cobre_comm._worker"]
+    command = [sys.executable, *_flags(), "-c", START]
     started = time.monotonic()
-    job = _native.Job(command, count, backend, seconds, call)
+    # The call is not kept here while the job runs: its arguments may be large.
+    job = _native.Job(command, count, backend, seconds, _parcel.pack(function, args, kwargs))
     _follow(job)
-    timed_out, ends = job.wait()
+    timed_out, blamed, ends = job.wait()
     with contextlib.ExitStack() as files:
         stories = [_blame.Story(job, rank, end, started) for rank, end in enumerate(ends)]
         for story in stories:
             files.callback(story.close)
         if timed_out:
             raise _blame.timeout(stories, seconds)
-        if failure := _blame.first(stories):
-            error, cause = _blame.error(failure)
+        if failure := _blame.first(stories, blamed):
+            error, cause = _blame.error(failure, stories)
             raise error from cause
         return [story.result() for story in stories]
 
@@ -101,7 +114,11 @@ def _seconds(timeout: float | None) -> float | None:
         seconds = float(timeout)
     except (TypeError, ValueError):
         raise TypeError(f"timeout: expected seconds or None, not {type(timeout).__name__}") from None
-    if not (math.isfinite(seconds) and seconds > 0):
+    except OverflowError:
+        seconds = math.inf
+    if seconds > MOST_SECONDS:
+        raise ValueError("timeout: expected at most 1e9 seconds, or None for no limit")
+    if not seconds > 0:
         raise ValueError(f"timeout: expected more than 0 seconds, or None for no limit, not {timeout}")
     return seconds
 

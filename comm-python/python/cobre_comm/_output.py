@@ -15,6 +15,7 @@ class Output:
 
     def __init__(self) -> None:
         self._open: tuple[int, bool] | None = None
+        self._torn: set[tuple[int, bool]] = set()
         self._decoders: dict[tuple[int, bool], codecs.IncrementalDecoder] = {}
         self._closed = False
 
@@ -39,7 +40,13 @@ class Output:
                     gathered.append("\n")
                 else:
                     _write(self._open[1], ["\n"])
+                self._torn.add(self._open)
                 self._open = None
+            if self._open is None and (rank, error) in self._torn:
+                self._torn.discard((rank, error))
+                if ended and not data:
+                    # All of the line was shown, and its end by what came in between.
+                    continue
             gathered.append(self._text(rank, error, data, ended))
             self._open = None if ended else (rank, error)
         if gathered:

@@ -9,7 +9,7 @@ import runpy
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 MAIN = "__mp_main__"
 """What a script is called in a rank: the name that `multiprocessing` gives it, so that guards and pickles know it."""
@@ -27,17 +27,19 @@ def importing_main() -> bool:
     return _importing
 
 
-def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bytes:
-    """Packs a call, by name if the ranks can import what it names, else by value."""
+def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[bytes]:
+    """Packs a call, by name if the ranks can import what it names, else by value. The pieces follow each other in a file."""
     args, kwargs = _arguments(args, kwargs)
     named = {"function": function, "args": args, "kwargs": kwargs}
     main = _main()
     cloudpickle = _cloudpickle()
     parts: list[bytes] = []
+    names_main = False
     for name, part in named.items():
         try:
             data = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
-            if main is None and _names_main(data):
+            names_main = names_main or _names_main(part, data)
+            if main is None and names_main:
                 raise pickle.PicklingError("it is of a notebook or a prompt")
         except Exception as error:
             if cloudpickle is None:
@@ -45,9 +47,7 @@ def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
             break
         parts.append(data)
     else:
-        if not any(map(_names_main, parts)):
-            main = None
-        return _enclose(main, parts)
+        return _enclose(main if names_main else None, parts)
     return _enclose(None, [_by_value(cloudpickle, name, part) for name, part in named.items()])
 
 
@@ -68,15 +68,14 @@ def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[t
     return args, kwargs
 
 
-def unpack(data: bytes | memoryview) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def unpack(file: BinaryIO) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Unpacks a call in a rank: with the caller's ``sys.path``, and the script under its name."""
-    enclosed = pickle.loads(data)
+    enclosed = pickle.load(file)
     sys.path[:] = enclosed["path"]
     sys.argv[:] = enclosed["argv"]
     if enclosed["main"] is not None:
         _import_main(*enclosed["main"])
-    function, args, kwargs = (pickle.loads(part) for part in enclosed["parts"])
-    return function, args, kwargs
+    return pickle.load(file), pickle.load(file), pickle.load(file)
 
 
 def dump(result: Any, file: Any) -> None:
@@ -93,14 +92,38 @@ def dump(result: Any, file: Any) -> None:
         cloudpickle.dump(result, file)
 
 
-def _names_main(data: bytes) -> bool:
-    """Returns whether a pickle names the script. In a rank, and in a child of `multiprocessing`, it has the second name."""
-    return b"__main__" in data or MAIN.encode() in data
+def _names_main(part: object, data: bytes) -> bool:
+    """Returns whether a pickle names something of the script; in a rank, or a child of `multiprocessing`, by its second name."""
+    # An argument may hold these words as well. Pickled again only then: that takes time.
+    if b"__main__" not in data and MAIN.encode() not in data:
+        return False
+    finder = _Finder()
+    finder.dump(part)
+    return finder.found
 
 
-def _enclose(main: tuple[str, str] | None, parts: list[bytes]) -> bytes:
-    enclosed = {"path": sys.path, "argv": sys.argv, "main": main, "parts": parts}
-    return pickle.dumps(enclosed, pickle.HIGHEST_PROTOCOL)
+class _Nowhere:
+    """Drops what is written."""
+
+    def write(self, data: object) -> None:
+        """Drops it."""
+
+
+class _Finder(pickle.Pickler):
+    """Looks for something of the script while it pickles."""
+
+    def __init__(self) -> None:
+        super().__init__(_Nowhere(), pickle.HIGHEST_PROTOCOL)
+        self.found = False
+
+    def reducer_override(self, obj: object) -> Any:
+        self.found = self.found or getattr(obj, "__module__", None) in ("__main__", MAIN)
+        return NotImplemented
+
+
+def _enclose(main: tuple[str, str] | None, parts: list[bytes]) -> list[bytes]:
+    enclosed = {"path": sys.path, "argv": sys.argv, "main": main}
+    return [pickle.dumps(enclosed, pickle.HIGHEST_PROTOCOL), *parts]
 
 
 def _by_value(cloudpickle: Any, name: str, part: object) -> bytes:

@@ -1,16 +1,17 @@
-"""One rank of a job: ``python -m cobre_comm._worker CALL RECORD STACK``, with the descriptors of three files."""
+"""One rank of a job. The last arguments of its program are the descriptors of three files: the call, the record, the stack."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import io
-import mmap
 import os
 import pickle
 import signal
 import sys
 import time
+import traceback
 from typing import Any
 
 from cobre_comm import _blame, _parcel, connect
@@ -33,15 +34,16 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True, write_through=False)
     with os.fdopen(record, "wb") as file:
         try:
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             _call(call, file)
         except BaseException as error:
             _leave(error, file)
 
 
 def _call(call: int, file: io.BufferedWriter) -> None:
-    # The view is given back first: the traceback of an import that fails would hold it.
-    with mmap.mmap(call, 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-        function, args, kwargs = _parcel.unpack(view)
+    with io.BufferedReader(_Call(call)) as packed:
+        function, args, kwargs = _parcel.unpack(packed)
     with connect() as comm:
         try:
             result: Any = function(comm, *args, **kwargs)
@@ -52,10 +54,37 @@ def _call(call: int, file: io.BufferedWriter) -> None:
                 _parcel.dump(result, file)
                 file.flush()
             except Exception as error:
-                raise _blame.NotSent(f"the result, of type {type(result).__qualname__}, cannot be sent: {error}") from error
+                raise _blame.NotSent(_not_sent(result, error)) from error
         except BaseException as error:
             # Before the communicator ends: by then the record of the first cause is there.
             _leave(error, file)
+
+
+class _Call(io.RawIOBase):
+    """Reads the call from its beginning: the ranks share the position of the descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._position = descriptor, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        read = os.preadv(self._descriptor, [buffer], self._position)
+        self._position += read
+        return read
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()
+
+
+def _not_sent(result: object, error: Exception) -> str:
+    what = f"the result, of type {type(result).__qualname__},"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{what} cannot be kept: {error}; make room in the folder for temporary files, or set TMPDIR to another"
+    return f"{what} cannot be sent: {error}; return numbers, arrays or other data that can be pickled"
 
 
 def _leave(error: BaseException, file: io.BufferedWriter) -> None:
@@ -63,16 +92,16 @@ def _leave(error: BaseException, file: io.BufferedWriter) -> None:
     when = time.monotonic()
     if os.getpid() != RANK:
         raise error
-    file.seek(0)
-    file.truncate()
-    pickle.dump(_blame.Record.of(error, when), file)
-    file.flush()
+    try:
+        file.seek(0)
+        file.truncate()
+        pickle.dump(_blame.Record.of(error, when), file)
+        file.flush()
+    except OSError:
+        # No room: what happened is at least among the last lines of this rank.
+        traceback.print_exception(error)
     for stream in (sys.stdout, sys.stderr):
         # The function may have closed it, or put something else there.
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -48,7 +48,13 @@ impl Evidence {
 
 #[track_caller]
 fn blamed(ranks: &[Evidence], cause: usize, failed: usize) {
-    assert_eq!(weigh(0, ranks), Some(Verdict { cause, failed }));
+    let alike = false;
+    let expected = Verdict {
+        cause,
+        failed,
+        alike,
+    };
+    assert_eq!(weigh(0, ranks), Some(expected));
 }
 
 #[test]
@@ -63,6 +69,48 @@ fn of_those_that_ended_together_the_lowest() {
     blamed(&[code(1, 240), code(4, 0), code(4, 100)], 0, 0);
     blamed(&[code(4, 260), code(4, 5), code(1, 0)], 1, 1);
     blamed(&[code(4, 400), code(0, 0), code(1, 0)], 2, 2);
+}
+
+#[test]
+fn all_are_alike_only_if_nothing_tells_one_from_the_others() {
+    let alike = |ranks: &[Evidence]| weigh(0, ranks).unwrap().alike;
+    assert!(alike(&[code(3, 0), code(3, 250), code(3, 9)]));
+    // A panic inside a call names the rank itself.
+    let panic = |rank| code(101, 0).reports("panicked", Some(rank));
+    assert!(alike(&[panic(0), panic(1)]));
+    let signal = ended(Exit::Signal(11), 0);
+    for different in [
+        &[code(3, 0)][..],
+        &[code(3, 0), code(3, 251)],
+        &[code(3, 0), code(4, 0)],
+        &[code(3, 0), code(0, 0)],
+        &[code(3, 0), code(3, 0).by_the_launcher()],
+        &[code(3, 0), code(3, 0).names(0)],
+        &[code(3, 0), code(3, 0).reports("refused", Some(1))],
+        &[code(3, 0), code(3, 0).reports("lost", None)],
+        &[signal, signal],
+    ] {
+        assert!(!alike(different), "{different:?}");
+    }
+}
+
+/// Its end by the launcher's signal is no crash of its own.
+#[test]
+fn a_rank_that_the_launcher_ended_is_not_broken() {
+    for exit in [Exit::Signal(15), Exit::Signal(9), Exit::Code(101)] {
+        let hung = ended(exit, 900).by_the_launcher();
+        // Both are named: the one that crashed comes first, although its number is higher.
+        blamed(
+            &[
+                hung,
+                code(4, 0).names(0),
+                code(4, 0).names(3),
+                code(101, 910),
+            ],
+            3,
+            3,
+        );
+    }
 }
 
 #[test]

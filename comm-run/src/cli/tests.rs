@@ -128,6 +128,8 @@ fn times_may_be_fractions_and_zero_is_for_ever() {
         |text: &str| parse(&format!("comm-run -n 1 --timeout {text} -- x")).map(|o| o.timeout);
     assert_eq!(timeout("1.5"), Some(Some(Duration::from_millis(1500))));
     assert_eq!(timeout("0"), Some(None));
+    // It rounds to 0, and is not never.
+    assert_eq!(timeout("1e-10"), Some(Some(Duration::from_nanos(1))));
     for wrong in ["-1", "x", "nan", "inf", ""] {
         assert_eq!(timeout(wrong), None, "{wrong}");
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use comm_kit::control_group::limits;
 use comm_kit::segments::{folder, remove_stale};
 use comm_run::Job;
 use rustix::process::{Resource, getrlimit};
@@ -11,6 +12,8 @@ use super::{Finding, Level, bytes};
 
 /// Begins the names of segments, as far as this project makes them up.
 const PREFIX: &str = "cobre-";
+/// Begin the names of what killed jobs of MPICH, Open MPI 4 and Open MPI 5 leave.
+const PREFIXES_OF_MPI: [&str; 3] = ["mpich_shar_tmp", "vader_segment.", "sm_segment."];
 /// What a container gets unless somebody asks for more.
 const USUAL_IN_CONTAINERS: u64 = 64 << 20;
 /// Fewer make jobs of an ordinary size fail.
@@ -52,7 +55,7 @@ pub(super) fn shared_memory() -> Finding {
 /// Lists the segments under the launcher's names. A job keeps its name only while it starts.
 pub(super) fn ours() -> Option<Finding> {
     let folder = folder();
-    let mut names = names_in(&folder)?;
+    let mut names = names_in(&folder, &[PREFIX])?;
     if names.is_empty() {
         return Some(Finding::fine("segments", "none left over from a job"));
     }
@@ -76,11 +79,35 @@ pub(super) fn clean() -> Finding {
     Finding::fine("clean", text)
 }
 
-fn names_in(folder: &Path) -> Option<Vec<String>> {
+/// Lists what jobs of MPI libraries hold in shared memory, or have left there.
+pub(super) fn of_mpi() -> Option<Finding> {
+    judge_mpi(&folder())
+}
+
+fn judge_mpi(folder: &Path) -> Option<Finding> {
+    let names = names_in(folder, &PREFIXES_OF_MPI)?;
+    let first = names.iter().min()?;
+    let size = |name: &String| fs::metadata(folder.join(name)).map_or(0, |found| found.len());
+    let text = format!(
+        "{}, {} together, {first} for one",
+        names.len(),
+        bytes(names.iter().map(size).sum())
+    );
+    let patterns = PREFIXES_OF_MPI.map(|prefix| format!("{prefix}*"));
+    let advice = format!(
+        "they belong to jobs that run, or that were killed; if no job of MPI runs: cd {} && rm -f -- {}",
+        folder.display(),
+        patterns.join(" ")
+    );
+    Some(Finding::warning("segments of MPI", text, advice))
+}
+
+fn names_in(folder: &Path, prefixes: &[&str]) -> Option<Vec<String>> {
     let entries = fs::read_dir(folder).ok()?.filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let is_ours = |name: &String| name.starts_with(PREFIX) && !name.contains(char::is_whitespace);
-    Some(names.filter(is_ours).collect())
+    let begins = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let names = names.filter(|name| begins(name) && !name.contains(char::is_whitespace));
+    Some(names.collect())
 }
 
 pub(super) fn open_files() -> Finding {
@@ -112,9 +139,12 @@ fn judge_files(hard: Option<u64>) -> Finding {
 }
 
 pub(super) fn processes() -> Finding {
-    let group = ["/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"];
-    let group = group.iter().find_map(|path| fs::read_to_string(path).ok());
-    let group = group.and_then(|text| text.trim().parse().ok());
+    // `max` is no number.
+    let limit_of = |group: &Path| {
+        let text = fs::read_to_string(group.join("pids.max")).ok()?;
+        text.trim().parse().ok()
+    };
+    let group = limits("pids", limit_of).into_iter().min();
     judge_processes(getrlimit(Resource::Nproc).current, group)
 }
 
@@ -130,7 +160,7 @@ fn judge_processes(user: Option<u64>, group: Option<u64>) -> Finding {
         return Finding::warning(WHAT, text, "raise it: ulimit -u; threads count, too");
     }
     if group.is_some_and(|limit| limit < FEW_PROCESSES) {
-        let advice = "raise it: --pids-limit of the container; threads count, too";
+        let advice = "raise it: --pids-limit of the container, TasksMax of the unit of systemd; threads count, too";
         return Finding::warning(WHAT, text, advice);
     }
     Finding::fine(WHAT, text)
@@ -138,7 +168,7 @@ fn judge_processes(user: Option<u64>, group: Option<u64>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, judge_files, judge_processes, names_in};
+    use super::{Level, judge_files, judge_mpi, judge_processes, names_in};
 
     #[test]
     fn descriptors_are_counted_in_ranks() {
@@ -164,6 +194,28 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_holds_nothing() {
-        assert_eq!(names_in("/no/such/folder".as_ref()), None);
+        assert_eq!(names_in("/no/such/folder".as_ref(), &["cobre-"]), None);
+    }
+
+    #[test]
+    fn leftovers_of_mpi_libraries_are_counted_with_what_removes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let judged = || judge_mpi(folder.path());
+        std::fs::write(folder.path().join("cobre-1"), "").unwrap();
+        assert_eq!(judged(), None);
+        for name in [
+            "vader_segment.host.0.1.2",
+            "sm_segment.host",
+            "mpich_shar_tmpA1b2C3",
+        ] {
+            std::fs::write(folder.path().join(name), [0; 1024]).unwrap();
+        }
+        let found = judged().unwrap();
+        assert_eq!(found.level, Level::Warning);
+        let (found, path) = (found.to_string(), folder.path().display().to_string());
+        let says = "segments of MPI: 3, 3.0 KiB together, mpich_shar_tmpA1b2C3 for one";
+        assert!(found.contains(says), "{found}");
+        let remedy = format!("cd {path} && rm -f -- mpich_shar_tmp* vader_segment.* sm_segment.*");
+        assert!(found.ends_with(&remedy), "{found}");
     }
 }

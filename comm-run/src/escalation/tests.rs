@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{ASK, Escalation, Grace, KILL, LAST_WORDS, OnFailure, REPORT};
+use super::{ASK, Escalation, FAILED, Grace, HURRIED, KILL, LAST_WORDS, OnFailure, REPORT};
 use crate::outcome::Ending;
 use crate::signal::Signal;
 
@@ -30,7 +30,7 @@ fn a_failure_is_reported_then_asked_then_killed_then_given_up() {
     assert_eq!(job.tick(now + REPORT + ASK + KILL), None);
     assert!(job.given_up());
     assert_eq!(job.ending(), Ending::RankFailed(2));
-    assert!(!job.timed_out() && !job.hurried());
+    assert!(!job.timed_out() && job.patience() == Some(FAILED));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn survivors_may_finish_until_the_deadline() {
     assert_eq!(job.tick(deadline - MS), None);
     assert_eq!(job.tick(deadline), Some(Signal::Terminate));
     assert_eq!(job.ending(), Ending::RankFailed(1), "the first cause stays");
-    assert!(job.timed_out() && job.hurried());
+    assert!(job.timed_out() && job.patience() == Some(HURRIED));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_stop_is_passed_on_and_the_second_kills() {
         assert_eq!(job.stop(Signal::Interrupt, now), Some(Signal::Kill));
         assert_eq!(job.stop(Signal::Interrupt, now), None);
         assert_eq!(job.ending(), Ending::Stopped(signal));
-        assert!(job.hurried());
+        assert!(job.patience() == Some(HURRIED));
     }
 }
 
@@ -168,9 +168,9 @@ fn once_every_rank_is_gone_only_output_is_waited_for() {
     // A slow reader may take longer than killing ranks ever would.
     assert_eq!(job.next(), Some(deadline));
     assert_eq!(job.tick(now + REPORT + ASK + 2 * KILL), None);
-    assert!(!job.given_up() && !job.hurried());
+    assert!(!job.given_up() && job.patience() == Some(FAILED));
     assert_eq!(job.tick(deadline), None);
-    assert!(job.timed_out() && job.hurried());
+    assert!(job.timed_out() && job.patience() == Some(HURRIED));
     assert_eq!(job.stop(Signal::Interrupt, deadline), None);
     assert_eq!(job.ending(), Ending::RankFailed(1));
 }
@@ -180,7 +180,8 @@ fn a_stop_while_output_is_on_its_way_hurries() {
     let now = Instant::now();
     let mut job = Escalation::new(OnFailure::EndOthers, None, Grace::new());
     job.gone();
+    assert_eq!(job.patience(), None, "a job that ends well loses nothing");
     assert_eq!(job.stop(Signal::Interrupt, now), None);
-    assert!(job.hurried());
+    assert!(job.patience() == Some(HURRIED));
     assert_eq!(job.ending(), Ending::Stopped(Signal::Interrupt));
 }

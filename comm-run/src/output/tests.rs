@@ -9,12 +9,60 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_test::io::Builder;
 
-use super::{Batch, LAST_BYTES, LINE_LIMIT, Outlet, Pump, QUEUE_BYTES, lines};
+use super::{LAST_BYTES, LINE_LIMIT, Outlet, Pump};
+use crate::delivery::Lanes;
 use crate::held::{HELD_BYTES, Held};
-use crate::sink::{LineEnd, Stream};
+use crate::lane::ROOM;
+use crate::sink::{Line, LineEnd, Sink, Stream};
 use crate::tail::Tail;
+use crate::tasks::Event;
 
 type Lines = Vec<(Vec<u8>, LineEnd)>;
+
+/// The other end of an outlet.
+struct Taker {
+    lanes: Arc<Lanes>,
+    events: mpsc::UnboundedReceiver<Event>,
+    taken: std::sync::mpsc::Receiver<(usize, Vec<u8>, LineEnd)>,
+}
+
+impl Taker {
+    /// Creates an outlet to a sink that calls `before` for each line.
+    fn new(before: impl FnMut() -> io::Result<()> + Send + 'static) -> (Outlet, Self) {
+        let mut before = before;
+        let (sender, taken) = std::sync::mpsc::channel();
+        let sink = move |line: Line<'_>| {
+            before()?;
+            let kept = (line.rank, line.bytes.to_vec(), line.end);
+            sender.send(kept).map_err(io::Error::other)
+        };
+        let lanes = Arc::new(Lanes::start(vec![Box::new(sink) as Box<dyn Sink>]).unwrap());
+        let (report, events) = mpsc::unbounded_channel();
+        let outlet = Outlet::begin(&lanes, &report);
+        let other_end = Self {
+            lanes,
+            events,
+            taken,
+        };
+        (outlet, other_end)
+    }
+
+    /// Waits until the sink has everything, and returns it with the ranks.
+    async fn all_of_ranks(mut self) -> Vec<(usize, Vec<u8>, LineEnd)> {
+        while !matches!(self.events.recv().await, Some(Event::Delivered)) {}
+        assert_eq!(self.lanes.left(), 0);
+        self.taken.try_iter().collect()
+    }
+
+    async fn all(self) -> Lines {
+        let lines = self.all_of_ranks().await.into_iter();
+        lines.map(|(_, line, end)| (line, end)).collect()
+    }
+}
+
+fn outlet() -> (Outlet, Taker) {
+    Taker::new(|| Ok(()))
+}
 
 fn pump(outlet: &Outlet, rank: usize, limit: usize) -> (Pump, watch::Sender<bool>) {
     let (leave, leaving) = watch::channel(false);
@@ -35,22 +83,12 @@ fn pump(outlet: &Outlet, rank: usize, limit: usize) -> (Pump, watch::Sender<bool
     )
 }
 
-fn collect(mut batches: mpsc::UnboundedReceiver<Batch>) -> Lines {
-    let mut result = Lines::new();
-    while let Some(batch) = batches.blocking_recv() {
-        result.extend(lines(&batch.bytes, batch.end).map(|(line, end)| (line.to_vec(), end)));
-    }
-    result
-}
-
-/// Pumps `reader` dry while another thread takes the lines, as in a job.
 async fn read_limited(reader: impl AsyncRead + Unpin, limit: usize) -> (io::Result<()>, Lines) {
-    let (outlet, batches) = Outlet::new();
+    let (outlet, taker) = outlet();
     let (pump, _leave) = pump(&outlet, 0, limit);
     drop(outlet);
-    let taker = std::thread::spawn(move || collect(batches));
     let result = pump.run(reader).await;
-    (result, taker.join().unwrap())
+    (result, taker.all().await)
 }
 
 async fn read(reader: impl AsyncRead + Unpin) -> Lines {
@@ -157,7 +195,7 @@ async fn what_came_before_an_error_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn two_streams_never_mix_within_a_line() {
-    let (outlet, mut batches) = Outlet::new();
+    let (outlet, taker) = outlet();
     let pause = Duration::from_millis(1);
     let mut first = Builder::new();
     let mut second = Builder::new();
@@ -183,9 +221,10 @@ async fn two_streams_never_mix_within_a_line() {
     let mut seen = [Vec::new(), Vec::new()];
     let mut changes = 0;
     let mut last = 0;
-    while let Some(batch) = batches.recv().await {
-        changes += usize::from(std::mem::replace(&mut last, batch.rank) != batch.rank);
-        seen[batch.rank].extend_from_slice(&batch.bytes);
+    for (rank, line, _) in taker.all_of_ranks().await {
+        changes += usize::from(std::mem::replace(&mut last, rank) != rank);
+        seen[rank].extend_from_slice(&line);
+        seen[rank].push(b'\n');
     }
     assert_eq!(seen[0], b"aaaaaa\naaa\n".repeat(100));
     assert_eq!(seen[1], b"bbb\nb\nbb\n".repeat(100));
@@ -194,11 +233,16 @@ async fn two_streams_never_mix_within_a_line() {
 
 #[tokio::test]
 async fn a_slow_writer_stops_the_reader_and_loses_nothing() {
-    let (outlet, mut batches) = Outlet::new();
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    // Until it is told to go on, and then without.
+    let (outlet, taker) = Taker::new(move || {
+        let _ = wait.recv();
+        Ok(())
+    });
     let (pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
     drop(outlet);
     let line = [vec![b'x'; 99_999], b"\n".to_vec()].concat();
-    let total = 4 * QUEUE_BYTES / line.len();
+    let total = 4 * ROOM / line.len();
     let mut script = Builder::new();
     for _ in 0..total {
         script.read(&line);
@@ -206,33 +250,38 @@ async fn a_slow_writer_stops_the_reader_and_loses_nothing() {
     let mut pumping = tokio_test::task::spawn(pump.run(script.build()));
     // Polled until it waits for room, with nobody taking lines.
     assert!(pumping.poll().is_pending());
-    assert!(batches.len() < total, "all {total} batches were queued");
-    let taker = async {
-        let mut lines = 0;
-        while let Some(batch) = batches.recv().await {
-            lines += usize::from(batch.bytes == line);
-        }
-        lines
-    };
-    let (result, lines) = tokio::join!(pumping, taker);
-    result.unwrap();
-    assert_eq!(lines, total);
+    let left = taker.lanes.left();
+    assert!((1..total).contains(&left), "{left} of {total} wait");
+    drop(go_on);
+    pumping.await.unwrap();
+    let lines = taker.all().await;
+    assert!(lines.iter().all(|(bytes, _)| bytes.len() == 99_999));
+    assert_eq!(lines.len(), total);
 }
 
 #[tokio::test]
 async fn a_writer_that_is_gone_does_not_stop_the_reader() {
-    let (outlet, batches) = Outlet::new();
-    drop(batches);
+    let (outlet, mut taker) = Taker::new(|| Err(io::Error::other("gone")));
     let (pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
-    pump.run(Builder::new().read(b"one\n").read(b"two\n").build())
-        .await
-        .unwrap();
+    drop(outlet);
+    let line = [vec![b'x'; 99_999], b"\n".to_vec()].concat();
+    let mut script = Builder::new();
+    for _ in 0..2 * ROOM / line.len() {
+        script.read(&line);
+    }
+    pump.run(script.build()).await.unwrap();
+    // Once, and before the end.
+    assert!(
+        matches!(taker.events.recv().await, Some(Event::Lost(error)) if error.to_string() == "gone")
+    );
+    assert!(taker.all().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pipe_held_open_after_the_end_is_not_waited_for() {
-    let (outlet, mut batches) = Outlet::new();
+    let (outlet, taker) = outlet();
     let (pump, leave) = pump(&outlet, 0, LINE_LIMIT);
+    drop(outlet);
     // What the rank wrote is there; the holder would speak again in an hour.
     let (mut holder, reader) = tokio::io::duplex(64);
     tokio::io::AsyncWriteExt::write_all(&mut holder, b"last words")
@@ -246,20 +295,22 @@ async fn a_pipe_held_open_after_the_end_is_not_waited_for() {
         "{:?}",
         since.elapsed()
     );
-    assert_eq!(batches.recv().await.unwrap().bytes, b"last words");
+    assert_eq!(
+        taker.all().await,
+        [(b"last words".to_vec(), LineEnd::Missing)]
+    );
     drop(holder);
 }
 
 #[tokio::test]
 async fn a_pipe_filled_for_ever_after_the_end_is_left() {
-    let (outlet, batches) = Outlet::new();
+    let (outlet, taker) = outlet();
     let (pump, leave) = pump(&outlet, 0, LINE_LIMIT);
     drop(outlet);
     leave.send(true).unwrap();
-    let taker = std::thread::spawn(move || collect(batches));
     pump.run(tokio::io::repeat(b'\n')).await.unwrap();
     // A read or two beyond: the first comes before the flag is seen, the last may be long.
-    let lines = taker.join().unwrap().len();
+    let lines = taker.all().await.len();
     assert!(
         (LAST_BYTES..LAST_BYTES + (1 << 20)).contains(&lines),
         "{lines}"
@@ -278,12 +329,11 @@ async fn a_live_line_is_passed_on_when_it_pauses_and_not_between_two_reads() {
         .wait(pause)
         .read(b"\nlast")
         .build();
-    let (outlet, batches) = Outlet::new();
+    let (outlet, taker) = outlet();
     let (mut pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
     pump.patience = Some(Duration::from_millis(20));
     let tail = Arc::clone(&pump.tail);
     drop(outlet);
-    let taker = std::thread::spawn(move || collect(batches));
     pump.run(reader).await.unwrap();
     let expected = [
         (&b"one line"[..], LineEnd::Newline),
@@ -293,7 +343,7 @@ async fn a_live_line_is_passed_on_when_it_pauses_and_not_between_two_reads() {
         (b"last", LineEnd::Missing),
     ];
     assert_eq!(
-        taker.join().unwrap(),
+        taker.all().await,
         expected.map(|(line, end)| (line.to_vec(), end))
     );
     let kept = tail.lock().unwrap().take();
@@ -307,22 +357,21 @@ async fn a_line_that_was_passed_on_whole_is_ended_by_the_end_of_the_stream() {
         .read(b"name? ")
         .wait(Duration::from_millis(30))
         .build();
-    let (outlet, batches) = Outlet::new();
+    let (outlet, taker) = outlet();
     let (mut pump, _leave) = pump(&outlet, 0, LINE_LIMIT);
     pump.patience = Some(Duration::from_millis(20));
     drop(outlet);
-    let taker = std::thread::spawn(move || collect(batches));
     pump.run(reader).await.unwrap();
     let expected = [
         (b"name? ".to_vec(), LineEnd::Open),
         (Vec::new(), LineEnd::Missing),
     ];
-    assert_eq!(taker.join().unwrap(), expected);
+    assert_eq!(taker.all().await, expected);
 }
 
 #[tokio::test]
 async fn streams_that_hold_too_much_together_pass_it_on() {
-    let (outlet, batches) = Outlet::new();
+    let (outlet, taker) = outlet();
     let mut held = Held::for_streams(2);
     let piece = vec![b'x'; 64 << 10];
     let mut script = Builder::new();
@@ -334,9 +383,8 @@ async fn streams_that_hold_too_much_together_pass_it_on() {
     let mut other = held();
     other.set(HELD_BYTES / 2);
     drop(outlet);
-    let taker = std::thread::spawn(move || collect(batches));
     one.run(script.read(b"y\n").build()).await.unwrap();
-    let ends: Vec<_> = taker.join().unwrap();
+    let ends: Vec<_> = taker.all().await;
     let ends: Vec<_> = ends.iter().map(|(line, end)| (line.len(), *end)).collect();
     let expected = [
         (HELD_BYTES / 2 + piece.len(), LineEnd::Limit),

@@ -6,10 +6,12 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
+pub mod dice;
 pub mod trial;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -19,7 +21,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Everything a test waits for comes within this time, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -139,6 +143,13 @@ impl Starter {
         self.stdout
             .recv_timeout(PATIENCE)
             .expect("a line of output")
+    }
+
+    /// Returns the next line of standard error.
+    pub fn complaint(&self) -> String {
+        self.stderr
+            .recv_timeout(PATIENCE)
+            .expect("a line of standard error")
     }
 
     /// Returns the next `count` lines of standard output.
@@ -342,4 +353,26 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Returns a terminal: what a person sees, and what the program writes to.
+pub fn terminal() -> (fs::File, fs::File) {
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    let name = ptsname(&screen, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
+    let program = open(&name, flags, Mode::empty()).unwrap();
+    (screen.into(), program.into())
+}
+
+/// Fills a pipe, so that the next write to it waits until somebody reads.
+pub fn fill(pipe: impl Into<OwnedFd>) {
+    let pipe = fs::File::from(pipe.into());
+    let flags = fcntl_getfl(&pipe).unwrap();
+    fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).unwrap();
+    for size in [1 << 16, 1] {
+        while (&pipe).write(&vec![b'\n'; size]).is_ok() {}
+    }
+    fcntl_setfl(&pipe, flags).unwrap();
 }

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
@@ -201,24 +201,18 @@ impl Watch {
     /// have ended alone. `None` if that cannot be found out now.
     #[cold]
     fn has_memory(&self) -> Option<bool> {
-        let threads = match std::fs::read_dir(format!("/proc/{}/task", self.process.pid)) {
-            Ok(threads) => threads,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(false),
-            Err(error) => return gone(Errno::from_io_error(&error)?).map(|gone| !gone),
+        // That `/proc` does not show it is no proof here either.
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.process.pid)).ok()?;
+        let threads = threads.map(|thread| Some(thread.ok()?.path()));
+        let threads: Vec<PathBuf> = threads.collect::<Option<_>>()?;
+        let count = || match &self.by {
+            By::Stat(file) => Some(read_stat(file).ok()??.threads),
+            By::Handle(_) => None,
         };
-        for thread in threads {
-            let path = thread.ok()?.path().join("stat");
-            let stat = match open(&path).and_then(|file| read_stat(&file)) {
-                Ok(stat) => stat?,
-                // It ended after it was listed.
-                Err(Errno::NOENT | Errno::SRCH) => continue,
-                Err(_) => return None,
-            };
-            if stat.bytes != 0 {
-                return Some(true);
-            }
-        }
-        Some(false)
+        any_has_memory(&threads, count, |thread| {
+            let stat = read_stat(&open(&thread.join("stat")).ok()?).ok()??;
+            Some(stat.bytes != 0)
+        })
     }
 
     /// Checks whether the process dumps core.
@@ -232,6 +226,30 @@ impl Watch {
             value.is_some_and(|value| value.trim_ascii() == b"1")
         })
     }
+}
+
+/// Checks whether one of the threads of a process has memory. `None` if that cannot be found out now.
+///
+/// A list may lack a thread: one that another started and the kernel skipped, because that one ended meanwhile. So the process is
+/// dead only if there are no more threads than listed ones, counted while none of these had memory and all were there.
+fn any_has_memory(
+    listed: &[PathBuf],
+    count: impl FnOnce() -> Option<u64>,
+    has_memory: impl Fn(&Path) -> Option<bool>,
+) -> Option<bool> {
+    let any = || {
+        for thread in listed {
+            if has_memory(thread)? {
+                return Some(true);
+            }
+        }
+        Some(false)
+    };
+    if any()? {
+        return Some(true);
+    }
+    let complete = count()? == listed.len() as u64;
+    (!any()? && complete).then_some(false)
 }
 
 fn open_shown(process: Process, what: &str) -> rustix::io::Result<File> {
@@ -266,4 +284,36 @@ fn is_readable(handle: &OwnedFd) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut ready = [PollFd::new(handle, PollFlags::IN)];
     matches!(poll(&mut ready, Some(&Timespec::default())), Ok(n) if n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// The second thread ends; whether it started another one before decides.
+    #[test]
+    fn a_thread_that_starts_another_and_ends_does_not_end_the_process() {
+        let listed = ["1", "2"].map(PathBuf::from);
+        let looks = Cell::new(0);
+        let judge = |count, reaped_after| {
+            looks.set(0);
+            any_has_memory(
+                &listed,
+                || Some(count),
+                |_| {
+                    looks.update(|looks| looks + 1);
+                    (looks.get() <= reaped_after).then_some(false)
+                },
+            )
+        };
+        assert_eq!(judge(2, 4), Some(false));
+        assert_eq!(judge(3, 4), None, "the list lacks one");
+        assert_eq!(judge(2, 3), None, "another one was counted in its place");
+        assert_eq!(judge(2, 1), None, "it may have started another one");
+        let second_lives = |thread: &Path| Some(thread.ends_with("2"));
+        assert_eq!(any_has_memory(&listed, || None, second_lives), Some(true));
+        assert_eq!(any_has_memory(&listed, || None, |_| Some(false)), None);
+    }
 }

@@ -67,6 +67,7 @@ impl<T: CommData> Memory<T> {
         memory
     }
 
+    #[track_caller]
     pub(super) fn as_slice(&self) -> &[T] {
         self.phases.expect_read();
         // SAFETY: R4, `len` elements from `start` on are mapped as long as `self` lives; R1 and R3,
@@ -74,6 +75,7 @@ impl<T: CommData> Memory<T> {
         unsafe { NonNull::slice_from_raw_parts(self.start(), self.len).as_ref() }
     }
 
+    #[track_caller]
     pub(super) fn as_mut_slice(&mut self) -> &mut [T] {
         self.phases.expect_write();
         // SAFETY: R2, `own.start <= len`, so this stays within the elements or one past their end.

@@ -11,7 +11,7 @@ use comm_kit::words::{self, Lost};
 
 use super::{EACH, Start, Stop};
 use crate::cause::{Cause, Failure};
-use crate::config::ShmConfig;
+use crate::config::{MOST_RANKS, ShmConfig};
 use crate::error::InitError;
 use crate::foreign::Foreign;
 use crate::layout::{GO, Header, MEMBERS, Member};
@@ -64,7 +64,8 @@ impl Start<'_> {
                 (GO, Some(peers)) => return Ok(peers),
                 (_, peers) => known = peers,
             }
-            if let Some(cause) = Cause::from_word(word, size) {
+            // A rank that was told another size may have a number beyond this one.
+            if let Some(cause) = Cause::from_word(word, MOST_RANKS) {
                 return Err(self.stopped(cause, &missing));
             }
             let cause = if let Some(dead) = self.dead(map, known.as_ref(), &mut round) {
@@ -153,7 +154,8 @@ impl Start<'_> {
                     &[],
                     format!(
                         "{} of {size} did not attach to segment {name:?} in time (rank {own} waited \
-                     for up to {:?}); see what they printed, or raise COBRE_SHM_CONNECT_TIMEOUT_MS",
+                         for up to {:?}); see what they printed (a rank of another user or with another \
+                         COBRE_JOB_ID counts as one of another job), or raise COBRE_SHM_CONNECT_TIMEOUT_MS",
                         words::ranks(missing),
                         self.config.connect_timeout
                     ),

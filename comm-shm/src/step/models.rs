@@ -9,6 +9,7 @@
 //! cargo test -p comm-shm-models
 //! ```
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use loom::cell::UnsafeCell;
 
 use crate::board::Board;
 use crate::cause::Cause;
+use crate::given_up;
 use crate::layout::{Note, note_index};
 use crate::note;
 use crate::sync::{AtomicU64, Ordering, Rule, break_rule, broken};
@@ -221,7 +223,7 @@ fn a_refusal_is_seen_with_its_reason() {
 /// Two ranks refuse the same call: the third names one of them, with its reason, and no other can be named later.
 #[test]
 fn of_two_refusals_one_is_named_for_good() {
-    explore(2, &[Rule::FirstCause, Rule::Release], || {
+    explore(2, &[Rule::CompareExchange, Rule::Release], || {
         let board = Board::new(3);
         let threads = [0, 1].map(|rank| {
             let board = board.clone();
@@ -259,7 +261,7 @@ fn a_note_is_read_whole_or_not_at_all() {
 
 #[test]
 fn the_first_cause_stands() {
-    explore(3, &[Rule::FirstCause], || {
+    explore(3, &[Rule::CompareExchange], || {
         let board = Board::new(2);
         let fail = |board: Board, rank: usize| {
             let sequence = Sequence::new(board, rank, POLICY);
@@ -270,6 +272,41 @@ fn the_first_cause_stands() {
         let thread = loom::thread::spawn(move || fail(other, 1));
         let mine = fail(board, 0);
         assert_eq!(mine, thread.join().unwrap());
+    });
+}
+
+/// The leader finds every range that was given up, once, whoever gave it up meanwhile.
+#[test]
+fn what_was_given_up_is_found_once() {
+    const RANGES: usize = 3;
+    explore(3, &[Rule::CompareExchange, Rule::Release], || {
+        let top = Arc::new(AtomicU64::default());
+        let below: Arc<[AtomicU64; RANGES]> = Arc::default();
+        let give_up = |ranges: Range<usize>| {
+            let (top, below) = (Arc::clone(&top), Arc::clone(&below));
+            loom::thread::spawn(move || {
+                for range in ranges {
+                    given_up::add(&top, &below[range], range as u64 + 1);
+                }
+            })
+        };
+        let threads = [give_up(0..1), give_up(1..3)];
+        let mut found = [0; RANGES];
+        let mut collect = || {
+            let mut next = given_up::take_all(&top);
+            while next != given_up::NONE {
+                let range = usize::try_from(next).unwrap() - 1;
+                found[range] += 1;
+                assert_eq!(found[range], 1);
+                next = below[range].load(Ordering::Relaxed);
+            }
+        };
+        collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        collect();
+        assert_eq!(found, [1; RANGES]);
     });
 }
 

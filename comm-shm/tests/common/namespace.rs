@@ -1,8 +1,12 @@
 //! Surroundings of its own for a rank: namespaces, as root and, where the system allows it, as anybody else.
 
-use std::process::{Command, ExitStatus};
+#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
+use std::process::{Command, ExitStatus, Stdio};
 
 use comm_testing::not_run;
+
+use super::{Outcome, finish, fresh_name};
 
 /// How a script ends that may not do what it is for.
 pub const FORBIDDEN: i32 = 77;
@@ -36,3 +40,24 @@ pub fn is_forbidden(status: ExitStatus, output: &str) -> bool {
     }
     forbidden
 }
+
+/// Runs a shell script that starts the ranks of `test` as `"$0" "$@"`, each with its `COBRE_SHM_RANK`.
+pub fn script(test: &str, size: usize, script: &str, variables: &[(&str, &str)]) -> Outcome {
+    let child = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env("COMM_SHM_TEST_ROLE", test)
+        .env("COBRE_SHM_NAME", fresh_name())
+        .env("COBRE_SHM_SIZE", size.to_string())
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("there is a shell");
+    finish(0, child)
+}
+
+/// Starts two ranks and waits for both.
+pub const BOTH: &str = "for rank in 0 1; do COBRE_SHM_RANK=$rank \"$0\" \"$@\" & pids=\"$pids $!\"; done; \
+                    for pid in $pids; do wait $pid; done";

@@ -142,7 +142,9 @@ fn an_empty_secret_file_is_refused(#[case] contents: &str) {
     let name = format!("comm-tcp-secret-{}-{}", std::process::id(), contents.len());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, contents).unwrap();
-    let result = Secret::read(&path);
+    let mut config = TcpConfig::new("localhost", 0, 2);
+    config.secret_file = Some(path.clone());
+    let result = config.proof_of(&mut Countdown::new(Duration::from_secs(20)));
     std::fs::remove_file(&path).unwrap();
     let error = result.unwrap_err();
     assert_eq!(error.variables, ["COBRE_TCP_SECRET_FILE"]);

@@ -15,6 +15,7 @@ enum Act {
     Nothing,
     Interrupted,
     Reset,
+    Fails(ErrorKind),
 }
 
 /// Follows a script when read, and takes a few bytes at a time when written.
@@ -41,6 +42,7 @@ impl Stream for Script {
             Some(Act::Nothing) => Err(ErrorKind::WouldBlock.into()),
             Some(Act::Interrupted) => Err(ErrorKind::Interrupted.into()),
             Some(Act::Reset) => Err(ErrorKind::ConnectionReset.into()),
+            Some(Act::Fails(kind)) => Err(kind.into()),
             Some(Act::Bytes(mut bytes)) => {
                 let count = bytes.len().min(into.len());
                 into[..count].copy_from_slice(&bytes[..count]);
@@ -115,6 +117,21 @@ fn an_end_or_a_reset_at_any_byte_breaks_the_link_and_gives_no_frame() {
             assert_eq!(broken.peer, 7);
             assert_eq!(broken.reason.contains("closed the link"), !reset);
         }
+    }
+}
+
+/// A reset comes from a system that knows the process; that nothing is acknowledged says nothing about it.
+#[test]
+fn only_a_link_that_leads_nowhere_is_unreachable() {
+    use ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    let nowhere = [TimedOut, HostUnreachable, NetworkUnreachable, NetworkDown].map(Act::Fails);
+    let acts = nowhere.map(|act| (act, true)).into_iter();
+    let acts = acts.chain([(Act::Reset, false), (Act::Bytes(Vec::new()), false)]);
+    for (act, unreachable) in acts {
+        let mut link = Link::new(Script::reading([act]), 7);
+        assert!(!link.is_unreachable());
+        assert!(link.header().is_err());
+        assert_eq!(link.is_unreachable(), unreachable);
     }
 }
 

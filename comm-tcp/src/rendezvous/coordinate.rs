@@ -13,10 +13,11 @@ use super::ring::{self, RingStreams};
 use super::seats::{Seat, Seats};
 use super::{Countdown, Identity, Joined, say, silent_until_the_end, unexpected};
 use crate::config::TcpConfig;
+use crate::descriptors;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
 use crate::frame::Kind;
-use crate::link::{Broken, Channel, Link, Wire};
+use crate::link::{Broken, Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
 use crate::patience::processors;
 use crate::socket::{tune, tune_watch};
@@ -58,6 +59,8 @@ pub(crate) fn coordinate(
     } else {
         Err(String::new())
     };
+    // Strangers hold no descriptor any more that the watch may need.
+    drop(acceptor);
     match hear_all(&mut data, time) {
         Ok(reasons) => {
             let reason = reasons.into_iter().find(|reason| !reason.is_empty());
@@ -148,9 +151,8 @@ fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<String>, Brok
     let mut reasons: Vec<Option<String>> = vec![None; data.len()];
     loop {
         for (link, reason) in data.iter_mut().zip(&mut reasons) {
-            if reason.is_none() {
-                *reason = hear_of_ring(link)?;
-            }
+            // Who has said it may still go.
+            *reason = hear_of_ring(link)?.or(reason.take());
         }
         let silent = reasons.iter().position(Option::is_none);
         let Some(silent) = silent else {
@@ -160,18 +162,18 @@ fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<String>, Brok
         if left.is_zero() {
             return Err(silent_until_the_end(data[silent].peer()));
         }
-        let waited = data.iter().zip(&reasons);
-        let waited = waited.filter(|(_, reason)| reason.is_none());
-        let mut fds: Vec<PollFd<'_>> = waited
-            .map(|(link, _)| PollFd::new(link, PollFlags::IN))
-            .collect();
+        let fds = data.iter().map(|link| PollFd::new(link, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = fds.collect();
         time.wait(&mut fds, left);
     }
 }
 
-/// Reads what a worker says about the ring, if that has come. It may have given up before it knew that all are there.
+/// Reads what a worker says about the ring, in its turn, if that has come. It may have given up before it knew that all are there.
 fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
-    while let Some((header, body)) = link.frame()? {
+    for _ in 0..TURN {
+        let Some((header, body)) = link.frame()? else {
+            break;
+        };
         match header.kind {
             Kind::Pong => {}
             Kind::Ring => return Ok(Some(text(&body))),
@@ -302,12 +304,10 @@ fn absent(config: &TcpConfig, seats: &Seats<'_>, acceptor: &Acceptor) -> InitErr
         message = format!("{message}; rank 0 refused {refused}");
     }
     let advice = match acceptor.trouble() {
-        // Two links to each worker, two of the ring, three for its own end of the watch.
         Some(trouble) => format!(
-            "rank 0 could not let in whoever knocked ({trouble}): {} ranks need {} descriptors and \
-             those of the program, see `ulimit -n`",
-            config.size,
-            2 * config.size + 3
+            "rank 0 could not let in whoever knocked ({trouble}): it needs {} descriptors beside those of its program, see \
+             `ulimit -n`",
+            descriptors::needed(config)
         ),
         None => format!("start them, or raise {}", variables::CONNECT_TIMEOUT),
     };

@@ -117,7 +117,10 @@ fn attempt(
     let reason = reason.map_or("", |reason| cut(reason));
     say(&mut data_link, Kind::Ring, reason.as_bytes())?;
     let (header, body) = match hear(&mut data_link, time) {
-        Err(_) if time.left().is_zero() => return Err(Attempt::Final(not_started(config))),
+        Err(_) if time.left().is_zero() => {
+            leave(&mut data_link, config);
+            return Err(Attempt::Final(not_started(config)));
+        }
         heard => heard?,
     };
     match header.kind {
@@ -272,10 +275,7 @@ fn seated(
                 let Some(missing) = missing.filter(|_| time.left().is_zero()) else {
                     return Err(broken.into());
                 };
-                let timeout = config.connect_timeout;
-                let reason = format!("its connect timeout of {timeout:?} was over");
-                let _ = say(data_link, Kind::Stop, reason.as_bytes());
-                crate::socket::hang_up(data_link);
+                leave(data_link, config);
                 return Err(Attempt::Final(incomplete(config, &missing)));
             }
         };
@@ -300,14 +300,21 @@ fn seated(
     let body = &body[18..];
     let local = u32::from_be_bytes([body[0], body[1], body[2], body[3]]);
     let limit = u32::from_be_bytes([body[5], body[6], body[7], body[8]]);
-    let limit = Duration::from_millis(limit.into());
-    // From here on rank 0 decides, which has at least this much time.
-    time.at_least(2 * limit);
+    // Rank 0 may have more time than this rank.
+    let limit = Duration::from_millis(limit.into()).min(ring::limit(time));
     Ok((
         successor,
         usize::try_from(local).unwrap_or(1),
         (body[4] == 1).then_some(limit),
     ))
+}
+
+/// Tells rank 0 that the time of this rank is over.
+fn leave(data_link: &mut Link, config: &TcpConfig) {
+    let timeout = config.connect_timeout;
+    let reason = format!("its connect timeout of {timeout:?} was over");
+    let _ = say(data_link, Kind::Stop, reason.as_bytes());
+    crate::socket::hang_up(data_link);
 }
 
 fn stopped(body: &[u8]) -> InitError {

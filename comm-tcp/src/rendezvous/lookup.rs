@@ -2,14 +2,13 @@
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 
-use super::Countdown;
+use super::{Countdown, ask};
 
 /// Looks up the coordinator again and again.
 ///
-/// The system may take as long as it likes for that, and nobody can interrupt it. So a thread asks;
-/// at most one at a time, which ends when the system answers.
+/// At most one thread asks at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
     under_way: Option<Receiver<Result<Vec<SocketAddr>>>>,
@@ -34,39 +33,24 @@ impl Lookup {
     fn ask(
         &mut self,
         host: &str,
-        ask: impl FnOnce() -> Result<Vec<SocketAddr>> + Send + 'static,
+        question: impl FnOnce() -> Result<Vec<SocketAddr>> + Send + 'static,
         time: &mut Countdown,
     ) -> Result<Vec<SocketAddr>> {
-        let receiver = if let Some(receiver) = self.under_way.take() {
-            receiver
-        } else {
-            let (sender, receiver) = mpsc::channel();
-            let thread = std::thread::Builder::new().name("comm-tcp lookup".to_owned());
-            thread.spawn(move || {
-                // Nobody waits for it any more, perhaps.
-                let _ = sender.send(ask());
-            })?;
-            receiver
+        let answer = match self.under_way.take() {
+            Some(answer) => answer,
+            None => ask("comm-tcp lookup", question)?,
         };
-        loop {
-            match time.receive(&receiver) {
-                Ok(addresses) => return addresses,
-                Err(RecvTimeoutError::Timeout) if time.left().is_zero() => {
-                    self.under_way = Some(receiver);
-                    let reason = format!("looking up {host} takes longer than that");
-                    return Err(Error::new(ErrorKind::TimedOut, reason));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::other(format!("{host} could not be looked up")));
-                }
-            }
-        }
+        time.answer(&answer).unwrap_or_else(|| {
+            self.under_way = Some(answer);
+            let reason = format!("looking up {host} takes longer than that");
+            Err(Error::new(ErrorKind::TimedOut, reason))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
     use super::*;

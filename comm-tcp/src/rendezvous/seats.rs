@@ -9,7 +9,7 @@ use super::accept::{Admission, Proven};
 use super::{Identity, NOWHERE, number, say, scoped};
 use crate::frame::Kind;
 use crate::handshake::{Hello, LinkKind, SESSION, Status};
-use crate::link::{Channel, Link, Wire};
+use crate::link::{Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
 
 /// How often rank 0 tells those who have come who is missing, which they confirm.
@@ -80,10 +80,10 @@ impl Seat {
         self.data.is_some() && self.watch.is_some()
     }
 
-    /// Reads what the worker has to say before all are there; returns why it is gone, if it is.
+    /// Reads what the worker has to say before all are there, in its turn; returns why it is gone, if it is.
     fn read(&mut self, now: Instant) -> Option<String> {
         let data = self.data.as_mut()?;
-        loop {
+        for _ in 0..TURN {
             match data.link.frame() {
                 Ok(None) => return None,
                 Ok(Some((header, _))) if header.kind == Kind::Pong => {
@@ -95,6 +95,7 @@ impl Seat {
                 Err(broken) => return Some(broken.reason),
             }
         }
+        None
     }
 
     /// Returns that the seat is taken, once its worker has been heard after another asked for it.

@@ -1,6 +1,7 @@
 //! Who is refused: answered, named in the log, given nothing; and the real job starts.
 
 mod flood;
+mod lies;
 mod seat;
 
 use std::io::{ErrorKind, Read, Write};

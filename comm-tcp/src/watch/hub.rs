@@ -12,7 +12,7 @@ use super::log::Log;
 use super::signals::Signals;
 use super::verdict::{Judge, Ruling};
 use super::{next, tell};
-use crate::link::{Link, Wire};
+use crate::link::{Link, TURN, Wire};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
@@ -28,6 +28,8 @@ pub(crate) struct Hub {
     log: Log,
     /// Rank 0 wants to know when all links have been read.
     catching_up: bool,
+    /// A rank had said more than was read in its turn.
+    behind: bool,
 }
 
 impl Hub {
@@ -44,6 +46,7 @@ impl Hub {
             signals,
             log: Log::default(),
             catching_up: false,
+            behind: false,
         }
     }
 
@@ -64,8 +67,9 @@ impl Hub {
                     break;
                 }
             };
+            self.behind = false;
             for rank in 0..self.links.len() {
-                self.read(rank, now);
+                self.behind |= self.read(rank, now);
             }
             let passed = self.signals.passed.load(Ordering::Relaxed);
             if let Some(ruling) = self.judge.due(now, passed) {
@@ -88,6 +92,11 @@ impl Hub {
         // While no time matters this thread sleeps for as long as nothing comes.
         let limit = (due.is_some() || self.judge.remembers(now))
             .then(|| due.map_or(LONGEST_SLEEP, |due| due.min(LONGEST_SLEEP)));
+        let limit = if self.behind {
+            Some(Duration::ZERO)
+        } else {
+            limit
+        };
         let links = self.links.iter().flatten();
         let interest = links.filter_map(|link| link.interest(true, link.kept() > 0));
         let mut fds: Vec<PollFd<'_>> = interest.collect();
@@ -95,15 +104,15 @@ impl Hub {
         Ok(self.clock.waited(limit.unwrap_or(Duration::MAX)))
     }
 
-    /// Reads all notices of one rank.
-    fn read(&mut self, rank: usize, now: Instant) {
+    /// Reads the notices of one rank, as many as it has in one turn; returns whether there may be more.
+    fn read(&mut self, rank: usize, now: Instant) -> bool {
         let size = self.links.len();
-        loop {
+        for _ in 0..TURN {
             let Some(link) = &mut self.links[rank] else {
-                return;
+                return false;
             };
             let ruling = match next(link) {
-                Ok(None) => return,
+                Ok(None) => return false,
                 // Answered when the other links have been read, too.
                 Ok(Some(Notice::Ping)) if rank == 0 => {
                     self.catching_up = true;
@@ -128,14 +137,20 @@ impl Hub {
                     None
                 }
                 Err(broken) => {
+                    let unreachable = link.is_unreachable();
                     self.links[rank] = None;
-                    self.judge.lose(rank, &broken.reason)
+                    if unreachable {
+                        self.judge.lose_sight(rank, &broken.reason)
+                    } else {
+                        self.judge.lose(rank, &broken.reason)
+                    }
                 }
             };
             if let Some(ruling) = ruling {
                 self.announce(ruling);
             }
         }
+        true
     }
 
     /// Answers rank 0, which commits itself to an answer only after whatever came before was heard.

@@ -210,6 +210,16 @@ impl Judge {
         self.lost(rank, Lost::Ended, Some(reason))
     }
 
+    /// Notes that no way leads to `rank` any more, as the end of its watch link says.
+    pub(crate) fn lose_sight(&mut self, rank: usize, reason: &str) -> Option<Ruling> {
+        let member = &self.members[rank];
+        if member.left.is_some() {
+            return None;
+        }
+        let message = unreachable(&format!("{}: {reason}", member.place));
+        self.decide(Cause::new(FailureKind::PeerLost, Some(rank), message))
+    }
+
     /// Notes that `rank` received from `peer` what `peer` did not send. No death explains that.
     pub(crate) fn alter(&mut self, rank: usize, peer: usize, reason: &str) -> Option<Ruling> {
         let message = distrusted(&self.list(&[rank]), &self.list(&[peer]), reason);
@@ -317,6 +327,14 @@ impl Judge {
         let place = |rank: usize| Some(self.members.get(rank)?.place.as_str());
         words::ranks_at(ranks, place)
     }
+}
+
+/// Says that a rank cannot be reached any more; `link` says where it runs and what became of the link to it.
+pub(super) fn unreachable(link: &str) -> String {
+    format!(
+        "it is unreachable ({link}) and may still run; look at the network of its machine and of this one, then \
+         restart the job"
+    )
 }
 
 /// Says that what `peer` sent to `rank` was changed on its way.

@@ -10,8 +10,8 @@ use comm_kit::words::{self, Lost};
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::verdict::distrusted;
-use crate::link::{Broken, Link, Voice};
+use super::verdict::{distrusted, unreachable};
+use crate::link::{Broken, Link, TURN, Voice};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 
@@ -56,6 +56,8 @@ pub(crate) struct Watcher {
     unanswered: bool,
     /// Rank 0 has said that bytes move elsewhere.
     wait_on: bool,
+    /// How many notices more of rank 0 the last look would have read.
+    left_of_turn: usize,
     /// When this rank 0 was known to have missed nothing.
     caught_up: Duration,
 }
@@ -72,6 +74,7 @@ impl Watcher {
             altered: false,
             unanswered: false,
             wait_on: false,
+            left_of_turn: TURN,
             caught_up: uptime(),
         }
     }
@@ -93,9 +96,11 @@ impl Watcher {
         }
     }
 
-    /// Reads what has come.
+    /// Reads what has come: of rank 0 as much as it has to say in one turn.
     pub(crate) fn look(&mut self) {
-        while self.lost.is_none() {
+        self.left_of_turn = TURN;
+        while self.lost.is_none() && self.left_of_turn > 0 {
+            self.left_of_turn -= 1;
             match super::next(&mut self.link) {
                 Ok(Some(Notice::Cause { cause, answered })) => {
                     self.cause.get_or_insert((cause, answered));
@@ -135,6 +140,10 @@ impl Watcher {
                 let message = distrusted(&rank, rank_0, reason);
                 Some(Cause::new(FailureKind::Io, Some(0), message))
             }
+            (None, Some(reason)) if self.link.is_unreachable() => {
+                let message = unreachable(&format!("{}: {reason}", self.place_of_rank_0));
+                Some(Cause::new(FailureKind::PeerLost, Some(0), message))
+            }
             (None, Some(reason)) => {
                 let place = format!("{}: {reason}", self.place_of_rank_0);
                 Some(Self::lost_rank_0(Lost::Ended, &place))
@@ -173,6 +182,11 @@ impl Watcher {
         std::mem::take(&mut self.wait_on)
     }
 
+    /// Returns whether there may be more to read that no poll tells of.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.left_of_turn == 0 && self.is_open()
+    }
+
     /// Returns whether the other end can still say something.
     pub(crate) fn is_open(&self) -> bool {
         self.lost.is_none()
@@ -183,7 +197,8 @@ impl Watcher {
     pub(crate) fn explain(
         &mut self,
         broken: &Broken,
-        (sequence, is_altered): (u64, bool),
+        sequence: u64,
+        (is_altered, is_unreachable): (bool, bool),
         (timeout, silent): (Option<Duration>, Cause),
     ) -> Cause {
         let Broken { peer, reason } = broken.clone();
@@ -228,7 +243,11 @@ impl Watcher {
             return self.give_up(silent, timeout);
         }
         let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
-        let message = words::lost(Lost::Ended, Some(&link));
+        let message = if is_unreachable {
+            unreachable(&link)
+        } else {
+            words::lost(Lost::Ended, Some(&link))
+        };
         let cause = Cause::new(FailureKind::PeerLost, Some(broken.peer), message);
         self.give_up(cause, None)
     }
@@ -295,6 +314,9 @@ impl Watcher {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
         if left.is_some_and(|left| left.is_zero()) || !self.is_open() {
             return false;
+        }
+        if self.is_behind() {
+            return true;
         }
         let limit = sleep_limit(left);
         let mut fds = Vec::new();

@@ -271,9 +271,18 @@ fn a_host_cut_off_without_a_word_is_named_by_all_others() {
     for survivor in [0, 1, 3] {
         let words: Vec<&str> = reports[survivor].split(' ').collect();
         assert!(matches!(words[0], "TimedOut" | "PeerLost"), "{reports:?}");
+        assert_lives(&reports[survivor..=survivor]);
         assert_eq!(words[1], "2", "{reports:?}");
         assert!(words[2].parse::<f64>().unwrap() < 5.0, "{reports:?}");
     }
+}
+
+/// Only the network has failed: no report says that a process has ended.
+fn assert_lives(reports: &[String]) {
+    let ended = reports
+        .iter()
+        .find(|report| report.contains("process ended"));
+    assert_eq!(ended, None);
 }
 
 /// The host of rank 0 is gone, and every worker had sent it something that nobody acknowledges any more.
@@ -292,6 +301,7 @@ fn the_host_of_rank_0_vanishes_and_all_know_within_a_minute_without_a_timeout() 
         assert_eq!(words[0], "PeerLost", "{reports:?}");
         // Rank 0 lives and reaches nobody. It has lost one of the others, for all that it knows.
         assert!(rank == 0 || words[1] == "0", "{reports:?}");
+        assert_lives(&reports);
         assert!(words[2].parse::<f64>().unwrap() < 70.0, "{reports:?}");
     }
 }

@@ -91,7 +91,7 @@ impl Meeting {
     pub(super) fn abort(&self, rank: usize, code: i32) {
         let message = words::aborted(code);
         let error = CommError::failed("abort", FailureKind::Aborted, Some(rank), message);
-        self.end(&mut self.lock(), error);
+        self.end(&mut self.lock(), "abort", error);
     }
 
     /// Puts down a refusal and goes on at once.
@@ -128,7 +128,7 @@ impl Meeting {
                 self.take(&mut state, step);
                 return match verdict {
                     Ok(data) => Ok(Met { data, room }),
-                    Err(error) if error.is_fatal() => Err(self.end(&mut state, error)),
+                    Err(error) if error.is_fatal() => Err(self.end(&mut state, operation, error)),
                     Err(error) => Err(error),
                 };
             }
@@ -141,12 +141,12 @@ impl Meeting {
                 let message = words::lost(how, None);
                 let error =
                     CommError::failed(operation, FailureKind::PeerLost, Some(lost), message);
-                return Err(self.end(&mut state, error));
+                return Err(self.end(&mut state, operation, error));
             }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(clock.now()));
             if rest.is_some_and(|rest| rest.is_zero()) {
                 let error = self.late(operation, parts, &missing);
-                return Err(self.end(&mut state, error));
+                return Err(self.end(&mut state, operation, error));
             }
             let limit = sleep_limit(rest);
             let slept = self.bell.wait_timeout(state, limit);
@@ -158,7 +158,7 @@ impl Meeting {
             if interrupted {
                 let (kind, message) = (FailureKind::Aborted, words::interrupted());
                 let error = CommError::failed(operation, kind, Some(rank), message);
-                return Err(self.end(&mut state, error));
+                return Err(self.end(&mut state, operation, error));
             }
         }
     }
@@ -183,10 +183,10 @@ impl Meeting {
         }
     }
 
-    /// Sets `error` as the cause unless there is one; returns the cause.
-    fn end(&self, state: &mut State, error: CommError) -> CommError {
+    /// Sets `error` as the cause unless there is one; returns the cause as the error of `operation`.
+    fn end(&self, state: &mut State, operation: &'static str, error: CommError) -> CommError {
         self.bell.notify_all();
-        state.cause.get_or_insert(error).clone()
+        state.cause.get_or_insert(error).again(operation)
     }
 
     /// Returns the error at the timeout: who is missing, unless those who came disagree.

@@ -170,6 +170,9 @@ impl Job {
             timed_out: outcome.timed_out,
         };
         let mut problems = judge::judge(&evidence);
+        if evidence.launched {
+            leftovers::wait(&place.name);
+        }
         problems.extend(leftovers::find(&place.name));
         if problems.is_empty() {
             let accounts = evidence.accounts.into_iter().flatten();

@@ -2,6 +2,19 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the processes of a job may outlive a launcher that is not ours. Milliseconds; this machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until the processes of a job have ended: after `MPI_Abort` the launcher of MPICH returns a moment before they have.
+pub(crate) fn wait(name: &str) {
+    let began = Instant::now();
+    while !processes(name).is_empty() && began.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// Lists the files, sockets and processes that carry the name of a job that has ended.
 pub(crate) fn find(name: &str) -> Vec<String> {

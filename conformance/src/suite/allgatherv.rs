@@ -52,6 +52,22 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             };
             gather::<u8, _>(run, &comm, &Layout::new(4, run, lopsided, 1))
         }),
+        Case::new("allgatherv::empty_blocks_inside_others", &[C2], |run| {
+            let comm = run.open::<S>()?;
+            for (round, len) in [5, 20_000, 600_000].into_iter().enumerate() {
+                for owner in 0..run.size() {
+                    // Legal, because an empty block covers nothing: the others lie in the middle of the one that is not empty.
+                    let count = |rank| if rank == owner { len } else { 0 };
+                    let mut layout = Layout::new(round, run, count, 3);
+                    let start = layout.displs[owner];
+                    for rank in (0..run.size()).filter(|&rank| rank != owner) {
+                        layout.displs[rank] = start + len / 2;
+                    }
+                    gather::<f64, _>(run, &comm, &layout)?;
+                }
+            }
+            Ok(())
+        }),
         Case::new("allgatherv::nobody_leaves_early", &[C2], |run| {
             let comm = run.open::<S>()?;
             let (ones, displs) = (vec![1; run.size()], (0..run.size()).collect::<Vec<_>>());

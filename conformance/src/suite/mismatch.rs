@@ -108,7 +108,9 @@ impl Odd {
             (Self::BroadcastLength, true) => "broadcast(5 elements of 1 byte from root 0)",
             (Self::LargeLength, false) => "broadcast(3 elements of 8 bytes from root 0)",
             (Self::LargeLength, true) => "broadcast(600000 elements of 8 bytes from root 0)",
-            (Self::Counts, _) => "allgatherv(elements of 4 bytes)",
+            (Self::Counts, false) => "allgatherv(1 elements of 4 bytes from each rank)",
+            // Counts that are not all the same travel as a hash: only that they differ is known.
+            (Self::Counts, true) => "allgatherv(elements of 4 bytes)",
         }
     }
 
@@ -154,14 +156,8 @@ fn all_are_told<S: Subject>(run: &Run, odd: Odd) -> Verdict {
         let what = format!("{odd:?} on rank {who}");
         let lowest = who.max(1);
         let message = fails(&what, result, FailureKind::Mismatch, lowest);
-        // What counts there are travels as a hash: only that they differ is known.
-        let hidden = if odd == Odd::Counts {
-            " with other counts"
-        } else {
-            ""
-        };
-        let other = format!("{}{hidden}", odd.text(lowest == who));
-        words::mismatch(odd.text(who == 0), &other, (who, run.size()), &message);
+        let (first, other) = (odd.text(who == 0), odd.text(lowest == who));
+        words::mismatch(first, other, (who, run.size()), &message);
         run.at(format_args!("after {odd:?}"));
         let later = spare.barrier();
         let scope = later.as_ref().err().and_then(CommError::fatal_to);

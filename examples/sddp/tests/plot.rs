@@ -1,4 +1,4 @@
-//! The plot of the bounds: whole, also with no iteration or one.
+//! The plot of the bounds: whole, also with no iteration or one, and with both edges of its band.
 
 use libtest_mimic::Trial;
 
@@ -43,5 +43,40 @@ fn labelled(iterations: usize) -> Result<(), String> {
     if points != 2 * iterations || svg.contains("NaN") {
         return Err(format!("{points} points in\n{svg}"));
     }
+    band(&svg, iterations).map_err(|why| format!("{why} in\n{svg}"))
+}
+
+/// The band has one edge above the upper bound and one below, equally far: of every iteration the upper bound is the middle. On a
+/// picture y grows downwards.
+fn band(svg: &str, iterations: usize) -> Result<(), String> {
+    let corners = attribute(svg, "<polygon", "points").unwrap_or_default();
+    let corners: Vec<i32> = corners
+        .split_whitespace()
+        .filter_map(|corner| corner.split_once(',')?.1.parse().ok())
+        .collect();
+    // The points of the band's own colour are those of the upper bound.
+    let middle: Vec<i32> = svg
+        .lines()
+        .filter(|line| line.contains("#C2571A"))
+        .filter_map(|line| attribute(line, "<circle", "cy")?.parse().ok())
+        .collect();
+    if corners.len() != 2 * iterations || middle.len() != iterations {
+        return Err(format!("a band of {corners:?} around {middle:?}"));
+    }
+    let (above, below) = corners.split_at(iterations);
+    for ((above, below), middle) in above.iter().zip(below.iter().rev()).zip(middle) {
+        // Each is rounded to a whole pixel.
+        let is_around = *above < middle && middle < *below;
+        if !is_around || (above + below - 2 * middle).abs() > 2 {
+            return Err(format!("edges {above} and {below} around {middle}"));
+        }
+    }
     Ok(())
+}
+
+/// Returns the value of an attribute of the first such element.
+fn attribute<'a>(svg: &'a str, element: &str, name: &str) -> Option<&'a str> {
+    let (_, rest) = svg.split_once(element)?;
+    let (_, value) = rest.split_once(&format!(" {name}=\""))?;
+    Some(value.split_once('"')?.0)
 }

@@ -16,8 +16,8 @@ const SAYS: [&str; 7] = [
     "rust-version",
     "edition",
 ];
-/// The files of every package, links included.
-const HOLDS: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// The files of every package that are those of the workspace: copies, because not every checkout keeps links.
+const COPIES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// What can be said once there are addresses.
 const ADDRESSES: [&str; 2] = ["repository", "documentation"];
 
@@ -89,9 +89,18 @@ impl Workspace {
             if keywords.is_some_and(|list| list.len() > 5) {
                 missing("a package has at most five keywords".to_owned());
             }
-            for file in HOLDS {
-                if !root.join(folder).join(file).is_file() {
-                    missing(format!("{file} is not there"));
+            if has_hidden_features(manifest) && shown_features(manifest).is_none() {
+                missing("Cargo.toml does not say which features docs.rs shows".to_owned());
+            }
+            let folder = root.join(folder);
+            if !folder.join("README.md").is_file() {
+                missing("README.md is not there".to_owned());
+            }
+            for file in COPIES {
+                match fs::read(folder.join(file)) {
+                    Err(_) => missing(format!("{file} is not there")),
+                    Ok(text) if fs::read(root.join(file)).is_ok_and(|whole| whole == text) => {}
+                    Ok(_) => missing(format!("{file} is not that of the workspace")),
                 }
             }
             for (other, dependency) in dependencies(manifest, "dev-dependencies") {
@@ -115,7 +124,7 @@ impl Workspace {
         let missing: Vec<&str> = missing.copied().collect();
         if !missing.is_empty() {
             open.push(format!(
-                "Cargo.toml says no {}: the packages show none, and their READMEs link to files beside them",
+                "Cargo.toml says no {}: the packages show none, and links of their READMEs to files of this repository lead nowhere",
                 missing.join(" and no ")
             ));
         }
@@ -155,6 +164,29 @@ impl Workspace {
             .filter(|other| self.members.contains_key(other))
             .collect()
     }
+}
+
+/// Returns whether a package has features that are off unless somebody asks.
+fn has_hidden_features(manifest: &DocumentMut) -> bool {
+    let features = manifest.get("features").and_then(Item::as_table_like);
+    let Some(features) = features else {
+        return false;
+    };
+    let default = features.get("default").and_then(Item::as_array);
+    let default: Vec<_> = default
+        .into_iter()
+        .flatten()
+        .filter_map(|on| on.as_str())
+        .collect();
+    features
+        .iter()
+        .any(|(name, _)| name != "default" && !default.contains(&name))
+}
+
+/// Returns what a package says to docs.rs.
+fn shown_features(manifest: &DocumentMut) -> Option<&Item> {
+    let metadata = manifest.get("package")?.get("metadata")?;
+    metadata.get("docs")?.get("rs")?.get("features")
 }
 
 /// Lists the dependencies of one kind, those for some targets included.
@@ -247,6 +279,36 @@ mod tests {
             );
         }
         assert_eq!(found.len(), 6 + 1 + 3 + 1, "{found:?}");
+    }
+
+    #[test]
+    fn a_licence_that_is_not_that_of_the_workspace_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("a")).unwrap();
+        for file in COPIES {
+            fs::write(root.path().join(file), "the whole text").unwrap();
+            fs::write(root.path().join("a").join(file), format!("../{file}")).unwrap();
+        }
+        fs::write(root.path().join("a/LICENSE-MIT"), "the whole text").unwrap();
+        let private = "publish = false\n";
+        let found = workspace(["", private, private]).findings(root.path());
+        let licences = found.iter().filter(|found| found.contains("LICENSE"));
+        let licences: Vec<_> = licences.collect();
+        assert_eq!(licences, ["a: LICENSE-APACHE is not that of the workspace"]);
+    }
+
+    #[test]
+    fn features_that_docs_rs_would_hide_are_named() {
+        let private = "publish = false\n";
+        let hides = |says: &str| {
+            let found = workspace([says, private, private]).findings(Path::new("no/such"));
+            found.iter().any(|found| found.contains("docs.rs"))
+        };
+        assert!(!hides(""));
+        assert!(!hides("[features]\ndefault = ['x']\nx = []\n"));
+        assert!(hides("[features]\ndefault = ['x']\nx = []\ny = []\n"));
+        let shown = "[package.metadata.docs.rs]\nfeatures = ['y']\n[features]\ny = []\n";
+        assert!(!hides(shown));
     }
 
     #[test]

@@ -123,7 +123,21 @@ pub(super) fn after_build() -> Vec<Step> {
     let xtask = ["--package", "xtask"];
     let others = ["--exclude", "comm-tcp", "--exclude", "comm-exact"];
     let others = [&others, &SUITES[..]].concat();
-    let some = ["--lib", "--test", "select", "--test", "conformance"];
+    // All but the suites of its backends, which are steps of their own.
+    let some = [
+        "conformance",
+        "exact",
+        "in_place",
+        "pairs",
+        "panics",
+        "select",
+        "topology",
+    ];
+    let some = some.into_iter().flat_map(|name| ["--test", name]);
+    let some: Vec<&str> = ["--no-fail-fast", "--lib"]
+        .into_iter()
+        .chain(some)
+        .collect();
     let compiled = [&run[..], &xtask, &BARE, &FACTORY, &FACADE, &SOLVER, &MODELS];
     let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
     let portable = |more: &[&str]| with_portable_wait(&[&PORTABLE, more].concat());
@@ -334,57 +348,4 @@ impl Step {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    /// Lists the packages that a selection compiles, each with its features.
-    fn compiled(selection: &[&str], edges: &str) -> BTreeMap<String, Vec<String>> {
-        let mut tree = cargo(&["tree", "--quiet", "--locked", "--prefix", "none", "--edges"]);
-        tree.args([edges, "--format", "{p} [{f}]"]).args(selection);
-        let output = tree.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let mut packages = BTreeMap::<String, Vec<String>>::new();
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
-            let line = line.trim_end_matches(" (*)");
-            // Between two of the selected packages is an empty line.
-            let Some((name, _)) = line.split_once(' ') else {
-                continue;
-            };
-            let same = packages.entry(name.to_owned()).or_default();
-            if !same.iter().any(|other| other == line) {
-                same.push(line.to_owned());
-            }
-        }
-        packages
-    }
-
-    /// A feature that one group of packages takes more of a dependency has the backends and the suite compiled twice.
-    #[test]
-    fn what_most_tests_stand_on_is_compiled_once() {
-        let libraries = compiled(
-            &["--package", "comm-conformance", "--package", "comm-tcp"],
-            "normal",
-        );
-        assert!(libraries.contains_key("tracing-core"), "{libraries:?}");
-        let all = "normal,build,dev";
-        let shared = compiled(&SHARED, all);
-        let selections = [
-            &NETWORK[..],
-            &CHAOS[..6],
-            &FACTORY,
-            &SOLVER,
-            &PORTABLE[1..3],
-        ];
-        for (number, selection) in selections.into_iter().enumerate() {
-            let others = compiled(selection, all);
-            // The first two also stand on the crates that only tests use.
-            let wanted = |name: &&String| number < 2 || libraries.contains_key(*name);
-            for name in others.keys().filter(wanted) {
-                let all = others[name].iter().all(|line| shared[name].contains(line));
-                assert!(all, "{selection:?}: {:?}, {:?}", others[name], shared[name]);
-            }
-        }
-    }
-}
+mod tests;

@@ -28,8 +28,8 @@ pub(crate) enum Rule {
     TwoLines,
     /// That a note is being written is ordered before its new text.
     FenceBeforeText,
-    /// The first cause stands, because it is written by compare-exchange.
-    FirstCause,
+    /// Of two who write one word, such as a cause, the second finds what the first wrote.
+    CompareExchange,
     /// A buffer is read before the look for a cause.
     FenceAfterRead,
     /// The cause is ordered before what is written into a buffer that was lent.
@@ -129,6 +129,13 @@ macro_rules! atomics {
                 self.0.fetch_sub(value, ordering)
             }
 
+            pub(crate) fn swap(&self, value: $int, ordering: Ordering) -> $int {
+                if panicking() {
+                    return 0;
+                }
+                self.0.swap(value, ordering)
+            }
+
             pub(crate) fn compare_exchange(
                 &self,
                 current: $int,
@@ -136,14 +143,15 @@ macro_rules! atomics {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$int, $int> {
-                if !broken(Rule::FirstCause) {
+                let success = if broken(Rule::Release) { Ordering::Relaxed } else { success };
+                if !broken(Rule::CompareExchange) {
                     return self.0.compare_exchange(current, new, success, failure);
                 }
                 let found = self.0.load(failure);
                 if found != current {
                     return Err(found);
                 }
-                self.0.store(new, Ordering::Release);
+                self.0.store(new, success);
                 Ok(found)
             }
         }

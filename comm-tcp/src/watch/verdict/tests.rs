@@ -1,3 +1,5 @@
+mod silent;
+
 use std::time::{Duration, Instant};
 
 use comm_api::FailureKind::{Aborted, Io, Mismatch, PeerLost, TimedOut};

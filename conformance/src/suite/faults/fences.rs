@@ -1,6 +1,6 @@
-//! A fence hears of a death, and gives up on a rank that stays away, as a collective does.
+//! A fence hears of a death, and gives up on a rank that stays away, as a collective does; so does a split.
 
-use comm_api::{Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
+use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::PATIENCE;
@@ -32,6 +32,11 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         })
         .at_least(2)
         .deaths(),
+        Case::new("faults::a_split_times_out", &[C12], |run| {
+            a_split_times_out::<S>(run)
+        })
+        .at_least(2)
+        .deaths(),
     ]
 }
 
@@ -42,29 +47,52 @@ fn a_fence_times_out<S: Subject>(run: &Run) -> Verdict {
     region.fence()?;
     comm.barrier()?;
     let absent = run.size() / 2;
+    stays_away::<S>(run, "fence", absent, || {
+        let result = region.fence();
+        if S::MODEL.memory == Memory::Shared {
+            ends_the_region("fence", &result);
+        }
+        result
+    })?;
+    still_works(run, &comm)
+}
+
+/// The last rank lives and stays away from a call of a split; the communicator that was split stays usable.
+fn a_split_times_out<S: Subject>(run: &Run) -> Verdict {
+    let comm = run.open_seat::<S>(&run.seat("").with_timeout(PATIENCE))?;
+    let split = comm.split_local()?;
+    stays_away::<S>(run, "barrier", run.size() - 1, || split.barrier())?;
+    still_works(run, &comm)
+}
+
+/// All ranks but one enter `call`, whose members are the ranks of a node, and give up after the timeout of their communicator.
+fn stays_away<S: Subject>(
+    run: &Run,
+    what: &str,
+    absent: usize,
+    call: impl FnOnce() -> Result<(), CommError>,
+) -> Verdict {
     if run.rank == absent {
         run.wait_all(run.others(), "told")?;
     } else {
         let metronome = Metronome::start();
-        run.at(format_args!("in a fence without rank {absent}"));
+        run.at(format_args!("in a {what} without rank {absent}"));
         let entered = clock::now();
-        let result = region.fence();
+        let result = call();
         let told = clock::now();
         run.post("told", "")?;
         if S::MODEL.memory == Memory::Heap {
             result?;
         } else {
-            ends_the_region("fence", &result);
-            let message = fails("fence", result, FailureKind::TimedOut, absent);
+            let message = fails(what, result, FailureKind::TimedOut, absent);
             words::absent(absent, PATIENCE, &message);
             let bound = PATIENCE + S::MODEL.death_within();
             let took = in_time(entered, told, bound, &metronome).took;
             assert!(took >= PATIENCE / 2, "given up after {took:?} only");
         }
     }
-    // All are past the fence before anybody waits for anybody again.
-    run.wait_all((0..run.size()).filter(|&rank| rank != absent), "told")?;
-    still_works(run, &comm)
+    // All are past the call before any rank waits for another again.
+    run.wait_all((0..run.size()).filter(|&rank| rank != absent), "told")
 }
 
 /// The middle rank goes while the others are in the fence of a region.

@@ -2,12 +2,15 @@
 
 use std::thread;
 
-use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider};
+use comm_api::{
+    CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, SharedMemoryProvider,
+};
 
 use super::{mixed, one};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::C8;
 use crate::model::Need;
+use crate::noise::{input, same};
 use crate::run::Run;
 use crate::subject::{Failure, Subject};
 use crate::suite::still_works;
@@ -16,6 +19,9 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     vec![
         Case::new("sequences::splits_in_turn", &[C8], |run| {
             splits_in_turn(run, &run.open::<S>()?)
+        }),
+        Case::new("sequences::a_split_takes_large_calls", &[C8], |run| {
+            a_split_takes_large_calls(run, &run.open::<S>()?)
         }),
         Case::new("sequences::many_in_turn", &[C8], many_in_turn::<S>).needs(Need::SeveralOpens),
         Case::new("sequences::many_at_once", &[C8], many_at_once::<S>).needs(Need::SeveralOpens),
@@ -46,6 +52,42 @@ fn splits_in_turn<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -
     while !splits.is_empty() {
         drop(splits.swap_remove(run.rank % splits.len()));
         comm.barrier()?;
+    }
+    still_works(run, comm)
+}
+
+/// The memory of a split may be smaller than that of its communicator; what it can carry is the same.
+fn a_split_takes_large_calls<C: Communicator + SharedMemoryProvider>(
+    run: &Run,
+    comm: &C,
+) -> Verdict {
+    let split = comm.split_local()?;
+    let (rank, size) = (split.rank(), split.size());
+    for (round, len) in [1_000, 20_000, 70_001, 300_000].into_iter().enumerate() {
+        run.at(format_args!("large calls of a split, {len} elements"));
+        let what = format!("{len} elements");
+        let parts = (0..size).map(|rank| input::<u64>(round, rank, len));
+        let parts: Vec<Vec<u64>> = parts.collect();
+        for (root, part) in parts.iter().enumerate() {
+            let mut buf = parts[rank].clone();
+            split.broadcast(&mut buf, root)?;
+            same(&format!("broadcast of {what}"), &buf, part);
+        }
+        let mut sums = vec![0; len];
+        split.allreduce(&parts[rank], &mut sums, ReduceOp::Sum)?;
+        let sum = |at: usize| {
+            parts
+                .iter()
+                .fold(0_u64, |sum, part| sum.wrapping_add(part[at]))
+        };
+        same(
+            &format!("allreduce of {what}"),
+            &sums,
+            &(0..len).map(sum).collect::<Vec<_>>(),
+        );
+        let mut all = vec![0; len * size];
+        split.allgather(&parts[rank], &mut all)?;
+        same(&format!("allgather of {what}"), &all, &parts.concat());
     }
     still_works(run, comm)
 }
