@@ -4,6 +4,8 @@
 //! exits blames the wrong rank then. So a launcher may pass every rank the writing end of a pipe, and say so in [`VARIABLE`]; the
 //! [`Gate`](crate::Gate) writes there, once per process, which rank its communicator lost and how.
 //!
+//! Beside causes one thing is reported that harms only the speed: that a job over tcp has no ring.
+//!
 //! A refusal is no such cause, because the communicator goes on; but most programs end with it. So it is reported as well, and
 //! taken back when the next call begins: what stands at the end of a rank is that its last call was refused, and by whom.
 //!
@@ -96,6 +98,8 @@ pub enum What {
     Panicked,
     /// It entered another call after a refusal that it had reported.
     Resumed,
+    /// The ranks cannot all reach each other, so large calls go through rank 0. No failure.
+    NoRing,
 }
 
 impl What {
@@ -107,6 +111,7 @@ impl What {
             Self::Start => "start_failed",
             Self::Panicked => "panicked",
             Self::Resumed => "resumed",
+            Self::NoRing => "no_ring",
         }
     }
 }
@@ -118,12 +123,13 @@ impl fmt::Display for What {
             Self::Start => f.pad("not all ranks came"),
             Self::Panicked => f.pad("panicked inside a call"),
             Self::Resumed => f.pad("went on after a refusal"),
+            Self::NoRing => f.pad("has no ring"),
         }
     }
 }
 
 /// The words of the pipe. A launcher that does not know one leaves the line alone.
-const WORDS: [(&str, What); 10] = [
+const WORDS: [(&str, What); 11] = [
     ("lost", What::Failed(FailureKind::PeerLost)),
     ("late", What::Failed(FailureKind::TimedOut)),
     ("mismatch", What::Failed(FailureKind::Mismatch)),
@@ -134,6 +140,7 @@ const WORDS: [(&str, What); 10] = [
     ("panicked", What::Panicked),
     ("refused", REFUSED),
     ("resumed", What::Resumed),
+    ("no-ring", What::NoRing),
 ];
 
 const REFUSED: What = What::Failed(FailureKind::Refused);
@@ -170,6 +177,7 @@ impl Report {
     #[must_use]
     pub fn after(self, before: Option<Self>) -> Option<Self> {
         match before {
+            before if self.what == What::NoRing => before,
             Some(before) if !before.is_refusal() => Some(before),
             _ => Some(self).filter(|report| report.what != What::Resumed),
         }
@@ -213,6 +221,18 @@ pub(crate) fn panicked(rank: usize) {
 #[cold]
 pub fn start_failed(named: Option<usize>) {
     send(What::Start, named);
+}
+
+/// Reports, once, that the ranks cannot all reach each other, so that large calls go through rank 0.
+#[cold]
+pub fn no_ring() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if let Some(place) = asked()
+        // Relaxed: it guards nothing but itself.
+        && !SAID.swap(true, Ordering::Relaxed)
+    {
+        write(place, What::NoRing, None);
+    }
 }
 
 /// Reports that the rank `named`, this one or another, refused the arguments of a call; returns whether that has to be taken back

@@ -11,7 +11,7 @@ const PREFIX: &str = "COBRE_";
 const OWN: [&str; 4] = ["COBRE_COMM_", "COBRE_MPI_", "COBRE_SHM_", "COBRE_TCP_"];
 
 /// Every variable that a backend, the factory or the launcher reads.
-pub const ALL: [&str; 25] = [
+pub const ALL: [&str; 26] = [
     "COBRE_COMM_BACKEND",
     "COBRE_COMM_CHECK",
     "COBRE_COMM_REPORT_FD",
@@ -37,6 +37,7 @@ pub const ALL: [&str; 25] = [
     "COBRE_TCP_SECRET_FILE",
     "COBRE_TCP_SIZE",
     "COBRE_TCP_TIMEOUT_SECS",
+    "COBRE_TCP_WORKER_PORTS",
 ];
 
 /// Finds the variables of this process that nobody reads although they are named like ours; one sentence about each.

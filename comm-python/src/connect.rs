@@ -38,6 +38,7 @@ const TCP: Settings = &[
     ("timeout", "COBRE_TCP_TIMEOUT_SECS"),
     ("connect_timeout", "COBRE_TCP_CONNECT_TIMEOUT_MS"),
     ("bind_addr", "COBRE_TCP_BIND_ADDR"),
+    ("worker_ports", "COBRE_TCP_WORKER_PORTS"),
     ("secret", "COBRE_TCP_SECRET"),
     ("secret_file", "COBRE_TCP_SECRET_FILE"),
     ("insecure", "COBRE_TCP_INSECURE"),
@@ -58,7 +59,7 @@ const LOCAL: Settings = &[("timeout", ""), ("connect_timeout", ""), ("job_id", "
 /// | backend | settings |
 /// |---|---|
 /// | shm | name, rank, size, timeout, connect_timeout, job_id |
-/// | tcp | coordinator, port, rank, size, timeout, connect_timeout, bind_addr, secret, secret_file, insecure, encrypt, listen_fd, job_id |
+/// | tcp | coordinator, port, rank, size, timeout, connect_timeout, bind_addr, worker_ports, secret, secret_file, insecure, encrypt, listen_fd, job_id |
 ///
 /// >>> import cobre_comm as cc
 /// >>> cc.connect("local")

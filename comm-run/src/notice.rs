@@ -37,6 +37,8 @@ pub enum Notice<'a> {
     },
     /// The job failed, and could not be started again.
     NotRestarted(&'a StartError),
+    /// The ranks cannot all reach each other over tcp, so large calls go through rank 0, which is slower.
+    NoRing,
     /// Events were not written where [`Job::events`](crate::Job::events) wants them. The last notice of a job.
     EventsLost {
         /// How many.

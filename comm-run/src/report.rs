@@ -83,6 +83,9 @@ fn happening(notice: &Notice<'_>, max_restarts: usize) -> Option<String> {
             };
             format!("rank {rank} is stopped: it {why}, or press Ctrl-C to end the job")
         }
+        Notice::NoRing => "some ranks cannot reach each other, so large calls go through rank 0, which is slower; open the \
+                           ports of COBRE_TCP_WORKER_PORTS between all ranks"
+            .to_owned(),
         Notice::Restarting { restart, .. } => {
             format!("starting again, {restart} of {max_restarts}")
         }

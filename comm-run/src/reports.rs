@@ -8,7 +8,7 @@ use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 
-use comm_kit::report::{Place, Report};
+use comm_kit::report::{Place, Report, What};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
 
 /// Longer than any report; more without a newline is none.
@@ -42,6 +42,8 @@ pub(crate) struct Inbox {
     first_rank: usize,
     /// What stands of the reports of each rank.
     reports: Vec<Option<Report>>,
+    /// A rank has reported that there is no ring, and nobody was told yet.
+    no_ring: bool,
 }
 
 /// Creates the pipe for `size` ranks, numbered from `first_rank`.
@@ -58,6 +60,7 @@ pub(crate) fn channel(first_rank: usize, size: usize) -> io::Result<(Outbox, Inb
         rest: Vec::new(),
         first_rank,
         reports: vec![None; size],
+        no_ring: false,
     };
     Ok((outbox, inbox))
 }
@@ -77,12 +80,18 @@ impl Inbox {
         &self.reports
     }
 
+    /// Returns whether a rank has reported since the last time that the job has no ring.
+    pub(crate) fn found_no_ring(&mut self) -> bool {
+        std::mem::take(&mut self.no_ring)
+    }
+
     fn note(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.rest.extend_from_slice(piece);
             if let Some(line) = self.rest.strip_suffix(b"\n") {
                 let report = Report::parse(line);
                 let place = report.and_then(|report| report.rank.checked_sub(self.first_rank));
+                self.no_ring |= report.is_some_and(|report| report.what == What::NoRing);
                 if let Some(slot) = place.and_then(|place| self.reports.get_mut(place)) {
                     *slot = report.and_then(|report| report.after(*slot));
                 }
@@ -114,6 +123,19 @@ mod tests {
         pipe.write_all(b"\ncobre-report 4 lost -\n").unwrap();
         let named = inbox.take().iter().map(|report| report.unwrap().named);
         assert_eq!(named.collect::<Vec<_>>(), [None, Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn that_there_is_no_ring_is_found_once_and_changes_nothing_that_stands() {
+        let (outbox, mut inbox) = channel(0, 1).unwrap();
+        let mut pipe = &*outbox.pipe;
+        pipe.write_all(b"cobre-report 0 no-ring -\n").unwrap();
+        assert_eq!(inbox.take(), [None]);
+        assert!(inbox.found_no_ring() && !inbox.found_no_ring());
+        pipe.write_all(b"cobre-report 0 refused 0\ncobre-report 0 no-ring -\n")
+            .unwrap();
+        let found = inbox.take()[0].map(|report| report.what.as_str());
+        assert_eq!(found, Some("refused"));
     }
 
     #[test]

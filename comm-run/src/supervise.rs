@@ -226,6 +226,9 @@ impl Supervisor<'_> {
         };
         let lost = reports.iter().flatten().filter_map(Report::lost);
         self.escalation.last_words(lost.into_iter().any(is_lost));
+        if self.reports.found_no_ring() {
+            self.notices.tell(&Notice::NoRing);
+        }
         if self.reaps_orphans {
             orphans::reap(&self.ranks);
         }

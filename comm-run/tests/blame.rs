@@ -230,6 +230,21 @@ fn any_program_can_report() {
     );
 }
 
+/// That a job has no ring is no failure, and said once.
+#[test]
+fn a_job_without_a_ring_is_told_of_and_goes_on() {
+    let script = "[ $RANK = 0 ] && echo cobre-report 0 no-ring - \
+                  >/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; exit 0";
+    let ended = Starter::shell(3, script).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.stderr.len(), 1, "{ended:?}");
+    let parts = [
+        "comm-run: some ranks cannot reach each other",
+        "COBRE_TCP_WORKER_PORTS",
+    ];
+    assert!(parts.iter().all(|part| ended.says(part)), "{ended:?}");
+}
+
 /// One of two machines; the rank that refused is on the other.
 #[test]
 fn a_refusal_on_another_machine_is_told() {

@@ -6,7 +6,7 @@
 //! | ranks | small: with the entry round | large: after it |
 //! |---|---|---|
 //! | 2 | each to the other | each to the other, both ways at once |
-//! | more | through rank 0 | along the ring, or through rank 0 where there is no ring |
+//! | more | through rank 0 | along the ring; where there is none as what is small, in pieces |
 
 mod allgatherv;
 mod allreduce;

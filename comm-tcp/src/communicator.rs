@@ -22,7 +22,7 @@ use crate::notice::Notice;
 use crate::patience::Patience;
 use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
-use crate::watch::Signals;
+use crate::watch::{Outlook, Signals};
 use crate::{descriptors, listen, socket, variables};
 
 /// How long an aborting rank 0 waits until all have been told.
@@ -47,15 +47,15 @@ pub struct TcpBackend {
 #[derive(Debug)]
 struct Job {
     gate: Gate<Peers>,
-    /// The watch, on rank 0, or its deputy, on rank 1.
+    /// The watch, on rank 0.
     hub: Option<JoinHandle<()>>,
 }
 
 /// What reaches the other ranks from outside a call.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    /// Second handles to the watch link and that to the deputy, for an abort from another thread.
-    watch_links: Vec<Voice>,
+    /// A second handle to the watch link, for an abort from another thread.
+    watch_link: Voice,
     signals: Arc<Signals>,
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn run_inside(
 impl Job {
     fn new(joined: Joined, config: &TcpConfig) -> std::io::Result<Self> {
         let peers = Peers {
-            watch_links: joined.watcher.voices()?,
+            watch_link: joined.watcher.voice()?,
             signals: Arc::clone(&joined.signals),
         };
         let engine = Engine {
@@ -236,6 +236,7 @@ impl Job {
             patience: Patience::new(joined.local_ranks),
             timeout: config.timeout,
             sequence: 0,
+            outlook: Outlook::Entering,
             failed: None,
             scratch: Vec::new(),
         };
@@ -356,10 +357,7 @@ impl Communicator for TcpBackend {
 impl Peers {
     /// Lets all know before the process ends, also while another thread is in a call.
     fn abort(&self, code: i32, is_rank_0: bool) {
-        let bytes = Notice::Abort { code }.encode();
-        for link in &self.watch_links {
-            let _ = link.say(&bytes);
-        }
+        let _ = self.watch_link.say(&Notice::Abort { code }.encode());
         if !is_rank_0 {
             return;
         }
@@ -394,7 +392,7 @@ impl Engine {
         for link in self.links.all() {
             socket::hang_up(link);
         }
-        self.watcher.hang_up();
+        socket::hang_up(&self.watcher);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::num::ParseIntError;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +54,9 @@ pub struct TcpConfig {
     /// The address on which rank 0 listens; `None` is the coordinator if it is an address of the
     /// machine, loopback if it is `localhost`, else all.
     pub bind_addr: Option<IpAddr>,
+    /// The ports of which each worker takes one to listen for its predecessor in the ring, so that a firewall can let them
+    /// through; `None` is any free port. Ranks of one machine need one each.
+    pub worker_ports: Option<RangeInclusive<u16>>,
     /// What every rank must prove to know, any bytes; required unless everything stays on loopback.
     /// White space around it (ASCII) does not count.
     pub secret: Option<Vec<u8>>,
@@ -61,8 +66,8 @@ pub struct TcpConfig {
     pub insecure: bool,
     /// Which links are encrypted; must agree between the ranks.
     pub encryption: Encryption,
-    /// Lets ranks connect to each other; `false` sends all bulk through rank 0, which is slower, and
-    /// leaves nobody to tell of a death while rank 0 is stopped. What rank 0 says holds for all.
+    /// Lets ranks connect to each other; `false` sends all bulk through rank 0, which is slower. What rank 0
+    /// says holds for all.
     pub ring: bool,
     /// The descriptor of a listening socket that rank 0 inherited from its launcher.
     pub listen_fd: Option<i32>,
@@ -82,6 +87,7 @@ impl TcpConfig {
             timeout: Some(TIMEOUT),
             connect_timeout: CONNECT_TIMEOUT,
             bind_addr: None,
+            worker_ports: None,
             secret: None,
             secret_file: None,
             insecure: false,
@@ -103,6 +109,7 @@ impl TcpConfig {
     /// | `COBRE_TCP_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout), fractions allowed, 0 = for ever |
     /// | `COBRE_TCP_CONNECT_TIMEOUT_MS` | 30000 | [`connect_timeout`](Self::connect_timeout) |
     /// | `COBRE_TCP_BIND_ADDR` | by the coordinator | [`bind_addr`](Self::bind_addr) |
+    /// | `COBRE_TCP_WORKER_PORTS` | any | [`worker_ports`](Self::worker_ports), `A-B` |
     /// | `COBRE_TCP_SECRET` | none | [`secret`](Self::secret) |
     /// | `COBRE_TCP_SECRET_FILE` | none | [`secret_file`](Self::secret_file) |
     /// | `COBRE_TCP_INSECURE` | 0 | [`insecure`](Self::insecure) |
@@ -175,6 +182,7 @@ impl TcpConfig {
         }
         let advice = "give an address such as 10.0.0.5 or ::";
         config.bind_addr = reader.parse(variables::BIND_ADDR, advice, str::parse::<IpAddr>);
+        config.worker_ports = reader.parse(variables::WORKER_PORTS, PORTS, ports);
         // Not through the reader: what it trims as white space may be a part of the secret.
         let secret = secret.map(<[u8]>::trim_ascii);
         config.secret = secret.filter(|s| !s.is_empty()).map(<[u8]>::to_vec);
@@ -220,6 +228,12 @@ impl TcpConfig {
             let message = format!("{PORT} is 0; give the port on which rank 0 listens");
             faults.add(&[PORT], message);
         }
+        if let Some(ports) = &self.worker_ports
+            && (ports.is_empty() || *ports.start() == 0)
+        {
+            let (name, low, high) = (variables::WORKER_PORTS, ports.start(), ports.end());
+            faults.add(&[name], format!("{name} is {low}-{high}; {PORTS}"));
+        }
         if let Some(secret) = &self.secret
             && secret.trim_ascii().is_empty()
         {
@@ -243,6 +257,15 @@ impl TcpConfig {
     }
 }
 
+/// What a range of ports looks like.
+const PORTS: &str = "give the lowest and the highest port, such as 29501-29600";
+
+/// Reads the lowest and the highest port, or one port alone.
+fn ports(text: &str) -> Result<RangeInclusive<u16>, ParseIntError> {
+    let (low, high) = text.split_once('-').unwrap_or((text, text));
+    Ok(low.trim().parse()?..=high.trim().parse()?)
+}
+
 /// Distinguishes `host:29500` and `[::1]:29500` from `host` and `::1`.
 fn ends_in_port(host: &str) -> bool {
     host.starts_with('[') || (host.matches(':').count() == 1)
@@ -258,6 +281,7 @@ impl fmt::Debug for TcpConfig {
             .field("timeout", &self.timeout)
             .field("connect_timeout", &self.connect_timeout)
             .field("bind_addr", &self.bind_addr)
+            .field("worker_ports", &self.worker_ports)
             .field("secret", &self.secret.as_ref().map(|_| "(redacted)"))
             .field("secret_file", &self.secret_file)
             .field("insecure", &self.insecure)

@@ -5,7 +5,6 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::config::TcpConfig;
 use crate::error::InitError;
-use crate::watch::DEPUTY;
 
 /// Where a process finds its descriptors.
 const FOLDER: &str = if cfg!(target_os = "linux") {
@@ -24,17 +23,9 @@ pub(crate) fn needed(config: &TcpConfig) -> usize {
     // Only rank 0 knows before the start that there is no ring.
     let ring = size > 2 && (rank > 0 || config.ring);
     let neighbours = if ring { 2 } else { 0 };
-    // The link to the deputy, and a handle to it by which a worker aborts. The deputy has both ends of its own link, and those of the
-    // others.
-    let deputy = match rank {
-        _ if !ring => 0,
-        0 => 1,
-        DEPUTY => 3 + workers,
-        _ => 2,
-    };
     // Beside them the handle to the watch link by which another thread aborts, and one for the files in which the system tells how
     // long a rank waits for a processor.
-    links + neighbours + deputy + 2
+    links + neighbours + 2
 }
 
 /// Refuses to open what the limit of the process leaves no room for. Said before anything is opened: later it would be one link

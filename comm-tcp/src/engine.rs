@@ -31,8 +31,6 @@ use timers::{Action, Due, Moment, Timers};
 pub(crate) struct Links {
     /// On rank 0 one link per worker, in rank order; on a worker the one to rank 0.
     pub(crate) data: Vec<Link>,
-    /// The places in `data`, in the order in which the entries of the last call came to rank 0.
-    pub(crate) order: Vec<usize>,
     /// The ring, if there is one: where bulk goes to and comes from.
     pub(crate) ring: Option<Ring>,
 }
@@ -45,11 +43,6 @@ pub(crate) struct Ring {
 }
 
 impl Links {
-    pub(crate) fn new(data: Vec<Link>, ring: Option<Ring>) -> Self {
-        let order = (0..data.len()).collect();
-        Self { data, order, ring }
-    }
-
     pub(crate) fn all(&self) -> impl Iterator<Item = &Link> {
         let ring = self.ring.iter().flat_map(|ring| [&ring.next, &ring.prev]);
         self.data.iter().chain(ring)
@@ -124,6 +117,8 @@ pub(crate) struct Engine {
     pub(crate) timeout: Option<Duration>,
     /// The number of the current or next call.
     pub(crate) sequence: u64,
+    /// What an entry round waits for: after the first piece of a call not for ranks to enter, but for bytes.
+    pub(crate) outlook: Outlook,
     /// Why a refusal could not be announced, which ends the next call.
     pub(crate) failed: Option<Cause>,
     /// Room for what others contribute, see [`with_scratch`](Self::with_scratch).
@@ -182,8 +177,10 @@ impl Engine {
     pub(crate) fn explain(&mut self, broken: &Broken) -> Cause {
         let altered = self.links.all().any(Link::is_altered);
         let unreachable = self.links.all().any(Link::is_unreachable);
+        let silent = self.gave_up(0, Outlook::Entering);
+        let how = (altered, unreachable);
         self.watcher
-            .explain(broken, self.sequence, (altered, unreachable))
+            .explain(broken, self.sequence, how, (self.timeout, silent))
     }
 
     /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that
@@ -262,10 +259,6 @@ impl Engine {
             match (action, outlook) {
                 (Action::ReportWaiting, _) => {
                     self.watcher.tell(&Notice::Waiting { sequence, call });
-                }
-                (Action::ReportLongWait, _) => {
-                    self.watcher
-                        .tell_deputy(&Notice::Waiting { sequence, call });
                 }
                 (Action::ReportStalled, _) => self.watcher.tell(&stalled(false)),
                 (Action::ReportMoving, _) => {

@@ -14,6 +14,9 @@ use crate::link::{Link, Stream};
 use crate::notice::Notice;
 use crate::seal::Opener;
 
+/// The version in headers and handshakes.
+pub const VERSION: u8 = crate::frame::VERSION;
+
 /// A stream that yields its bytes in pieces of one length, with a pause after each.
 struct Pieces<'a> {
     rest: &'a [u8],

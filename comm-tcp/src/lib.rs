@@ -25,8 +25,8 @@
 //! | `watch` | how all learn the first cause of a failure |
 //! | `fuzzing`, `traffic` | what tests outside the crate look at |
 //!
-//! Architecture invariant: one thread, on rank 0, that owns the watch links, and its deputy on rank 1;
-//! everything else runs in the calls of the program. No asynchronous runtime.
+//! Architecture invariant: one thread, on rank 0, that owns the watch links; everything else runs in
+//! the calls of the program. No asynchronous runtime.
 //!
 //! Architecture invariant: a rank never stops reading because it cannot write.
 

@@ -48,8 +48,6 @@ pub(crate) struct Link<S = Wire> {
     due: u64,
     /// What came is not what was sent.
     altered: bool,
-    /// One of the ends has acknowledged nothing for too long.
-    silent: bool,
     /// The system has said that no way leads to the other end.
     unreachable: bool,
     sent: u64,
@@ -68,7 +66,6 @@ impl<S: Stream> Link<S> {
             discarding: 0,
             due: 0,
             altered: false,
-            silent: false,
             unreachable: false,
             sent: 0,
             received: 0,
@@ -93,12 +90,6 @@ impl<S: Stream> Link<S> {
     /// Returns whether the link is of no use any more because what came is not what was sent.
     pub(crate) fn is_altered(&self) -> bool {
         self.altered
-    }
-
-    /// Returns whether the link ended because one end acknowledged nothing any more, as far as is known: the
-    /// process at the other end may live.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent
     }
 
     /// Returns whether the link ended because no way led to the other end any more: the process there may live.
@@ -340,8 +331,6 @@ impl<S: Stream> Link<S> {
                 | ErrorKind::NetworkUnreachable
                 | ErrorKind::NetworkDown
         );
-        // So may the other end, whose system resets a link when it gives up.
-        self.silent |= self.unreachable || error.kind() == ErrorKind::ConnectionReset;
         let reason = match error.kind() {
             ErrorKind::UnexpectedEof => "it closed the link".to_owned(),
             _ => error.to_string(),
@@ -357,11 +346,6 @@ impl Link {
     /// Returns whether what travels is encrypted.
     pub(crate) fn is_sealed(&self) -> bool {
         self.stream.is_sealed()
-    }
-
-    /// Returns whether something may have come that no poll tells of: it was read ahead, or what opens records keeps it.
-    pub(crate) fn may_hold(&self) -> bool {
-        self.start < self.end || self.is_sealed()
     }
 
     /// Returns a second way to send over the link, for a few bytes from another thread.

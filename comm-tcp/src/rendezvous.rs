@@ -7,9 +7,8 @@
 //!                        (until all seats are taken)
 //!   ◄─────────── Missing: who did not come yet
 //!   Pong ──────────────────────────►
-//!   ◄─────────── Seat: your successor listens there, and rank 1 there
+//!   ◄─────────── Seat: your successor listens there
 //!   ring link, handshake ────────────────────────────────────────►
-//!   watch link, handshake ──────────────────────────────────────────► rank 1
 //!   Ring: it stands, or why not ───►
 //!   ◄─────────── Start: with the ring or without it, crowded or not
 //! ```
@@ -21,7 +20,6 @@ mod accept;
 mod complaints;
 mod coordinate;
 mod crowd;
-mod deputy;
 mod dial;
 mod join;
 mod lookup;
@@ -116,7 +114,7 @@ impl Identity {
 pub(crate) struct Joined {
     pub(crate) links: Links,
     pub(crate) watcher: Watcher,
-    /// The watch, on rank 0, or its deputy, on rank 1.
+    /// The watch, on rank 0.
     pub(crate) hub: Option<JoinHandle<()>>,
     pub(crate) signals: Arc<Signals>,
     /// How many ranks share the processors of this one.

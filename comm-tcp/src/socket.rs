@@ -78,24 +78,6 @@ pub(crate) fn tune_watch(stream: &TcpStream, timeout: Option<Duration>) -> io::R
     Ok(())
 }
 
-/// Lets a watch link end after `limit` if the other end does not acknowledge what is sent now; returns whether that
-/// is possible: not on loopback, where nothing is lost, and not on every system.
-#[cfg(target_os = "linux")]
-pub(crate) fn hurry(stream: &impl AsFd, limit: Duration) -> io::Result<bool> {
-    let lossy = !is_loopback(stream)?;
-    if lossy {
-        let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
-        sockopt::set_tcp_user_timeout(stream, limit)?;
-    }
-    Ok(lossy)
-}
-
-/// Returns that it cannot let a link end sooner.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn hurry(_: &impl AsFd, _: Duration) -> io::Result<bool> {
-    Ok(false)
-}
-
 #[cfg(target_os = "linux")]
 fn is_loopback(stream: &impl AsFd) -> io::Result<bool> {
     let peer = rustix::net::getpeername(stream)?;

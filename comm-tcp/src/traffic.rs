@@ -26,10 +26,10 @@ pub fn links_crossed(ranks: usize) -> usize {
     ring::links_crossed(ranks)
 }
 
-/// Returns how many bytes rank 0 sends to `rank` in an allgatherv without a ring.
+/// Returns how many bytes of an allgatherv without a ring go through rank 0 in one piece.
 #[must_use]
-pub fn relayed_to(counts: &[usize], displs: &[usize], rank: usize) -> usize {
-    blocks(counts, displs).total_without(rank)
+pub fn piece(ranks: usize) -> usize {
+    Way::piece(Load::Gathered(usize::MAX), ranks, 1)
 }
 
 /// Returns the size of the largest call that travels with its entry round: of an allreduce, of an

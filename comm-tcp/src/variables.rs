@@ -11,11 +11,12 @@ pub(crate) const SECRET: &str = "COBRE_TCP_SECRET";
 pub(crate) const SECRET_FILE: &str = "COBRE_TCP_SECRET_FILE";
 pub(crate) const INSECURE: &str = "COBRE_TCP_INSECURE";
 pub(crate) const ENCRYPT: &str = "COBRE_TCP_ENCRYPT";
+pub(crate) const WORKER_PORTS: &str = "COBRE_TCP_WORKER_PORTS";
 pub(crate) const LISTEN_FD: &str = "COBRE_TCP_LISTEN_FD";
 pub(crate) const JOB_ID: &str = "COBRE_JOB_ID";
 
 /// All of them but the secret, whose value must show nowhere.
-pub(crate) const PLAIN: [&str; 12] = [
+pub(crate) const PLAIN: [&str; 13] = [
     COORDINATOR,
     PORT,
     RANK,
@@ -26,6 +27,7 @@ pub(crate) const PLAIN: [&str; 12] = [
     SECRET_FILE,
     INSECURE,
     ENCRYPT,
+    WORKER_PORTS,
     LISTEN_FD,
     JOB_ID,
 ];

@@ -3,32 +3,23 @@
 //! Each rank holds one idle link to a small thread on rank 0, rank 0 itself through a socket pair.
 //! The thread ([`hub`]) alone decides: the first end without a goodbye, abort, timeout or broken
 //! link that nobody's death explains becomes the cause, is sent to all, and stays. The ranks
-//! ([`watcher`]) report what they see and return what the thread says.
-//!
-//! From three ranks on each rank holds such a link to rank 1, too, where another thread ([`deputy`])
-//! decides while rank 0 is stopped.
+//! ([`watcher`]) report what they see and return what the thread says. While rank 0 is stopped, so is
+//! the thread, and nobody hears of anything.
 
-mod deputy;
-mod deputy_link;
 mod hub;
 mod log;
 #[cfg(test)]
 mod nonsense;
 mod signals;
-mod sounding;
 mod verdict;
 mod watcher;
 
 use crate::link::{Broken, Link};
 use crate::notice::Notice;
 
-pub(crate) use deputy::Deputy;
 pub(crate) use hub::Hub;
 pub(crate) use signals::Signals;
 pub(crate) use watcher::{Outlook, Watcher};
-
-/// The rank of the deputy.
-pub(crate) const DEPUTY: usize = 1;
 
 /// Sends a notice. If the link is broken, that shows when it is read. What is said again and again is not kept without a limit
 /// for a rank that does not read it; what ends the job is.

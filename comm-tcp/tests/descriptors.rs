@@ -120,10 +120,9 @@ fn a_rank_needs_the_descriptors_that_it_says_and_none_more(
         let expected = match (rank, size, way) {
             (0, 2, _) => 6,
             (0, _, "through rank 0") => 2 * size + 2,
-            (0, ..) => 2 * size + 5,
+            (0, ..) => 2 * size + 4,
             (1, 2, _) => 4,
-            (1, ..) => size + 8,
-            _ => 8,
+            _ => 6,
         };
         assert_eq!(needs, expected, "rank {rank}");
         if less.is_empty() {

@@ -32,13 +32,13 @@ fn one_rank() {
         return;
     };
     let mut config = config();
-    config.ring = role != "bulk without a ring";
+    config.ring = !role.ends_with("without a ring");
     let comm = TcpBackend::connect(config).unwrap();
     comm.barrier().unwrap();
     say("ready", comm.rank());
     match role.as_str() {
         "bulk" | "bulk without a ring" => say("end", describe(bulk(&comm, usize::MAX))),
-        "chain" => say("end", describe(chain(&comm))),
+        "chain" | "chain without a ring" => say("end", describe(chain(&comm))),
         "some bulk" => say("end", describe(bulk(&comm, 150))),
         "interrupted" => {
             if comm.rank() == 0 {
@@ -191,6 +191,27 @@ fn a_rank_that_stops_in_the_middle_of_a_chain_is_named(#[values(1, 2, 3)] stoppe
         rank.wait_for("ready");
     }
     std::thread::sleep(Duration::from_millis(50));
+    ranks[stopped].signal(Signal::STOP);
+    for (rank, process) in ranks.iter_mut().enumerate() {
+        if rank != stopped {
+            let expected = format!("TimedOut {stopped}");
+            assert_eq!(process.wait_for("end"), expected, "on rank {rank}");
+        }
+    }
+}
+
+/// So is one that stops in the middle of a call in pieces, of which rank 0 waits for the next: not rank 0, for which
+/// the others wait.
+#[rstest]
+fn a_rank_that_stops_in_the_middle_of_a_call_in_pieces_is_named(
+    #[values(1, 2, 3)] stopped: usize,
+    #[values(30, 50, 70)] after_millis: u64,
+) {
+    let mut ranks = start_with("chain without a ring", 4, "2");
+    for rank in &mut ranks {
+        rank.wait_for("ready");
+    }
+    std::thread::sleep(Duration::from_millis(after_millis));
     ranks[stopped].signal(Signal::STOP);
     for (rank, process) in ranks.iter_mut().enumerate() {
         if rank != stopped {

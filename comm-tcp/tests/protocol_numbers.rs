@@ -63,11 +63,11 @@ impl Equal {
         entry(0, 0) + links * LATENCY + self.busiest_link() as f64 / RATE
     }
 
-    /// Returns the seconds through rank 0, whose one link carries what every worker is sent.
+    /// Returns the seconds through rank 0, in pieces, whose one link carries what every worker is sent.
     fn through_rank_0(&self) -> f64 {
-        let sent = |rank| traffic::relayed_to(&self.0, &self.1, rank);
-        let sent: usize = (1..RANKS).map(sent).sum();
-        entry(0, 0) + 2.0 * LATENCY + sent as f64 / RATE
+        let (bytes, piece) = (self.0.iter().sum(), traffic::piece(RANKS));
+        let pieces = (0..bytes).step_by(piece).map(|at| piece.min(bytes - at));
+        pieces.map(|piece| entry(piece / RANKS, piece)).sum()
     }
 }
 

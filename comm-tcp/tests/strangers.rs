@@ -86,7 +86,7 @@ fn a_second_worker_of_the_same_rank_is_refused() {
 #[case::nothing(b"")]
 #[case::a_browser(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")]
 #[case::zeros(&[0; 4096])]
-#[case::half_a_hello(b"cobrecom\0\x04\x01")]
+#[case::half_a_hello(b"cobrecom\0\x05\x01")]
 #[case::another_version(b"cobrecom\x7f\xff")]
 fn other_programs_are_let_go(#[case] bytes: &'static [u8]) {
     job_with(|port| {
@@ -142,7 +142,7 @@ fn a_slow_drip_of_bytes_keeps_nobody_out() {
     job_with(|port| {
         std::thread::spawn(move || {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-            for byte in b"cobrecom\0\x04\x01\x10\0\0\0" {
+            for byte in b"cobrecom\0\x05\x01\x10\0\0\0" {
                 if stream.write_all(&[*byte]).is_err() {
                     break;
                 }

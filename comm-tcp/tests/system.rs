@@ -166,7 +166,7 @@ fn descriptors_that_run_out_while_ranks_are_waited_for() {
         }
     }
     let error = zero.join().unwrap().unwrap_err();
-    for word in ["Too many open files", "ulimit -n", "needs 133 "] {
+    for word in ["Too many open files", "ulimit -n", "needs 132 "] {
         assert!(error.message.contains(word), "no {word} in: {error}");
     }
 }
@@ -203,7 +203,7 @@ fn every_link_of_a_job_is_probed_while_it_is_silent() {
         |comm| {
             comm.barrier().unwrap();
             if comm.rank() == 0 {
-                // Three data links, three watch links, four of the ring and those of the deputy, with both ends here.
+                // Three data links, three watch links and four of the ring, with both ends here.
                 let began = Instant::now();
                 loop {
                     let timers = timers();

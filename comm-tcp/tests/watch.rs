@@ -9,6 +9,7 @@ use std::time::Duration;
 use comm_api::{CommError, Communicator};
 use comm_conformance::events::Each;
 use comm_tcp::TcpBackend;
+use common::clock::millis;
 use common::ranks::{Rank, config, role, say, start_each, start_with};
 use rstest::rstest;
 use rustix::process::{Resource, Rlimit, Signal};
@@ -31,6 +32,12 @@ fn one_rank() {
             // Killed in this time.
             std::thread::sleep(Duration::from_secs(30));
         }
+        ("reset", 1 | 2) => {
+            common::reset::on_close();
+            say("ready", comm.rank());
+            // Computes, and is killed in this time.
+            std::thread::sleep(Duration::from_secs(30));
+        }
         ("paused before", 0) | ("paused inside", 1) => {
             say("ready", comm.rank());
             // Rank 0 is stopped in this time.
@@ -50,6 +57,11 @@ fn one_rank() {
     say("ready", comm.rank());
     match (role.as_str(), comm.barrier()) {
         ("mixed", Err(error)) => say("end", error),
+        ("reset", Err(error)) => {
+            let told = millis();
+            say("end", describe(Err(error)));
+            say("told", told);
+        }
         (_, result) => say("end", describe(result)),
     }
     // Nobody leaves before the others have seen what they are to see.
@@ -93,6 +105,25 @@ fn a_death_is_told_although_the_log_of_rank_0_blocks(#[values(false, true)] warn
     }
     ranks[2].signal(Signal::KILL);
     assert_eq!(ranks[1].wait_for("end"), "PeerLost 2");
+}
+
+/// Links that the system resets when it closes them are the end of a rank, as others are.
+#[rstest]
+fn a_death_that_resets_links_is_told_at_once(#[values(3, 4)] size: usize) {
+    // On a busy machine one of several suffices.
+    let mut fastest = u128::MAX;
+    for _ in 0..5 {
+        let mut ranks = ready("reset", size, "20");
+        ranks[2].kill();
+        let gone = millis();
+        assert_eq!(ranks[0].wait_for("end"), "PeerLost 2");
+        let told: u128 = ranks[0].wait_for("told").parse().unwrap();
+        fastest = fastest.min(told.saturating_sub(gone));
+        if fastest <= 100 {
+            return;
+        }
+    }
+    panic!("told after {fastest} ms");
 }
 
 /// Rank 0 was stopped for longer than the timeout and goes on with the entries of all in its hands:

@@ -4,7 +4,7 @@ mod seat;
 
 use std::process::ExitCode;
 
-use comm_conformance::{Failure, Model, Ruling, Seat, Subject};
+use comm_conformance::{Failure, Model, Seat, Subject};
 use comm_tcp::TcpBackend;
 
 struct WithoutRing;
@@ -12,12 +12,7 @@ struct WithoutRing;
 impl Subject for WithoutRing {
     type Comm = TcpBackend;
     const NAME: &'static str = "tcp-without-ring";
-    const MODEL: Model = {
-        let mut model = Model::TCP;
-        // Ranks that are not linked to each other have no deputy either.
-        model.ruling = Ruling::RankZero;
-        model
-    };
+    const MODEL: Model = Model::TCP;
 
     fn open(seat: &Seat) -> Result<TcpBackend, Failure> {
         seat::open(seat, false)

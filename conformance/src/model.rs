@@ -71,11 +71,6 @@ pub enum Ruling {
     Anyone,
     /// Rank 0 for all: while it is stopped, nobody hears of another death before the timeout.
     RankZero,
-    /// Rank 0 for all; from three ranks on rank 1 while rank 0 is stopped.
-    Deputy {
-        /// How long rank 1 hears nothing of rank 0 before it rules.
-        after: Duration,
-    },
 }
 
 /// Describes when a rank that dumps core counts as dead.
@@ -170,9 +165,7 @@ impl Model {
         death: Death::Reported {
             within: Duration::from_millis(300),
         },
-        ruling: Ruling::Deputy {
-            after: Duration::from_millis(250),
-        },
+        ruling: Ruling::RankZero,
         shows: Shows::WhenLinksClose,
         ..Self::FULL
     };
@@ -244,15 +237,6 @@ impl Model {
         match self.death {
             Death::Reported { within } => within,
             Death::EndsTheJob => Duration::MAX,
-        }
-    }
-
-    /// Returns the same bound while rank 0 is stopped.
-    pub(crate) fn death_without_rank_0(&self) -> Duration {
-        let within = self.death_within();
-        match self.ruling {
-            Ruling::Anyone | Ruling::RankZero => within,
-            Ruling::Deputy { after } => within.saturating_add(after),
         }
     }
 }

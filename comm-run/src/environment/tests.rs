@@ -140,6 +140,7 @@ fn what_the_user_chose_stays() {
         "I_MPI_FABRICS",
         "COBRE_SHM_TIMEOUT_SECS",
         "COBRE_TCP_CONNECT_TIMEOUT_MS",
+        "COBRE_TCP_WORKER_PORTS",
         "COBRE_COMM_CHECK",
         "MY_RANK",
     ] {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use comm_kit::Call;
 
 use super::Failure;
-use super::way::{Contributions, Exchange, Load, Sink, Way, relay, ring};
+use super::way::{Contributions, Exchange, Load, Sink, Way, ring};
 use crate::engine::Engine;
 
 impl Engine {
@@ -35,12 +35,8 @@ impl Engine {
                     Exchange::new(send, theirs, self.peer()).with_copy(own),
                 )
             }
-            Way::Relay if self.rank > 0 => {
-                let mut sink = Scatter::new(blocks, recv).without(self.rank);
-                self.run(call, Exchange::new(send, &mut sink, self.peer()))
-            }
             Way::Ring => self.gather_along_the_ring(call, Some(send), recv, blocks),
-            Way::SmallStar | Way::Relay => self.gather_in_place(call, way, recv, blocks),
+            Way::SmallStar | Way::Pieces => self.gather_in_place(call, way, recv, blocks),
         }
     }
 
@@ -82,11 +78,15 @@ impl Engine {
                 self.run(call, Exchange::new(own, theirs, self.peer()))
             }
             Way::Ring => self.gather_along_the_ring(call, None, recv, blocks),
-            Way::Relay if self.rank == 0 => self.run(call, relay::Forward::blocks(recv, blocks)),
-            Way::Relay => {
-                let (own, mut others) = around(recv, own);
-                self.run(call, Exchange::new(own, &mut others, self.peer()))
-            }
+            Way::Pieces => self.in_pieces(Load::Gathered(blocks.total()), 1, |engine, piece| {
+                let (counts, displs) = blocks.within(piece);
+                let parts = Blocks {
+                    counts: &counts,
+                    displs: &displs,
+                    elem_size: 1,
+                };
+                engine.gather_in_place(call, Way::SmallStar, recv, parts)
+            }),
         }
     }
 
@@ -154,33 +154,6 @@ fn apart(buffer: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&mut [u8], &mu
     }
 }
 
-/// Returns a block, and what lies before and behind it.
-fn around(buffer: &mut [u8], block: Range<usize>) -> (&mut [u8], Around<'_>) {
-    let (before, rest) = buffer.split_at_mut(block.start);
-    let (block, behind) = rest.split_at_mut(block.len());
-    (block, Around { before, behind })
-}
-
-/// Takes a payload that holds all blocks but one, in rank order, into a buffer without gaps.
-#[derive(Debug)]
-struct Around<'a> {
-    before: &'a mut [u8],
-    behind: &'a mut [u8],
-}
-
-impl Sink for Around<'_> {
-    fn len(&self) -> usize {
-        self.before.len() + self.behind.len()
-    }
-
-    fn room(&mut self, at: usize) -> &mut [u8] {
-        match at.checked_sub(self.before.len()) {
-            None => &mut self.before[at..],
-            Some(at) => &mut self.behind[at..],
-        }
-    }
-}
-
 /// Where the blocks of an allgatherv lie in the buffer of one rank. The arguments were checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Blocks<'a> {
@@ -211,6 +184,20 @@ impl Blocks<'_> {
         self.total() - self.range(rank).len()
     }
 
+    /// Returns which parts of the blocks lie in this piece of all of them, in rank order: their lengths and places in
+    /// bytes.
+    fn within(&self, piece: Range<usize>) -> (Vec<usize>, Vec<usize>) {
+        let mut before = 0;
+        let part = |rank| {
+            let block = self.range(rank);
+            let cut = |at: usize| at.saturating_sub(before).min(block.len());
+            let (start, end) = (cut(piece.start), cut(piece.end));
+            before += block.len();
+            (end - start, block.start + start)
+        };
+        (0..self.counts.len()).map(part).unzip()
+    }
+
     /// Returns the range of all blocks if they lie one after the other in rank order.
     pub(crate) fn together(&self) -> Option<Range<usize>> {
         let first = self.counts.iter().position(|&count| count > 0);
@@ -235,7 +222,6 @@ pub(crate) struct Scatter<'a> {
     blocks: Blocks<'a>,
     buffer: &'a mut [u8],
     total: usize,
-    without: Option<usize>,
     /// The block that was asked for last, and where it begins in the payload.
     cursor: (usize, usize),
 }
@@ -246,23 +232,8 @@ impl<'a> Scatter<'a> {
             total: blocks.total(),
             blocks,
             buffer,
-            without: None,
             cursor: (0, 0),
         }
-    }
-
-    /// Leaves out the block of `rank`, which does not come.
-    pub(crate) fn without(mut self, rank: usize) -> Self {
-        self.total = self.blocks.total_without(rank);
-        self.without = Some(rank);
-        self
-    }
-
-    fn range(&self, rank: usize) -> Range<usize> {
-        if self.without == Some(rank) {
-            return 0..0;
-        }
-        self.blocks.range(rank)
     }
 }
 
@@ -273,18 +244,18 @@ impl Sink for Scatter<'_> {
 
     fn room(&mut self, at: usize) -> &mut [u8] {
         let (mut rank, mut start) = self.cursor;
-        let mut range = self.range(rank);
+        let mut range = self.blocks.range(rank);
         while at >= start + range.len() {
             start += range.len();
             rank += 1;
-            range = self.range(rank);
+            range = self.blocks.range(rank);
         }
         self.cursor = (rank, start);
         let skip = at - start;
         // Blocks that lie together come with one system call, not one each.
         let mut end = range.end;
         for next in rank + 1..self.blocks.counts.len() {
-            match self.range(next) {
+            match self.blocks.range(next) {
                 next if next.is_empty() => {}
                 next if next.start == end => end = next.end,
                 _ => break,
@@ -299,7 +270,7 @@ mod tests {
     use super::*;
 
     /// Returns where the rooms begin that a payload is read into, and how long they are, in elements, if every room is filled.
-    fn rooms(counts: &[usize], displs: &[usize], without: Option<usize>) -> Vec<(usize, usize)> {
+    fn rooms(counts: &[usize], displs: &[usize]) -> Vec<(usize, usize)> {
         let blocks = Blocks {
             counts,
             displs,
@@ -307,9 +278,6 @@ mod tests {
         };
         let mut buffer: Vec<u8> = (0..40).collect();
         let mut sink = Scatter::new(blocks, &mut buffer);
-        if let Some(rank) = without {
-            sink = sink.without(rank);
-        }
         let (mut rooms, mut at) = (Vec::new(), 0);
         while at < sink.len() {
             let room = sink.room(at);
@@ -322,19 +290,32 @@ mod tests {
 
     #[test]
     fn blocks_that_lie_together_are_read_together() {
-        assert_eq!(rooms(&[2, 3, 4], &[1, 3, 6], None), [(1, 9)]);
-        assert_eq!(rooms(&[2, 0, 4], &[1, 15, 3], None), [(1, 6)]);
-        assert_eq!(rooms(&[2, 3, 4], &[0, 3, 6], None), [(0, 2), (3, 7)]);
-        assert_eq!(
-            rooms(&[2, 3, 4], &[7, 4, 0], None),
-            [(7, 2), (4, 3), (0, 4)]
-        );
-        assert_eq!(
-            rooms(&[2, 3, 4, 1], &[0, 2, 5, 9], Some(1)),
-            [(0, 2), (5, 5)],
-            "not over the block that is left out"
-        );
-        assert_eq!(rooms(&[0, 0], &[0, 0], None), []);
+        assert_eq!(rooms(&[2, 3, 4], &[1, 3, 6]), [(1, 9)]);
+        assert_eq!(rooms(&[2, 0, 4], &[1, 15, 3]), [(1, 6)]);
+        assert_eq!(rooms(&[2, 3, 4], &[0, 3, 6]), [(0, 2), (3, 7)]);
+        assert_eq!(rooms(&[2, 3, 4], &[7, 4, 0]), [(7, 2), (4, 3), (0, 4)]);
+        assert_eq!(rooms(&[0, 0], &[0, 0]), []);
+    }
+
+    #[test]
+    fn the_pieces_of_blocks_hold_every_byte_once_in_rank_order() {
+        let (counts, displs) = ([3, 0, 2, 4], [10, 40, 0, 4]);
+        let blocks = Blocks {
+            counts: &counts,
+            displs: &displs,
+            elem_size: 2,
+        };
+        let whole: Vec<usize> = (0..4).flat_map(|rank| blocks.range(rank)).collect();
+        for most in 1..=blocks.total() + 1 {
+            let mut found = Vec::new();
+            for start in (0..blocks.total()).step_by(most) {
+                let (counts, displs) = blocks.within(start..blocks.total().min(start + most));
+                let parts = counts.iter().zip(&displs);
+                found.extend(parts.flat_map(|(&count, &displ)| displ..displ + count));
+            }
+            assert_eq!(found, whole, "pieces of {most} bytes");
+        }
+        assert_eq!(blocks.within(5..11), (vec![1, 0, 4, 1], vec![25, 80, 0, 8]));
     }
 
     #[test]

@@ -4,9 +4,7 @@ use comm_api::{ReduceOp, ScalarKind};
 use comm_kit::Call;
 
 use super::Failure;
-use super::way::{
-    Contributions, Exchange, Folding, InPlace, Load, Way, fold, in_place, relay, ring,
-};
+use super::way::{Contributions, Exchange, Folding, InPlace, Load, Way, fold, in_place, ring};
 use crate::engine::Engine;
 use crate::link::INBOX;
 
@@ -19,12 +17,17 @@ impl Engine {
         op: ReduceOp,
     ) -> Result<(), Failure> {
         let call = Call::allreduce(send.len(), scalar, op);
-        match self.begin(call, Load::Folded(send.len()))? {
+        let load = Load::Folded(send.len());
+        match self.begin(call, load)? {
             Way::SmallPair => {
                 let mut sink = Folding::new(recv, send, (op, scalar));
                 self.enter(call, send, &mut sink)
             }
-            Way::SmallStar if self.rank > 0 => self.enter(call, send, recv),
+            Way::SmallStar => self.allreduce_by_star(call, send, recv, (op, scalar)),
+            Way::Pieces => self.in_pieces(load, scalar.size(), |engine, piece| {
+                let (send, recv) = (&send[piece.clone()], &mut recv[piece]);
+                engine.allreduce_by_star(call, send, recv, (op, scalar))
+            }),
             Way::LargePair => {
                 let mut sink = Folding::new(recv, send, (op, scalar));
                 self.run(call, Exchange::new(send, &mut sink, self.peer()))
@@ -34,11 +37,6 @@ impl Engine {
                 let own = ring::Own::Apart(send);
                 let task = ring::Allreduce::new(at, position, own, recv, (op, scalar));
                 self.run(call, task)
-            }
-            Way::Relay if self.rank > 0 => self.run(call, Exchange::new(send, recv, self.peer())),
-            way @ (Way::SmallStar | Way::Relay) => {
-                recv.copy_from_slice(send);
-                self.fold_at_rank_0(call, way, recv, (op, scalar))
             }
         }
     }
@@ -52,15 +50,15 @@ impl Engine {
         op: ReduceOp,
     ) -> Result<(), Failure> {
         let call = Call::allreduce(buf.len(), scalar, op);
-        let reduction = (op, scalar);
-        match self.begin(call, Load::Folded(buf.len()))? {
+        let (reduction, load) = ((op, scalar), Load::Folded(buf.len()));
+        match self.begin(call, load)? {
             Way::SmallPair => self.with_scratch(0, |engine, own| {
                 own.extend_from_slice(buf);
                 engine.enter(call, own, &mut Folding::new(buf, own, reduction))
             }),
-            Way::SmallStar if self.rank > 0 => self.with_scratch(0, |engine, own| {
-                own.extend_from_slice(buf);
-                engine.enter(call, own, buf)
+            Way::SmallStar => self.allreduce_in_place_by_star(call, buf, reduction),
+            Way::Pieces => self.in_pieces(load, scalar.size(), |engine, piece| {
+                engine.allreduce_in_place_by_star(call, &mut buf[piece], reduction)
             }),
             Way::LargePair => self.with_scratch(in_place::ROOM, |engine, room| {
                 let task = InPlace::folded(buf, room, reduction, engine.peer());
@@ -72,25 +70,47 @@ impl Engine {
                 let task = ring::Allreduce::new(at, position, own, buf, reduction);
                 engine.run(call, task)
             }),
-            Way::Relay if self.rank > 0 => self.run(call, InPlace::replaced(buf, self.peer())),
-            way @ (Way::SmallStar | Way::Relay) => self.fold_at_rank_0(call, way, buf, reduction),
         }
+    }
+
+    /// Reduces with an entry round through rank 0.
+    fn allreduce_by_star(
+        &mut self,
+        call: Call,
+        send: &[u8],
+        recv: &mut [u8],
+        reduction: (ReduceOp, ScalarKind),
+    ) -> Result<(), Failure> {
+        if self.rank > 0 {
+            return self.enter(call, send, recv);
+        }
+        recv.copy_from_slice(send);
+        self.fold_at_rank_0(call, recv, reduction)
+    }
+
+    /// The same where the result replaces what this rank contributes.
+    fn allreduce_in_place_by_star(
+        &mut self,
+        call: Call,
+        buf: &mut [u8],
+        reduction: (ReduceOp, ScalarKind),
+    ) -> Result<(), Failure> {
+        if self.rank == 0 {
+            return self.fold_at_rank_0(call, buf, reduction);
+        }
+        self.with_scratch(0, |engine, own| {
+            own.extend_from_slice(buf);
+            engine.enter(call, own, buf)
+        })
     }
 
     /// Folds what all workers send into what rank 0 has, on rank 0, and sends them the result.
     fn fold_at_rank_0(
         &mut self,
         call: Call,
-        way: Way,
         buf: &mut [u8],
         reduction: (ReduceOp, ScalarKind),
     ) -> Result<(), Failure> {
-        let workers = self.size - 1;
-        if way == Way::Relay {
-            return self.with_scratch(workers * relay::SLOT, |engine, slots| {
-                engine.run(call, relay::Allreduce::new(buf, reduction, slots))
-            });
-        }
         if buf.len() <= INBOX {
             let refused = self.collect(call, Contributions::Held(buf.len()))?;
             let folded = self.links.data.iter_mut().try_for_each(|link| {
@@ -100,7 +120,7 @@ impl Engine {
             folded.map_err(|broken| self.explain(&broken))?;
             return self.answer(call, &refused, |_| buf);
         }
-        self.with_scratch(workers * buf.len(), |engine, slots| {
+        self.with_scratch((self.size - 1) * buf.len(), |engine, slots| {
             let contributions = Contributions::Slots(buf.len(), slots);
             let refused = engine.collect(call, contributions)?;
             let mut slots = slots.chunks_exact(buf.len()).zip(1..);

@@ -2,7 +2,7 @@
 //!
 //! A function of what all ranks know alike, so ranks that agree on a call agree on its way, too.
 //! Below this file there is one file per way: [`entry`] moves what is small, [`pair`], [`ring`] and
-//! [`relay`] what is large; [`in_place`] what a rank sends from where the result goes.
+//! [`pieces`] what is large; [`in_place`] what a rank sends from where the result goes.
 //!
 //! The limits of what is small lie where the entry round with all bytes begins to cost as much as one
 //! without them, followed by bulk. With more ranks both cost more, bulk because it goes from neighbour
@@ -11,7 +11,7 @@
 mod entry;
 pub(crate) mod in_place;
 mod pair;
-pub(crate) mod relay;
+mod pieces;
 pub(crate) mod ring;
 
 use comm_api::{ReduceOp, ScalarKind};
@@ -38,8 +38,8 @@ pub(crate) enum Way {
     LargePair,
     /// Large, more ranks: after the entry round, from neighbour to neighbour.
     Ring,
-    /// Large, more ranks that have no ring: after the entry round, through rank 0.
-    Relay,
+    /// Large, more ranks that have no ring: through rank 0, each piece with an entry round of its own.
+    Pieces,
 }
 
 /// What a call moves.
@@ -51,6 +51,14 @@ pub(crate) enum Load {
     Copied(usize),
     /// This many bytes of each rank, which are folded.
     Folded(usize),
+}
+
+impl Load {
+    /// Returns how many bytes that is.
+    fn bytes(self) -> usize {
+        let (Self::Gathered(bytes) | Self::Copied(bytes) | Self::Folded(bytes)) = self;
+        bytes
+    }
 }
 
 /// Where the ranks run; the same on all of them.
@@ -78,14 +86,13 @@ impl Hosts {
 impl Way {
     /// Decides the way of a call among `size` ranks.
     pub(crate) fn of(load: Load, size: usize, hosts: Hosts, has_ring: bool) -> Self {
-        let (Load::Gathered(bytes) | Load::Copied(bytes) | Load::Folded(bytes)) = load;
-        let small = bytes <= Self::limit(load, size, hosts);
+        let small = load.bytes() <= Self::limit(load, size, hosts);
         match (size, small) {
             (2, true) => Self::SmallPair,
             (_, true) => Self::SmallStar,
             (2, false) => Self::LargePair,
             (_, false) if has_ring => Self::Ring,
-            (_, false) => Self::Relay,
+            (_, false) => Self::Pieces,
         }
     }
 
@@ -104,9 +111,16 @@ impl Way {
         limit.most.min(limit.in_all / size).max(limit.least)
     }
 
-    /// Returns whether the bytes travel with the entry round.
-    fn is_small(self) -> bool {
-        matches!(self, Self::SmallPair | Self::SmallStar)
+    /// Returns how long a piece of a large call is among `size` ranks that have no ring: as long as a small call may be
+    /// anywhere, and whole elements of `element` bytes.
+    pub(crate) fn piece(load: Load, size: usize, element: usize) -> usize {
+        let limit = Self::limit(load, size, Hosts::OneCrowded);
+        limit - limit % element
+    }
+
+    /// Returns whether the bytes travel with entry rounds.
+    fn is_carried(self) -> bool {
+        matches!(self, Self::SmallPair | Self::SmallStar | Self::Pieces)
     }
 }
 
@@ -114,7 +128,7 @@ impl Engine {
     /// Decides the way of a call, and goes through the entry round if no bytes travel with it.
     pub(super) fn begin(&mut self, call: Call, load: Load) -> Result<Way, Failure> {
         let way = Way::of(load, self.size, self.hosts, self.links.ring.is_some());
-        if !way.is_small() {
+        if !way.is_carried() {
             self.agree(call)?;
         }
         Ok(way)
@@ -280,7 +294,11 @@ mod tests {
                 assert_eq!(Way::of(small, 3, hosts, ring), Way::SmallStar);
             }
             assert_eq!(Way::of(large, 3, hosts, true), Way::Ring);
-            assert_eq!(Way::of(large, 3, hosts, false), Way::Relay);
+            assert_eq!(Way::of(large, 3, hosts, false), Way::Pieces);
+        }
+        for element in [1, 2, 4, 8] {
+            let piece = Way::piece(Load::Folded(1 << 30), 13, element);
+            assert!(piece >= 64 << 10 && piece.is_multiple_of(element));
         }
         let at = Way::limit(small, 4, Hosts::One);
         let way = |bytes| Way::of(Load::Gathered(bytes), 4, Hosts::One, true);

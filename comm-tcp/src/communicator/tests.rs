@@ -90,19 +90,23 @@ impl World {
         let workers = (1..=WORKERS).zip(kinds);
         let (links, data) = workers.map(|(rank, kind)| enter(rank, kind)).unzip();
         let peers = Peers {
-            watch_links: own.voices().unwrap(),
+            watch_link: own.voice().unwrap(),
             signals: Arc::clone(&signals),
         };
         let engine = Engine {
             rank: 0,
             size: WORKERS + 1,
             hosts: Hosts::One,
-            links: Links::new(links, None),
+            links: Links {
+                data: links,
+                ring: None,
+            },
             watcher: own,
             signals: Arc::clone(&signals),
             patience: Patience::new(WORKERS + 1),
             timeout: None,
             sequence: 0,
+            outlook: Outlook::Entering,
             failed: None,
             scratch: Vec::new(),
         };

@@ -22,6 +22,7 @@ fn every_variable_reaches_its_field() {
         ("COBRE_TCP_TIMEOUT_SECS", "1.5"),
         ("COBRE_TCP_CONNECT_TIMEOUT_MS", " 250 "),
         ("COBRE_TCP_BIND_ADDR", "::1"),
+        ("COBRE_TCP_WORKER_PORTS", "29501 - 29600"),
         ("COBRE_TCP_SECRET", "hush"),
         ("COBRE_TCP_INSECURE", "1"),
         ("COBRE_TCP_ENCRYPT", "0"),
@@ -33,6 +34,7 @@ fn every_variable_reaches_its_field() {
     expected.timeout = Some(Duration::from_millis(1500));
     expected.connect_timeout = Duration::from_millis(250);
     expected.bind_addr = Some("::1".parse().unwrap());
+    expected.worker_ports = Some(29501..=29600);
     expected.secret = Some("hush".into());
     expected.insecure = true;
     expected.encryption = Encryption::Off;
@@ -97,6 +99,10 @@ fn everything_wrong_is_named_at_once_with_its_value_but_never_the_secret() {
 #[case::timeout("COBRE_TCP_TIMEOUT_SECS", "NaN")]
 #[case::encrypt("COBRE_TCP_ENCRYPT", "yes")]
 #[case::connect("COBRE_TCP_CONNECT_TIMEOUT_MS", "1.5")]
+#[case::one_end("COBRE_TCP_WORKER_PORTS", "29501-")]
+#[case::downwards("COBRE_TCP_WORKER_PORTS", "29600-29501")]
+#[case::port_0("COBRE_TCP_WORKER_PORTS", "0-29501")]
+#[case::port_too_high("COBRE_TCP_WORKER_PORTS", "29501-65536")]
 fn a_value_that_cannot_be_used_is_named(#[case] variable: &str, #[case] value: &str) {
     let error = TcpConfig::from_map(&map(&[(variable, value)])).unwrap_err();
     assert_eq!(error.kind, InitErrorKind::InvalidConfiguration);

@@ -44,12 +44,13 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
         rank,
         size,
         hosts: Hosts::One,
-        links: Links::new(data, None),
+        links: Links { data, ring: None },
         watcher: Watcher::new(Link::new(watch.into(), 0), rank, "rank 0".to_owned()),
         signals: Arc::new(Signals::default()),
         patience: Patience::new(size),
         timeout: Some(WATCHDOG),
         sequence: 0,
+        outlook: Outlook::Entering,
         failed: None,
         scratch: Vec::new(),
     };
@@ -130,29 +131,6 @@ fn a_cause_heard_in_a_call_that_succeeds_ends_the_next() {
     assert_eq!(ended, Err(cause));
     let took = began.elapsed();
     assert!(took < WATCHDOG / 4, "failed after {took:?}");
-}
-
-/// In which order rank 0 answers the next call, too.
-#[test]
-fn rank_0_keeps_the_order_in_which_workers_entered() {
-    let (mut engine, mut workers, _hub) = engine(0, 4, &[1, 2, 3]);
-    let entry = Header::new(Kind::Enter, 0, Call::barrier(), 0).encode();
-    workers[2].write_all(&entry).unwrap();
-    let last = engine.links.data[2].as_fd().try_clone_to_owned().unwrap();
-    thread::scope(|scope| {
-        let barrier = scope.spawn(|| engine.agree(Call::barrier()).map_err(drop));
-        // It has read the entry of rank 3 before the others come.
-        let deadline = Instant::now() + WATCHDOG;
-        while rustix::io::ioctl_fionread(&last).unwrap() > 0 {
-            assert!(Instant::now() < deadline, "rank 0 does not read");
-            thread::yield_now();
-        }
-        for worker in &mut workers[..2] {
-            worker.write_all(&entry).unwrap();
-        }
-        assert_eq!(barrier.join().expect("no panic"), Ok(()));
-    });
-    assert_eq!(engine.links.order, [2, 0, 1]);
 }
 
 /// Rank 0 has left in good order and cannot say any more who is late: it is not the one.

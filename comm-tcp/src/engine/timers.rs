@@ -3,7 +3,6 @@
 //! | after | it |
 //! |---|---|
 //! | 10 ms in which not all have entered | reports that it waits, so that the watch knows who is missing |
-//! | 250 ms of that | reports it to the deputy, too |
 //! | every eighth of the timeout in the middle of a call | reports that bytes have moved, or that it is stalled, and behind whom |
 //! | the timeout, less 1 s or a quarter of it | asks whether rank 0 is there |
 //! | the timeout, and at least 150 ms after that question | gives up on a rank 0 that has not answered |
@@ -19,9 +18,6 @@ use crate::watch::Outlook;
 
 /// When a rank that waits reports it.
 const REPORT: Duration = Duration::from_millis(10);
-
-/// When it reports it to the deputy, which seldom has a use for it.
-const LONG_WAIT: Duration = Duration::from_millis(250);
 
 /// How long the bytes of a call may still come after a rank was lost that may have sent its own.
 const GRACE: Duration = Duration::from_millis(50);
@@ -57,8 +53,6 @@ pub(super) struct Moment {
 pub(super) enum Action {
     /// Report to the watch that this rank waits for others to enter.
     ReportWaiting,
-    /// Report the same to the deputy.
-    ReportLongWait,
     /// Report to the watch that no byte moves.
     ReportStalled,
     /// Report to the watch that bytes move.
@@ -75,12 +69,6 @@ pub(super) enum Action {
     BlamePeer,
 }
 
-/// What a rank reports while it waits for others to enter, and when.
-const WAITING: [(Duration, Action); 2] = [
-    (REPORT, Action::ReportWaiting),
-    (LONG_WAIT, Action::ReportLongWait),
-];
-
 /// What is due at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
@@ -94,8 +82,7 @@ pub(super) enum Due {
 pub(super) struct Timers {
     timeout: Option<Duration>,
     began: Option<Instant>,
-    /// How many of [`WAITING`] have been made.
-    reported_waiting: usize,
+    reported_waiting: bool,
     reported_stalled: Option<Instant>,
     /// When rank 0 has said that bytes move elsewhere.
     waits_on: Option<Instant>,
@@ -109,7 +96,7 @@ impl Timers {
         Self {
             timeout,
             began: None,
-            reported_waiting: 0,
+            reported_waiting: false,
             reported_stalled: None,
             waits_on: None,
             pinged: None,
@@ -150,14 +137,13 @@ impl Timers {
     }
 
     fn report_waiting(&mut self, moment: &Moment) -> Result<Option<Instant>, Action> {
-        let next = WAITING.get(self.reported_waiting);
-        let Some(&(after, action)) = next.filter(|_| moment.outlook == Outlook::Entering) else {
+        if moment.outlook == Outlook::Moving || self.reported_waiting {
             return Ok(None);
-        };
-        let at = self.start(moment) + after;
+        }
+        let at = self.start(moment) + REPORT;
         if moment.now >= at {
-            self.reported_waiting += 1;
-            return Err(action);
+            self.reported_waiting = true;
+            return Err(Action::ReportWaiting);
         }
         Ok(Some(at))
     }

@@ -9,9 +9,9 @@ use comm_kit::{report, words};
 use rustix::event::{PollFd, PollFlags};
 
 use super::accept::Acceptor;
-use super::ring::{self, Addresses, Opened, RingStreams};
+use super::ring::{self, RingStreams};
 use super::seats::{Seat, Seats};
-use super::{Countdown, Identity, Joined, deputy, say, silent_until_the_end, unexpected};
+use super::{Countdown, Identity, Joined, say, silent_until_the_end, unexpected};
 use crate::config::TcpConfig;
 use crate::descriptors;
 use crate::engine::{Links, Ring};
@@ -39,7 +39,7 @@ pub(crate) fn coordinate(
     let limit = ring::limit(time);
     let bodies = (1..identity.size).map(|rank| seat_body(&seats, rank, wanted, limit));
     let bodies: Vec<Vec<u8>> = bodies.collect();
-    let (addresses, local_ranks) = (seats.addresses(0), seats.neighbours(0));
+    let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
     let (mut data, watch, places) = split(seats.into_seats(), config)?;
     let stop = |data: &mut [Link], error: InitError| {
         for link in data {
@@ -54,14 +54,13 @@ pub(crate) fn coordinate(
             return stop(&mut data, error);
         }
     }
-    let opened = if wanted {
-        ring::open(identity, &mut acceptor, addresses, &data, limit, time)
+    let mut streams = if wanted {
+        ring::build(identity, &mut acceptor, successor, &data, limit, time)
     } else {
-        Opened::nothing()
+        Err(String::new())
     };
     // Strangers hold no descriptor any more that the watch may need.
     drop(acceptor);
-    let mut streams = opened.ring;
     match hear_all(&mut data, time) {
         Ok(reasons) => {
             let reason = reasons.into_iter().find(|reason| !reason.is_empty());
@@ -78,6 +77,7 @@ pub(crate) fn coordinate(
         && !reason.is_empty()
     {
         tracing::warn!(%reason, "there is no ring: bulk goes through rank 0, which is slower");
+        report::no_ring();
     }
     let crowded = local_ranks > processors();
     let body = [u8::from(streams.is_ok()), u8::from(crowded)];
@@ -91,10 +91,8 @@ pub(crate) fn coordinate(
         .ok()
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
-    let links = Links::new(data, ring);
-    let deputy = deputy::link(opened.deputy.mine, config).map_err(|error| internal(&error))?;
-    watched(links, (watch, deputy), places, (local_ranks, crowded))
-        .map_err(|error| internal(&error))
+    let links = Links { data, ring };
+    watched(links, watch, places, (local_ranks, crowded)).map_err(|error| internal(&error))
 }
 
 /// Takes links until every seat is taken.
@@ -191,19 +189,17 @@ fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
     Ok(None)
 }
 
-/// Returns what is sent to a worker once all are there: its successor and the deputy, how many share its
-/// processors, whether there is to be a ring and a deputy, and how long opening the links may take.
+/// Returns what is sent to a worker once all are there: its successor, how many share its processors,
+/// whether there is to be a ring, and how long building it may take.
 fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool, limit: Duration) -> Vec<u8> {
-    let Addresses { successor, deputy } = seats.addresses(rank);
+    let successor = seats.successor(rank);
+    let ip = match successor {
+        SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
+        SocketAddr::V6(address) => *address.ip(),
+    };
     let mut body = Vec::new();
-    for address in [successor, deputy] {
-        let ip = match address {
-            SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
-            SocketAddr::V6(address) => *address.ip(),
-        };
-        body.extend_from_slice(&ip.octets());
-        body.extend_from_slice(&address.port().to_be_bytes());
-    }
+    body.extend_from_slice(&ip.octets());
+    body.extend_from_slice(&successor.port().to_be_bytes());
     body.extend_from_slice(&super::number(seats.neighbours(rank)).to_be_bytes());
     body.push(u8::from(ring));
     let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
@@ -254,7 +250,7 @@ pub(super) fn link_ring(
 /// Starts the watch.
 fn watched(
     links: Links,
-    (watch, deputy): (Vec<Channel>, Option<Link>),
+    watch: Vec<Channel>,
     places: Vec<String>,
     (local_ranks, crowded): (usize, bool),
 ) -> std::io::Result<Joined> {
@@ -266,7 +262,6 @@ fn watched(
     let signals = Arc::new(Signals::default());
     let place = places.first().cloned().unwrap_or_default();
     let hub = Hub::new(ends.zip(places).collect(), Arc::clone(&signals));
-    let hub = hub.with_deputy(deputy);
     Ok(Joined {
         links,
         watcher: Watcher::new(Link::new(mine.into(), 0), 0, place),

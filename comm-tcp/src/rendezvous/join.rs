@@ -1,6 +1,6 @@
 //! The part of a worker.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::accept::{Acceptor, HANDSHAKE};
 use super::coordinate::link_ring;
 use super::dial::{Dial, DialError};
 use super::lookup::Lookup;
-use super::ring::{self, Addresses, Opened};
-use super::{Countdown, Identity, Joined, NOWHERE, deputy, hear, say, scoped, unexpected};
+use super::ring;
+use super::{Countdown, Identity, Joined, NOWHERE, hear, say, scoped, unexpected};
 use crate::config::TcpConfig;
 use crate::engine::Links;
 use crate::error::InitError;
@@ -102,19 +102,18 @@ fn attempt(
     let (watch, _) = watch.map_err(|error| classify(config, error))?;
     tune(&data, config.timeout)?;
     tune_watch(&watch, config.timeout)?;
-    let here = watch.local_addr()?.ip().to_canonical();
 
     let mut data_link = Link::new(Wire::from(data), 0);
-    let (addresses, local_ranks, wanted) = seated(&mut data_link, coordinator, config, time)?;
-    let opened = match listener {
+    let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, config, time)?;
+    let streams = match listener {
         Some(listener) if let Some(limit) = wanted => {
             let mut acceptor = Acceptor::new(listener, identity.size)?;
             let data = std::slice::from_ref(&data_link);
-            ring::open(identity, &mut acceptor, addresses, data, limit, time)
+            ring::build(identity, &mut acceptor, successor, data, limit, time)
         }
-        _ => Opened::nothing(),
+        _ => Err(String::new()),
     };
-    let reason = opened.ring.as_ref().err();
+    let reason = streams.as_ref().err();
     let reason = reason.map_or("", |reason| cut(reason));
     say(&mut data_link, Kind::Ring, reason.as_bytes())?;
     let (header, body) = match hear(&mut data_link, time) {
@@ -129,17 +128,19 @@ fn attempt(
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
         _ => return Err(unexpected(0).into()),
     }
-    let ring = match opened.ring {
+    let ring = match streams {
         Ok(streams) if body[0] == 1 => Some(link_ring(streams, identity, config)?),
         _ => None,
     };
     let place = coordinator.ip().to_canonical().to_string();
     let watcher = Watcher::new(Link::new(Wire::from(watch), 0), identity.rank, place);
-    let (deputy, hub) = deputy::appoint(opened.deputy, config, here)?;
     Ok(Joined {
-        links: Links::new(vec![data_link], ring),
-        watcher: watcher.with_deputy(deputy),
-        hub,
+        links: Links {
+            data: vec![data_link],
+            ring,
+        },
+        watcher,
+        hub: None,
         signals: std::sync::Arc::new(Signals::default()),
         local_ranks,
         crowded: body[1] == 1,
@@ -212,10 +213,29 @@ pub(super) fn ring_listener(
     };
     let mut address = local;
     address.set_ip(ip);
-    address.set_port(0);
-    let listener = TcpListener::bind(address)?;
+    let listener = bind(address, config)?;
     listen::make_room(&listener);
     Ok(listener)
+}
+
+/// Takes a port that the configuration allows.
+fn bind(mut address: SocketAddr, config: &TcpConfig) -> io::Result<TcpListener> {
+    let Some(ports) = &config.worker_ports else {
+        address.set_port(0);
+        return TcpListener::bind(address);
+    };
+    // Ranks of one machine, which come at once, begin at different ones.
+    let some = ports.clone().cycle().skip(config.rank % ports.len());
+    for port in some.take(ports.len()) {
+        address.set_port(port);
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            result => return result,
+        }
+    }
+    let (name, low, high) = (variables::WORKER_PORTS, ports.start(), ports.end());
+    let message = format!("{name} is {low}-{high}, and other programs hold all of them; give more");
+    Err(io::Error::new(ErrorKind::AddrInUse, message))
 }
 
 fn dial<'a>(
@@ -239,14 +259,14 @@ fn dial<'a>(
     }
 }
 
-/// Waits until all ranks have come; returns where this one finds its successor and the deputy, how many ranks
-/// share the processors, and if there are to be a ring and a deputy, how long opening these links may take.
+/// Waits until all ranks have come; returns where this one finds its successor, how many ranks share the
+/// processors, and if there is to be a ring, how long building it may take.
 fn seated(
     data_link: &mut Link,
     coordinator: SocketAddr,
     config: &TcpConfig,
     time: &mut Countdown,
-) -> Result<(Addresses, usize, Option<Duration>), Attempt> {
+) -> Result<(SocketAddr, usize, Option<Duration>), Attempt> {
     let mut missing: Option<String> = None;
     let body = loop {
         let (header, body) = match hear(data_link, time) {
@@ -260,7 +280,7 @@ fn seated(
             }
         };
         match header.kind {
-            Kind::Seat if body.len() == 45 => break body,
+            Kind::Seat if body.len() == 27 => break body,
             Kind::Missing => {
                 missing = Some(text(&body));
                 say(data_link, Kind::Pong, &[])?;
@@ -269,27 +289,21 @@ fn seated(
             _ => return Err(unexpected(0).into()),
         }
     };
-    let address = |place: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&body[place..place + 16]);
-        let ip = Ipv6Addr::from(octets).to_canonical();
-        let port = u16::from_be_bytes([body[place + 16], body[place + 17]]);
-        match SocketAddr::new(ip, port) {
-            NOWHERE => coordinator,
-            address => scoped(address, coordinator),
-        }
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&body[..16]);
+    let ip = Ipv6Addr::from(octets).to_canonical();
+    let port = u16::from_be_bytes([body[16], body[17]]);
+    let successor = match SocketAddr::new(ip, port) {
+        NOWHERE => coordinator,
+        address => scoped(address, coordinator),
     };
-    let addresses = Addresses {
-        successor: address(0),
-        deputy: address(18),
-    };
-    let body = &body[36..];
+    let body = &body[18..];
     let local = u32::from_be_bytes([body[0], body[1], body[2], body[3]]);
     let limit = u32::from_be_bytes([body[5], body[6], body[7], body[8]]);
     // Rank 0 may have more time than this rank.
     let limit = Duration::from_millis(limit.into()).min(ring::limit(time));
     Ok((
-        addresses,
+        successor,
         usize::try_from(local).unwrap_or(1),
         (body[4] == 1).then_some(limit),
     ))

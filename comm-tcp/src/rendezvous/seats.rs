@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 use comm_kit::words;
 
 use super::accept::{Admission, Proven};
-use super::ring::Addresses;
 use super::{Identity, NOWHERE, number, say, scoped};
 use crate::frame::Kind;
 use crate::handshake::{Hello, LinkKind, SESSION, Status};
 use crate::link::{Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
-use crate::watch::DEPUTY;
 
 /// How often rank 0 tells those who have come who is missing, which they confirm.
 pub(crate) const NEWS: Duration = Duration::from_millis(250);
@@ -238,17 +236,10 @@ impl<'a> Seats<'a> {
         self.workers
     }
 
-    /// Returns where rank `of` finds its successor and the deputy.
-    pub(crate) fn addresses(&self, of: usize) -> Addresses {
-        Addresses {
-            successor: self.address(of, (of + 1) % self.identity.size),
-            deputy: self.address(of, DEPUTY),
-        }
-    }
-
-    /// Returns where rank `of` finds rank `to`. An address on loopback means the machine of rank 0, which
+    /// Returns where rank `of` finds its successor. An address on loopback means the machine of rank 0, which
     /// others reach by the address they reached rank 0 at.
-    fn address(&self, of: usize, to: usize) -> SocketAddr {
+    pub(crate) fn successor(&self, of: usize) -> SocketAddr {
+        let to = (of + 1) % self.identity.size;
         let data = |rank: usize| self.workers.get(rank.wrapping_sub(1))?.data.as_ref();
         let Some(there) = data(to) else {
             return NOWHERE;

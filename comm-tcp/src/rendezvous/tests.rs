@@ -377,3 +377,38 @@ fn the_ring_of_a_job_without_a_secret_stays_on_loopback(
     let ip = listener.local_addr().unwrap().ip();
     assert_eq!(ip.is_loopback(), inside, "{ip}");
 }
+
+/// A firewall lets some ports through: workers listen there and nowhere else.
+#[test]
+fn workers_of_one_machine_share_the_ports_that_are_allowed() {
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4242));
+    let listen = |rank, ports: std::ops::RangeInclusive<u16>| {
+        let mut config = TcpConfig::new("127.0.0.1", rank, 4);
+        config.worker_ports = Some(ports);
+        join::ring_listener(&config, local, true)
+    };
+    // Two free ports side by side, which nobody else may take in between.
+    let (low, first, second) = (20_000..30_000)
+        .step_by(2)
+        .skip(std::process::id() as usize % 4000)
+        .find_map(|low| {
+            let first = listen(1, low..=low + 1).ok()?;
+            Some((low, first, listen(2, low..=low + 1).ok()?))
+        })
+        .unwrap();
+    let mut found = [first, second].map(|it| it.local_addr().unwrap().port());
+    found.sort_unstable();
+    assert_eq!(found, [low, low + 1]);
+}
+
+#[test]
+fn a_worker_without_a_port_that_is_allowed_and_free_says_which_variable_to_change() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut config = TcpConfig::new("127.0.0.1", 1, 3);
+    config.worker_ports = Some(port..=port);
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4242));
+    let error = join::ring_listener(&config, local, true).unwrap_err();
+    let said = format!("COBRE_TCP_WORKER_PORTS is {port}-{port}");
+    assert!(error.to_string().contains(&said), "{error}");
+}

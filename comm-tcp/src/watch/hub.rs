@@ -5,23 +5,17 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use comm_api::FailureKind;
 use comm_kit::clock::{Clock, LONGEST_SLEEP};
 use rustix::event::PollFd;
 
-use super::deputy_link::DeputyLink;
 use super::log::Log;
 use super::signals::Signals;
-use super::sounding::{Sounding, unhurry};
 use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::{Link, TURN, Wire};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
 use crate::socket::hang_up;
-
-/// How long a rank 0 that leaves may be kept by a doubt about its deputy.
-const MOMENT: Duration = Duration::from_millis(2);
 
 /// Owns the watch links.
 #[derive(Debug)]
@@ -36,11 +30,6 @@ pub(crate) struct Hub {
     catching_up: bool,
     /// A rank had said more than was read in its turn.
     behind: bool,
-    /// The shortest timeout of those who have waited for long.
-    timeout: Option<Duration>,
-    /// What will be told once it is known whether rank 0 can send.
-    sounding: Option<Sounding>,
-    deputy: DeputyLink,
 }
 
 impl Hub {
@@ -58,16 +47,7 @@ impl Hub {
             log: Log::default(),
             catching_up: false,
             behind: false,
-            timeout: None,
-            sounding: None,
-            deputy: DeputyLink::default(),
         }
-    }
-
-    /// Adds the link to the deputy, if there is one.
-    pub(crate) fn with_deputy(mut self, link: Option<Link>) -> Self {
-        self.deputy = DeputyLink::new(link);
-        self
     }
 
     /// Starts the thread; it ends when rank 0 leaves.
@@ -87,27 +67,20 @@ impl Hub {
                     break;
                 }
             };
-            if self.doubts_deputy() && !self.signals.leaving.load(Ordering::Acquire) {
-                continue;
-            }
             self.behind = false;
             for rank in 0..self.links.len() {
                 self.behind |= self.read(rank, now);
             }
             let passed = self.signals.passed.load(Ordering::Relaxed);
             if let Some(ruling) = self.judge.due(now, passed) {
-                self.consider(ruling, None, now);
+                self.announce(ruling);
             }
-            self.conclude(now);
             self.caught_up();
             if let Some(warning) = self.judge.warning() {
                 self.log.write(move || warning.log());
             }
         }
-        if let Some(sounding) = self.sounding.take() {
-            self.announce(Ruling::Cause(sounding.into_cause()));
-        }
-        for link in self.links.iter().flatten().chain(self.deputy.link()) {
+        for link in self.links.iter().flatten() {
             hang_up(link);
         }
     }
@@ -115,15 +88,7 @@ impl Hub {
     /// Sleeps until something comes or falls due; returns the time.
     fn wait(&mut self) -> std::io::Result<Instant> {
         let now = self.clock.now();
-        if let Some(limit) = self.deputy.doubts(now) {
-            let mut fds = Vec::from_iter(self.deputy.interest());
-            // Short, because rank 0 may leave meanwhile.
-            let limit = limit.min(MOMENT);
-            poll_for(&mut fds, Some(limit))?;
-            return Ok(self.clock.waited(limit));
-        }
-        let sounding = self.sounding.as_ref().map(|it| it.next_due(now));
-        let due = self.judge.next_due(now).into_iter().chain(sounding).min();
+        let due = self.judge.next_due(now);
         // While no time matters this thread sleeps for as long as nothing comes.
         let limit = (due.is_some() || self.judge.remembers(now))
             .then(|| due.map_or(LONGEST_SLEEP, |due| due.min(LONGEST_SLEEP)));
@@ -134,7 +99,7 @@ impl Hub {
         };
         let links = self.links.iter().flatten();
         let interest = links.filter_map(|link| link.interest(true, link.kept() > 0));
-        let mut fds: Vec<PollFd<'_>> = interest.chain(self.deputy.interest()).collect();
+        let mut fds: Vec<PollFd<'_>> = interest.collect();
         poll_for(&mut fds, limit)?;
         Ok(self.clock.waited(limit.unwrap_or(Duration::MAX)))
     }
@@ -157,30 +122,12 @@ impl Hub {
                     tell(link, &Notice::Pong);
                     None
                 }
-                Ok(Some(Notice::Pong)) => {
-                    self.sounding.iter_mut().for_each(|it| it.answer(rank));
-                    None
-                }
                 Ok(Some(notice)) if notice.names().is_some_and(|named| named >= size) => {
                     self.links[rank] = None;
                     let reason = "it named a rank that there is not";
                     self.judge.lose(rank, reason)
                 }
-                // It has failed for that already, or saw what was no message of this job.
-                Ok(Some(notice @ (Notice::GaveUp(_) | Notice::Altered { .. }))) => {
-                    if let Some(ruling) = self.judge.hear(rank, notice, now) {
-                        self.announce(ruling);
-                    }
-                    None
-                }
-                Ok(Some(notice)) => {
-                    if let Notice::TimedOut { timeout, .. } | Notice::Stalled { timeout, .. } =
-                        notice
-                    {
-                        self.timeout = self.timeout.into_iter().chain([timeout]).min();
-                    }
-                    self.judge.hear(rank, notice, now)
-                }
+                Ok(Some(notice)) => self.judge.hear(rank, notice, now),
                 Err(broken) if link.is_altered() => {
                     if let Some(ruling) = self.judge.alter(0, rank, &broken.reason) {
                         self.announce(ruling);
@@ -190,103 +137,27 @@ impl Hub {
                     None
                 }
                 Err(broken) => {
-                    let silent = link.is_silent().then_some(rank);
                     let unreachable = link.is_unreachable();
                     self.links[rank] = None;
-                    if let (Some(rank), Some(sounding)) = (silent, &mut self.sounding) {
-                        sounding.end(rank);
-                    }
-                    let ruling = if unreachable {
+                    if unreachable {
                         self.judge.lose_sight(rank, &broken.reason)
                     } else {
                         self.judge.lose(rank, &broken.reason)
-                    };
-                    if let Some(ruling) = ruling {
-                        self.consider(ruling, silent, now);
                     }
-                    None
                 }
             };
             if let Some(ruling) = ruling {
-                self.consider(ruling, None, now);
+                self.announce(ruling);
             }
         }
         true
     }
 
-    /// Reads what the deputy has said; returns whether it may have decided and not said so yet.
-    fn doubts_deputy(&mut self) -> bool {
-        let now = self.clock.now();
-        while let Some((rank, notice)) = self.deputy.read(now) {
-            self.adopt(rank, notice, now);
-        }
-        self.deputy.doubts(now).is_some()
-    }
-
-    /// Takes what the deputy found. If it has decided, while this rank was stopped, that is the cause for all.
-    fn adopt(&mut self, rank: usize, notice: Notice, now: Instant) {
-        if notice
-            .names()
-            .is_some_and(|named| named >= self.links.len())
-        {
-            return;
-        }
-        let (notice, cause) = match notice {
-            Notice::Cause { cause, .. } => (Notice::GaveUp(cause.clone()), Some(cause)),
-            other => (other, None),
-        };
-        if let Some(ruling) = self.judge.hear(rank, notice, now) {
-            self.announce(ruling);
-        } else if let Some(cause) = cause
-            && self.sounding.take().is_some()
-        {
-            // This rank was about to decide otherwise.
-            unhurry(&self.links);
-            self.announce(Ruling::Cause(cause));
-        }
-    }
-
-    /// Announces what was decided, but a rank that is late, or whose link has ended in silence or between the
-    /// living, only when it is known that rank 0 can send.
-    fn consider(&mut self, ruling: Ruling, silent: Option<usize>, now: Instant) {
-        let cause = match ruling {
-            Ruling::Cause(cause)
-                if silent.is_some()
-                    || matches!(cause.kind, FailureKind::TimedOut | FailureKind::Io) =>
-            {
-                cause
-            }
-            other => return self.announce(other),
-        };
-        let (links, timeout) = (&mut self.links, self.timeout);
-        match Sounding::begin(cause, silent, timeout, links, &self.judge, now) {
-            Ok(sounding) => {
-                // Decided: rank 0 answers no more.
-                self.signals.decide();
-                self.sounding = Some(sounding);
-            }
-            Err(cause) => self.announce(Ruling::Cause(cause)),
-        }
-    }
-
-    /// Announces a cause once it is known whether rank 0 can send.
-    fn conclude(&mut self, now: Instant) {
-        let sounding = self.sounding.as_ref();
-        if let Some(cause) = sounding.and_then(|it| it.found(&self.judge, now)) {
-            self.sounding = None;
-            unhurry(&self.links);
-            self.announce(Ruling::Cause(cause));
-        }
-    }
-
     /// Answers rank 0, which commits itself to an answer only after whatever came before was heard.
     fn caught_up(&mut self) {
-        // The deputy is read once more: this rank may have been stopped after the last time.
-        if !self.catching_up || self.doubts_deputy() {
-            return;
-        }
-        self.catching_up = false;
-        if let Some(link) = &mut self.links[0] {
+        if std::mem::take(&mut self.catching_up)
+            && let Some(link) = &mut self.links[0]
+        {
             tell(link, &Notice::Pong);
         }
     }
@@ -294,16 +165,10 @@ impl Hub {
     /// Tells all ranks first, and the log after that: it may block.
     fn announce(&mut self, ruling: Ruling) {
         let notice = match ruling {
-            Ruling::Cause(cause) => {
-                // The deputy may have been first if this rank was stopped just now.
-                let now = self.clock.now();
-                let cause = match self.deputy.read(now) {
-                    Some((_, Notice::Cause { cause, .. })) => cause.within(self.links.len()),
-                    _ => cause,
-                };
-                let answered = self.signals.decide();
-                Notice::Cause { cause, answered }
-            }
+            Ruling::Cause(cause) => Notice::Cause {
+                cause,
+                answered: self.signals.decide(),
+            },
             Ruling::Farewell(sequence) => Notice::Goodbye { sequence },
             Ruling::WaitOn(ranks) => {
                 for rank in ranks {
@@ -314,11 +179,7 @@ impl Hub {
                 return;
             }
         };
-        // The deputy first: it tells the others if this rank is stopped before it can. Rank 0 last: once it
-        // knows, it may end this process.
-        if matches!(notice, Notice::Cause { .. }) {
-            self.deputy.tell(&notice);
-        }
+        // Rank 0 last: once it knows, it may end this process.
         for link in self.links.iter_mut().rev().flatten() {
             tell(link, &notice);
         }

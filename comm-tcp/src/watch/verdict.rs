@@ -271,11 +271,6 @@ impl Judge {
         Some(Ruling::Cause(cause))
     }
 
-    /// Lets another cause be decided: the last one was not told.
-    pub(super) fn reopen(&mut self) {
-        self.decided = false;
-    }
-
     fn abort(&mut self, rank: usize, message: String) -> Option<Ruling> {
         self.decide(Cause::new(FailureKind::Aborted, Some(rank), message))
     }
@@ -327,15 +322,8 @@ impl Judge {
         None
     }
 
-    /// Returns whether all these ranks run in one place.
-    pub(super) fn are_together(&self, ranks: &[usize]) -> bool {
-        let mut places = ranks.iter().map(|&rank| &self.members[rank].place);
-        let first = places.next();
-        places.all(|place| Some(place) == first)
-    }
-
     /// Lists ranks with their places, as far as a line goes.
-    pub(super) fn list(&self, ranks: &[usize]) -> String {
+    fn list(&self, ranks: &[usize]) -> String {
         let place = |rank: usize| Some(self.members.get(rank)?.place.as_str());
         words::ranks_at(ranks, place)
     }

@@ -14,10 +14,9 @@ use super::verdict::{distrusted, unreachable};
 use crate::link::{Broken, Link, TURN, Voice};
 use crate::notice::{Cause, Notice};
 use crate::patience::poll_for;
-use crate::socket::hang_up;
 
-/// How long a rank that saw a link break waits for the verdict of rank 0, and an interrupted rank 0
-/// for its watch.
+/// How long a rank waits for the verdict of rank 0 whose link to it broke or cannot be trusted, and an
+/// interrupted rank 0 for its watch.
 const VERDICT: Duration = Duration::from_secs(1);
 
 /// How long a rank that gave up by itself waits for another cause, which the others may have been told:
@@ -45,8 +44,6 @@ pub(crate) enum Outlook {
 #[derive(Debug)]
 pub(crate) struct Watcher {
     link: Link,
-    /// Leads to the deputy, as long as there is one that this rank can reach.
-    deputy: Option<Link>,
     rank: usize,
     /// Where rank 0 runs, for messages.
     place_of_rank_0: String,
@@ -69,7 +66,6 @@ impl Watcher {
     pub(crate) fn new(link: Link, rank: usize, place_of_rank_0: String) -> Self {
         Self {
             link,
-            deputy: None,
             rank,
             place_of_rank_0,
             cause: None,
@@ -83,48 +79,21 @@ impl Watcher {
         }
     }
 
-    /// Adds the link to the deputy, if there is one.
-    pub(crate) fn with_deputy(mut self, link: Option<Link>) -> Self {
-        self.deputy = link;
-        self
-    }
-
-    /// Sends a notice to rank 0, and to the deputy what may end the job. If that fails rank 0 is gone, which
-    /// the next look finds.
+    /// Sends a notice to rank 0. If that fails rank 0 is gone, which the next look finds.
     pub(crate) fn tell(&mut self, notice: &Notice) {
         super::tell(&mut self.link, notice);
-        if !notice.is_repeated() {
-            self.tell_deputy(notice);
-        }
     }
 
-    /// Sends a notice to the deputy alone.
-    pub(crate) fn tell_deputy(&mut self, notice: &Notice) {
-        let deputy = self.deputy.iter_mut();
-        deputy.for_each(|link| super::tell(link, notice));
-    }
-
-    /// Returns second ways to send to rank 0 and the deputy, for another thread.
-    pub(crate) fn voices(&self) -> std::io::Result<Vec<Voice>> {
-        [Some(&self.link), self.deputy.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(Link::voice)
-            .collect()
+    /// Returns a second way to send to rank 0, for another thread.
+    pub(crate) fn voice(&self) -> std::io::Result<Voice> {
+        self.link.voice()
     }
 
     /// Lists what to poll, as long as the other end can still say something.
     pub(crate) fn interest<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         if self.is_open() {
-            let links = [Some(&self.link), self.deputy.as_ref()].into_iter();
-            fds.extend(links.flatten().map(|link| PollFd::new(link, PollFlags::IN)));
+            fds.push(PollFd::new(&self.link, PollFlags::IN));
         }
-    }
-
-    /// Closes the links, so that what is on its way arrives.
-    pub(crate) fn hang_up(&self) {
-        hang_up(&self.link);
-        self.deputy.iter().for_each(hang_up);
     }
 
     /// Reads what has come: of rank 0 as much as it has to say in one turn.
@@ -137,11 +106,10 @@ impl Watcher {
                     self.cause.get_or_insert((cause, answered));
                 }
                 Ok(Some(Notice::Pong)) => self.unanswered = false,
-                Ok(Some(Notice::Ping)) => self.tell(&Notice::Pong),
                 Ok(Some(Notice::WaitOn)) => self.wait_on = true,
                 Ok(Some(Notice::Goodbye { sequence })) => self.rank_0_left = Some(sequence),
                 Ok(Some(_)) => {}
-                Ok(None) => break,
+                Ok(None) => return,
                 Err(Broken { peer, reason }) => {
                     self.altered = self.link.is_altered();
                     if self.altered {
@@ -149,28 +117,6 @@ impl Watcher {
                         self.tell(&Notice::Altered { peer, reason });
                     }
                     self.lost = Some(reason);
-                }
-            }
-        }
-        self.look_at_deputy();
-    }
-
-    /// Reads what the deputy has said.
-    fn look_at_deputy(&mut self) {
-        while let Some(link) = &mut self.deputy {
-            match super::next(link) {
-                Ok(Some(Notice::Cause { cause, answered })) => {
-                    self.cause.get_or_insert((cause, answered));
-                }
-                Ok(Some(_)) => {}
-                Ok(None) => return,
-                Err(Broken { peer, reason }) => {
-                    let is_altered = link.is_altered();
-                    // Without it this rank goes by what rank 0 says.
-                    self.deputy = None;
-                    if is_altered {
-                        self.tell(&Notice::Altered { peer, reason });
-                    }
                 }
             }
         }
@@ -246,12 +192,14 @@ impl Watcher {
         self.lost.is_none()
     }
 
-    /// Reports a broken link and waits, for a bounded time, for what rank 0 makes of it.
+    /// Reports a broken link and waits for what rank 0 makes of it: for the timeout, after which rank 0 is
+    /// `silent`, but only for a moment if the link leads there or cannot be trusted.
     pub(crate) fn explain(
         &mut self,
         broken: &Broken,
         sequence: u64,
         (is_altered, is_unreachable): (bool, bool),
+        (timeout, silent): (Option<Duration>, Cause),
     ) -> Cause {
         let Broken { peer, reason } = broken.clone();
         self.tell(&if is_altered {
@@ -264,7 +212,12 @@ impl Watcher {
             }
         });
         let mut clock = Clock::start();
-        let deadline = clock.now() + VERDICT;
+        let limit = match timeout {
+            _ if is_altered || broken.peer == 0 => VERDICT,
+            Some(timeout) => timeout.max(VERDICT),
+            None => Duration::MAX,
+        };
+        let deadline = clock.now().checked_add(limit);
         loop {
             self.look();
             if let Some(cause) = self.verdict(sequence, Outlook::Moving) {
@@ -284,6 +237,10 @@ impl Watcher {
             );
             let message = distrusted(&rank, &peer, &broken.reason);
             return Cause::new(FailureKind::Io, Some(broken.peer), message);
+        }
+        if broken.peer != 0 && self.is_open() {
+            // A rank 0 that is there says something.
+            return self.give_up(silent, timeout);
         }
         let link = format!("its link to rank {} broke: {}", self.rank, broken.reason);
         let message = if is_unreachable {
@@ -317,7 +274,7 @@ impl Watcher {
     /// Waits for a cause, for a bounded time.
     fn told_within(&mut self, limit: Duration) -> Option<Cause> {
         let mut clock = Clock::start();
-        let deadline = clock.now() + limit;
+        let deadline = Some(clock.now() + limit);
         loop {
             self.look();
             if let Some((cause, _)) = &self.cause {
@@ -345,22 +302,23 @@ impl Watcher {
     fn read_all(&mut self) {
         self.ping();
         let mut clock = Clock::start();
-        let deadline = clock.now() + OWN_WATCH;
+        let deadline = Some(clock.now() + OWN_WATCH);
         while self.is_unanswered() && self.cause.is_none() && self.wait(&mut clock, deadline) {
             self.look();
         }
     }
 
-    /// Sleeps until something comes or `deadline` is over; returns whether something still can.
-    fn wait(&self, clock: &mut Clock, deadline: Instant) -> bool {
-        let left = deadline.saturating_duration_since(clock.now());
-        if left.is_zero() || !self.is_open() {
+    /// Sleeps until something comes or `deadline` is over, if there is one; returns whether something still can.
+    fn wait(&self, clock: &mut Clock, deadline: Option<Instant>) -> bool {
+        let now = clock.now();
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        if left.is_some_and(|left| left.is_zero()) || !self.is_open() {
             return false;
         }
         if self.is_behind() {
             return true;
         }
-        let limit = sleep_limit(Some(left));
+        let limit = sleep_limit(left);
         let mut fds = Vec::new();
         self.interest(&mut fds);
         let polled = poll_for(&mut fds, Some(limit));
@@ -375,7 +333,7 @@ impl Watcher {
         if self.rank == 0 {
             // The watch is a thread of this process, which may end now; it tells rank 0 last.
             let mut clock = Clock::start();
-            let deadline = clock.now() + VERDICT;
+            let deadline = Some(clock.now() + VERDICT);
             while self.cause.is_none() && self.wait(&mut clock, deadline) {
                 self.look();
             }

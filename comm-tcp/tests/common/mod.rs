@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod clock;
 pub(crate) mod ranks;
+pub(crate) mod reset;
 
 use std::net::TcpListener;
 use std::sync::mpsc;

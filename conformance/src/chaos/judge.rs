@@ -211,8 +211,7 @@ impl Evidence<'_> {
                 "blames rank {named}, but rank {first} died {lead:?} before"
             ));
         }
-        let deputy = self.deputy(dead);
-        let ruler = |rank: usize| rank == 0 && self.ruling != Ruling::Anyone && deputy.is_none();
+        let ruler = |rank: usize| rank == 0 && self.ruling == Ruling::RankZero;
         let awake = |record: &&Injected| {
             record.kind == InjectedKind::Stopped && (record.rank == rank || ruler(record.rank))
         };
@@ -228,7 +227,7 @@ impl Evidence<'_> {
             since = since.max(told.min().unwrap_or_default());
         }
         let took = witness.told.saturating_sub(since);
-        let bound = self.within + deputy.filter(|_| self.stops(0)).unwrap_or_default();
+        let bound = self.within;
         if took > bound + slack {
             wrong.push(format!(
                 "was told {took:?} after rank {} went, bound {bound:?}, the machine added {slack:?}",
@@ -236,24 +235,6 @@ impl Evidence<'_> {
             ));
         }
         (wrong, Some(took))
-    }
-
-    /// Returns after what time rank 1 rules in the place of a rank 0 that is stopped, if it does: not if it is
-    /// stopped or gone itself.
-    fn deputy(&self, dead: &[Dead]) -> Option<Duration> {
-        let rules =
-            self.exits.len() > 2 && !self.stops(1) && dead.iter().all(|dead| dead.rank != 1);
-        match self.ruling {
-            Ruling::Deputy { after } => rules.then_some(after),
-            Ruling::Anyone | Ruling::RankZero => None,
-        }
-    }
-
-    /// Checks whether `rank` was stopped for a while.
-    fn stops(&self, rank: usize) -> bool {
-        let stopped =
-            |record: &Injected| record.kind == InjectedKind::Stopped && record.rank == rank;
-        self.injected.iter().any(stopped)
     }
 }
 

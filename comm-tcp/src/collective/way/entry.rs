@@ -6,8 +6,6 @@
 
 mod message;
 
-use std::time::Duration;
-
 use comm_api::FailureKind;
 use comm_kit::{Call, words};
 use rustix::event::PollFd;
@@ -15,9 +13,8 @@ use rustix::event::PollFd;
 use crate::collective::{Blocks, Failure};
 use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::{Header, Kind};
-use crate::link::{Broken, Link};
+use crate::link::Broken;
 use crate::notice::{Cause, pack};
-use crate::patience::poll_for;
 use crate::socket::hang_up;
 use crate::watch::Outlook;
 
@@ -57,6 +54,7 @@ impl Engine {
             answer: Incoming::new(),
             sink,
             expected,
+            outlook: self.outlook,
             peer: self.peer(),
         };
         self.drive(call, &mut task)?;
@@ -76,12 +74,10 @@ impl Engine {
         let mut task = Collect {
             at: (self.sequence, call),
             contributions,
+            outlook: self.outlook,
             entries: (1..self.size).map(|_| Incoming::new()).collect(),
-            order: Vec::with_capacity(self.size),
-            looked: false,
         };
         self.drive(call, &mut task)?;
-        self.links.order = std::mem::take(&mut task.order);
         let (outcome, refused) = (task.outcome(), task.refused());
         let (kind, body) = match &outcome {
             Entry::Refused { rank, reason } => (Kind::Refused, pack(*rank, reason)),
@@ -124,9 +120,7 @@ impl Engine {
             })
         };
         let messages: Vec<_> = refused.iter().zip(1..).map(message).collect();
-        let mut lengths = messages.iter().flatten().map(Outgoing::len);
-        let long = lengths.any(|length| length > LONG);
-        let mut answer = Answer { messages, long };
+        let mut answer = Answer { messages };
         let sent = self.drive(call, &mut answer);
         if sent.is_err() {
             // Whoever has not got all of its answer knows that one was on its way, and waits for it.
@@ -169,6 +163,8 @@ struct Enter<'a, S: ?Sized> {
     sink: &'a mut S,
     /// What an agreeing frame is: the entry of the only other rank, or the answer of rank 0.
     expected: Kind,
+    /// What it waits for: rank 0 to answer, or the next piece of a call that all have entered.
+    outlook: Outlook,
     peer: usize,
 }
 
@@ -223,7 +219,7 @@ impl<S: Sink + ?Sized> Task for Enter<'_, S> {
     }
 
     fn outlook(&self) -> Outlook {
-        Outlook::Entering
+        self.outlook
     }
 
     fn waits_for(&self) -> usize {
@@ -257,20 +253,15 @@ impl Contributions<'_> {
     }
 }
 
-/// From how many workers on, whose entries have not come, it is cheaper to ask for all of them at once than to look at each.
-const MANY: usize = 16;
-
 /// Collects the entries of all workers, on rank 0.
 #[derive(Debug)]
 struct Collect<'a> {
     at: (u64, Call),
     contributions: Contributions<'a>,
+    /// What it waits for: the others to enter, or the next pieces of a call that all have entered.
+    outlook: Outlook,
     /// One per worker, in rank order.
     entries: Vec<Incoming>,
-    /// The places of those whose entries have come, in that order.
-    order: Vec<usize>,
-    /// Every link was looked at, so that from now on a poll alone tells where something is.
-    looked: bool,
 }
 
 impl Collect<'_> {
@@ -291,24 +282,6 @@ impl Collect<'_> {
         }
     }
 
-    /// Asks which workers have sent something; `None` if all are to be looked at.
-    fn heard(&mut self, links: &Links) -> Option<Vec<bool>> {
-        let looked = std::mem::replace(&mut self.looked, true);
-        let mut fds = Vec::new();
-        self.interest(links, &mut fds);
-        if fds.len() < MANY {
-            return None;
-        }
-        poll_for(&mut fds, Some(Duration::ZERO)).ok()?;
-        let mut polled = fds.iter().map(|fd| !fd.revents().is_empty());
-        let entries = self.entries.iter().zip(&links.data);
-        let heard = |(entry, link): (&Incoming, &Link)| {
-            let open = entry.entry().is_none();
-            open && (polled.next() == Some(true) || !looked && link.may_hold())
-        };
-        Some(entries.map(heard).collect())
-    }
-
     /// Returns of each worker whether it refused.
     fn refused(&self) -> Vec<bool> {
         let refused = |entry: &Incoming| matches!(entry.entry(), Some(Entry::Refused { .. }));
@@ -318,24 +291,20 @@ impl Collect<'_> {
 
 impl Task for Collect<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
-        let mut moved = false;
-        let heard = self.heard(links);
-        for &place in &links.order {
-            let entry = &mut self.entries[place];
-            if entry.entry().is_none() && heard.as_ref().is_none_or(|heard| heard[place]) {
-                let (link, kind) = (&mut links.data[place], Kind::Enter);
-                moved |= match &mut self.contributions {
-                    Contributions::Held(length) => {
-                        entry.advance(link, kind, self.at, &mut Held(*length))?
-                    }
-                    others => entry.advance(link, kind, self.at, others.slot(place + 1))?,
-                };
-                if entry.entry().is_some() {
-                    self.order.push(place);
-                }
+        let (mut moved, mut done) = (false, true);
+        let entries = self.entries.iter_mut().zip(&mut links.data).zip(1..);
+        for ((entry, link), rank) in entries {
+            if entry.entry().is_some() {
+                continue;
             }
+            moved |= match &mut self.contributions {
+                Contributions::Held(length) => {
+                    entry.advance(link, Kind::Enter, self.at, &mut Held(*length))?
+                }
+                others => entry.advance(link, Kind::Enter, self.at, others.slot(rank))?,
+            };
+            done &= entry.entry().is_some();
         }
-        let done = self.order.len() == self.entries.len();
         Ok(Progress::of(done, moved))
     }
 
@@ -346,7 +315,7 @@ impl Task for Collect<'_> {
     }
 
     fn outlook(&self) -> Outlook {
-        Outlook::Entering
+        self.outlook
     }
 
     fn is_underway(&self) -> bool {
@@ -365,20 +334,16 @@ impl Task for Collect<'_> {
 struct Answer<'a> {
     /// What is still to be sent, per worker in rank order.
     messages: Vec<Option<Outgoing<'a>>>,
-    /// Some are long.
-    long: bool,
 }
 
 impl Task for Answer<'_> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
-        let mut moved = false;
-        let mut done = true;
-        for place in in_turn(&links.order, self.long) {
-            let message = &mut self.messages[place];
+        let (mut moved, mut done) = (false, true);
+        for (message, link) in self.messages.iter_mut().zip(&mut links.data) {
             let Some(open) = message else {
                 continue;
             };
-            match open.send(&mut links.data[place]) {
+            match open.send(link) {
                 Ok(count) => moved |= count > 0,
                 // It has contributed; that it is gone harms the next call, not this one.
                 Err(_) => open.give_up(),
@@ -404,94 +369,6 @@ impl Task for Answer<'_> {
     }
 }
 
-/// From how many workers on rank 0 answers more of them in a given time than get a turn where they wait.
-const CROWD: usize = 32;
-
 /// Up to how many bytes rank 0 lays header and body of an answer side by side, once for all workers: to send two parts
 /// costs more, every time.
 const SHORT: usize = 16 << 10;
-
-/// From how many bytes on an answer is long: to take it lasts longer than any turn.
-const LONG: usize = 48 << 10;
-
-/// Returns in which order to answer those that entered in this order: who entered first does so again in the next call then, and
-/// no rank waits for much longer than a call lasts.
-///
-/// Who shares the processor of rank 0 has entered last, and waits for it now. The others take turns to look. Among very many, one
-/// whose turn was just before its answer would let all of them pass, so only every second answer is for one who entered early.
-/// With `long` answers the order of the ranks takes a seventh less time there.
-fn in_turn(entered: &[usize], long: bool) -> impl Iterator<Item = usize> {
-    let count = entered.len();
-    (0..count).map(move |turn| match turn % 2 {
-        _ if count < CROWD => entered[turn],
-        _ if long => turn,
-        0 => entered[turn / 2],
-        _ => entered[count - 1 - turn / 2],
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-
-    /// Lets workers enter a barrier group by group, rank 0 looking after each.
-    fn enter(links: &mut Links, workers: &mut [UnixStream], sequence: u64, groups: &[&[usize]]) {
-        let call = Call::barrier();
-        let mut collect = Collect {
-            at: (sequence, call),
-            contributions: Contributions::Nothing,
-            entries: workers.iter().map(|_| Incoming::new()).collect(),
-            order: Vec::new(),
-            looked: false,
-        };
-        let entry = Header::new(Kind::Enter, sequence, call, 0).encode();
-        for (at, group) in groups.iter().enumerate() {
-            for &place in *group {
-                workers[place].write_all(&entry).unwrap();
-            }
-            let done = at + 1 == groups.len();
-            assert_eq!(collect.advance(links), Ok(Progress::of(done, true)));
-        }
-        links.order = collect.order;
-    }
-
-    #[test]
-    fn rank_0_remembers_in_which_order_workers_enter() {
-        let (data, mut workers): (_, Vec<_>) = (1..=20).map(Link::pair).unzip();
-        let mut links = Links::new(data, None);
-        let all: Vec<usize> = (0..20).collect();
-        enter(&mut links, &mut workers, 0, &[&all[12..], &all[..12]]);
-        let expected: Vec<usize> = (12..20).chain(0..12).collect();
-        assert_eq!(links.order, expected);
-        // Of those that came between two looks it knows no better than before.
-        enter(&mut links, &mut workers, 1, &[&all]);
-        assert_eq!(links.order, expected);
-        enter(
-            &mut links,
-            &mut workers,
-            2,
-            &[&[19], &[3, 0], &all[4..19], &[1, 2]],
-        );
-        assert_eq!(links.order[..4], [19, 0, 3, 12]);
-        assert_eq!(links.order[18..], [1, 2]);
-    }
-
-    #[test]
-    fn workers_are_answered_as_they_entered_and_among_very_many_from_both_ends() {
-        let few = [3, 0, 2, 1];
-        for long in [false, true] {
-            assert!(in_turn(&few, long).eq(few));
-        }
-        for count in [CROWD, CROWD + 1] {
-            let entered: Vec<usize> = (0..count).rev().collect();
-            let mut turns: Vec<usize> = in_turn(&entered, false).collect();
-            assert_eq!(turns[..4], [count - 1, 0, count - 2, 1]);
-            turns.sort_unstable();
-            assert!(turns.into_iter().eq(0..count));
-            assert!(in_turn(&entered, true).eq(0..count));
-        }
-    }
-}

@@ -19,7 +19,7 @@ pub(crate) const ROOM: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct InPlace<'a> {
     buffer: &'a mut [u8],
-    folding: Option<Folding<'a>>,
+    folding: Folding<'a>,
     peer: usize,
     gone: usize,
     came: usize,
@@ -42,18 +42,9 @@ impl<'a> InPlace<'a> {
         reduction: (ReduceOp, ScalarKind),
         peer: usize,
     ) -> Self {
-        let folding = Some(Folding { room, reduction });
-        Self {
-            folding,
-            ..Self::replaced(buffer, peer)
-        }
-    }
-
-    /// Takes the result, on a worker of a rank 0 that relays.
-    pub(crate) fn replaced(buffer: &'a mut [u8], peer: usize) -> Self {
         Self {
             buffer,
-            folding: None,
+            folding: Folding { room, reduction },
             peer,
             gone: 0,
             came: 0,
@@ -64,18 +55,12 @@ impl<'a> InPlace<'a> {
     /// Returns how many bytes can come in now.
     fn open(&self) -> usize {
         let left = self.buffer.len() - self.came;
-        match &self.folding {
-            Some(folding) => left.min(folding.room.len() - (self.came - self.done)),
-            None => left.min(self.gone - self.came),
-        }
+        left.min(self.folding.room.len() - (self.came - self.done))
     }
 
     /// Puts what has come where bytes have gone.
     fn settle(&mut self) -> Result<(), Broken> {
-        let Some(Folding { room, reduction }) = &mut self.folding else {
-            self.done = self.came;
-            return Ok(());
-        };
+        let Folding { room, reduction } = &mut self.folding;
         let (_, scalar) = *reduction;
         let end = self.came.min(self.gone);
         let end = end - end % scalar.size();
@@ -102,11 +87,7 @@ impl Task for InPlace<'_> {
         let open = self.open().min(PORTION);
         if open > 0 {
             let held = self.came - self.done;
-            let room = match &mut self.folding {
-                Some(folding) => &mut folding.room[held..],
-                None => &mut self.buffer[self.came..],
-            };
-            let count = link.read(&mut room[..open])?;
+            let count = link.read(&mut self.folding.room[held..][..open])?;
             self.came += count;
             moved |= count > 0;
         }

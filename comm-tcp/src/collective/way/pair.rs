@@ -1,5 +1,4 @@
-//! The bytes of a large call over one data link, both ways at once: between two ranks, or between a
-//! worker and a rank 0 that relays.
+//! The bytes of a large call of two ranks, both ways at once over their only data link.
 
 use std::io::IoSlice;
 

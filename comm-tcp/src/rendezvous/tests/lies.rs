@@ -62,7 +62,7 @@ fn admit(listener: &TcpListener) -> [TcpStream; 2] {
 
 /// What a worker is told once all are there; opening links may take `limit` milliseconds.
 fn seat(ring: bool, limit: u32) -> Vec<u8> {
-    let mut body = vec![0; 36];
+    let mut body = vec![0; 18];
     body.extend_from_slice(&1_u32.to_be_bytes());
     body.push(u8::from(ring));
     body.extend_from_slice(&limit.to_be_bytes());

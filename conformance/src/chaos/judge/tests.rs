@@ -181,52 +181,6 @@ fn who_was_stopped_is_given_that_time() {
     assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
 }
 
-/// While rank 0 is stopped rank 1 rules, some time later; if that one is stopped, too, nobody does.
-#[test]
-fn who_has_a_deputy_is_given_its_time_and_no_more() {
-    let plan = plan(&[2]);
-    let mut evidence = right(&plan);
-    evidence.ruling = Ruling::Deputy { after: ms(250) };
-    evidence.exits.swap(1, 2);
-    evidence.accounts.swap(1, 2);
-    let stop = |rank| Injected {
-        rank,
-        kind: InjectedKind::Stopped,
-        from: ms(95),
-        to: ms(890),
-    };
-    evidence.injected = vec![killed(2, 100), stop(0)];
-    evidence.witnesses = vec![
-        Some(witness("PeerLost", 2, 900)),
-        Some(witness("PeerLost", 2, 450)),
-        None,
-    ];
-    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(350))));
-    evidence.witnesses[1] = Some(witness("PeerLost", 2, 452));
-    finds(&evidence, "rank 1 was told 352ms after rank 2 went");
-    evidence.injected.push(stop(1));
-    evidence.witnesses[1] = Some(witness("PeerLost", 2, 990));
-    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(100))));
-    evidence.witnesses[1] = Some(witness("PeerLost", 2, 992));
-    finds(&evidence, "rank 1 was told 102ms after rank 2 went");
-}
-
-#[test]
-fn the_deputy_that_died_rules_no_more() {
-    let plan = plan(&[1]);
-    let mut evidence = right(&plan);
-    evidence.ruling = Ruling::Deputy { after: ms(250) };
-    evidence.injected.push(Injected {
-        rank: 0,
-        kind: InjectedKind::Stopped,
-        from: ms(95),
-        to: ms(890),
-    });
-    evidence.witnesses[0] = Some(witness("PeerLost", 1, 900));
-    evidence.witnesses[2] = Some(witness("PeerLost", 1, 900));
-    assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
-}
-
 #[test]
 fn who_blames_the_later_of_two_dead_is_found() {
     let plan = plan(&[1, 0]);

@@ -61,7 +61,7 @@ fn told_while_the_first_is_stopped<S: Subject>(run: &Run) -> Verdict {
     );
     if run.rank > 0 {
         let since = died(run, victim, "gone")?.max(entered);
-        let bound = S::MODEL.death_without_rank_0();
+        let bound = S::MODEL.death_within();
         run.report.told(in_time(since, told, bound, &metronome));
     }
     // Nobody leaves before all have been told: who leaves would tell them.

@@ -280,7 +280,10 @@ impl Incoming {
                     };
                     self.state = begin(&header, kind, sequence, call, sink.len())
                         .ok_or_else(|| astray(link.peer(), &header, sequence))?;
-                    link.note(&header)?;
+                    // Of the current call this rank takes no more than it asks for: one, or one per piece.
+                    if header.sequence < sequence {
+                        link.note(&header)?;
+                    }
                 }
                 State::Payload { at } if *at == sink.len() => {
                     self.state = State::Done(Entry::Agreed);

@@ -1,4 +1,4 @@
-//! What the ranks are told while rank 0 is stopped: rank 1 stands in for it.
+//! What the ranks are told of a death while another rank is stopped: if that is rank 0, nothing until it goes on.
 //!
 //! Ranks are processes: this program starts itself again, as the test `one_rank`, with a role.
 
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, FailureKind};
 use comm_tcp::{Encryption, TcpBackend};
+use common::clock::millis;
 use common::ranks::{Rank, config, role, say, start_with, wait_here};
 use rstest::rstest;
 use rustix::process::Signal;
@@ -20,7 +21,7 @@ const WATCHDOG: Duration = Duration::from_mins(1);
 const SECONDS: &str = "20";
 
 /// How soon all are told, on a machine that is busy with other work.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(8);
 
 /// What a rank does; run by the others as a program of its own.
 #[test]
@@ -59,7 +60,9 @@ fn one_rank() {
         "bulk" => bulk(&comm),
         _ => comm.barrier(),
     };
+    let told = millis();
     say("end", describe(result));
+    say("told", told);
     // Nobody leaves before the others have seen what they are to see.
     std::thread::sleep(Duration::from_millis(300));
 }
@@ -90,8 +93,13 @@ fn describe(result: Result<(), CommError>) -> String {
 
 /// Starts ranks and waits until all have begun. Rank 2 is not in the call of the others.
 fn ready(role: &str, size: usize, sealed: bool) -> Vec<Rank> {
+    ready_with(role, size, sealed, SECONDS)
+}
+
+/// As [`ready`], with a timeout of so many seconds.
+fn ready_with(role: &str, size: usize, sealed: bool, seconds: &str) -> Vec<Rank> {
     let role = format!("{role} {}", if sealed { "sealed" } else { "plain" });
-    let mut ranks = start_with(&role, size, SECONDS);
+    let mut ranks = start_with(&role, size, seconds);
     for rank in &mut ranks {
         rank.wait_for("ready");
     }
@@ -110,50 +118,43 @@ fn told(ranks: &mut [Rank], who: &[usize], causes: &[&str]) -> String {
     told[0].clone()
 }
 
-/// Rank 2 dies while rank 0 is stopped: the others are told of it, and rank 0 when it goes on.
+/// Lets a stopped rank 0 go on after a while, and checks that all ranks but `gone` are told this cause then, not before.
+#[track_caller]
+fn told_when_rank_0_goes_on(mut ranks: Vec<Rank>, gone: usize, causes: &[&str]) {
+    std::thread::sleep(Duration::from_millis(1500));
+    let goes_on = millis();
+    ranks[0].signal(Signal::CONT);
+    let all: Vec<usize> = (0..ranks.len()).filter(|&rank| rank != gone).collect();
+    told(&mut ranks, &all, causes);
+    for rank in all {
+        let told: u128 = ranks[rank].wait_for("told").parse().unwrap();
+        assert!(told >= goes_on, "rank {rank} was told before");
+    }
+}
+
+/// Rank 2 dies while rank 0 is stopped: all are told when that one goes on.
 #[rstest]
-fn a_death_is_told_although_rank_0_is_stopped(
+fn a_death_is_told_when_a_stopped_rank_0_goes_on(
     #[values(3, 4, 7)] size: usize,
     #[values(false, true)] sealed: bool,
 ) {
-    let mut ranks = ready("waits", size, sealed);
+    let ranks = ready("waits", size, sealed);
     ranks[0].stop();
     ranks[2].signal(Signal::KILL);
-    let others: Vec<usize> = (1..size).filter(|&rank| rank != 2).collect();
-    told(&mut ranks, &others, &["PeerLost 2"]);
-    ranks[0].signal(Signal::CONT);
-    told(&mut ranks, &[0], &["PeerLost 2"]);
+    told_when_rank_0_goes_on(ranks, 2, &["PeerLost 2"]);
 }
 
 /// So it is in the middle of bulk, where a neighbour sees its link break.
 #[rstest]
-fn a_death_in_the_middle_of_bulk_is_told_although_rank_0_is_stopped(
+fn a_death_in_the_middle_of_bulk_is_told_when_a_stopped_rank_0_goes_on(
     #[values(false, true)] sealed: bool,
     #[values(1, 7, 23)] after_millis: u64,
 ) {
-    let mut ranks = ready("bulk", 5, sealed);
+    let ranks = ready("bulk", 5, sealed);
     std::thread::sleep(Duration::from_millis(after_millis));
     ranks[0].stop();
     ranks[2].signal(Signal::KILL);
-    told(&mut ranks, &[1, 3, 4], &["PeerLost 2"]);
-    ranks[0].signal(Signal::CONT);
-    told(&mut ranks, &[0], &["PeerLost 2"]);
-}
-
-/// Rank 0 goes on with the entries of all in its hands, that of the dead one, too.
-#[rstest]
-fn rank_0_that_could_answer_fails_as_those_who_were_told_of_a_death(
-    #[values(false, true)] sealed: bool,
-) {
-    let mut ranks = ready("holds the entries", 4, sealed);
-    ranks[0].stop();
-    // Long enough for an entry, not for more: whether it has come changes nothing.
-    std::thread::sleep(Duration::from_millis(20));
-    ranks[2].signal(Signal::KILL);
-    told(&mut ranks, &[1, 3], &["PeerLost 2"]);
-    ranks[0].let_go();
-    ranks[0].signal(Signal::CONT);
-    told(&mut ranks, &[0], &["PeerLost 2"]);
+    told_when_rank_0_goes_on(ranks, 2, &["PeerLost 2"]);
 }
 
 /// So it is however a rank goes.
@@ -161,16 +162,45 @@ fn rank_0_that_could_answer_fails_as_those_who_were_told_of_a_death(
 #[case("aborts", "Aborted 2")]
 #[case("panics", "PeerLost 2")]
 #[case("leaves", "PeerLost 2")]
-fn a_rank_that_goes_while_rank_0_is_stopped_is_named(#[case] role: &str, #[case] cause: &str) {
-    let mut ranks = ready(role, 4, false);
+fn a_rank_that_goes_is_named_when_a_stopped_rank_0_goes_on(
+    #[case] role: &str,
+    #[case] cause: &str,
+) {
+    let ranks = ready(role, 4, false);
     ranks[0].stop();
     ranks[2].let_go();
-    told(&mut ranks, &[1, 3], &[cause]);
-    ranks[0].signal(Signal::CONT);
-    told(&mut ranks, &[0], &[cause]);
+    told_when_rank_0_goes_on(ranks, 2, &[cause]);
 }
 
-/// Of two that die while rank 0 is stopped all name the same one, and so does rank 0.
+/// Rank 0 stays stopped: after the timeout all name it, not the rank that died, nor a neighbour.
+#[rstest]
+fn a_rank_0_that_stays_stopped_is_named_after_the_timeout(
+    #[values(("waits", 0), ("bulk", 7), ("bulk", 23))] (role, after_millis): (&str, u64),
+    #[values(false, true)] sealed: bool,
+) {
+    let mut ranks = ready_with(role, 5, sealed, "2");
+    std::thread::sleep(Duration::from_millis(after_millis));
+    ranks[0].stop();
+    ranks[2].signal(Signal::KILL);
+    told(&mut ranks, &[1, 3, 4], &["TimedOut 0"]);
+}
+
+/// Rank 0 goes on with the entries of all in its hands, that of the dead one, too.
+#[rstest]
+fn rank_0_that_could_answer_fails_as_the_others_after_a_death(#[values(false, true)] sealed: bool) {
+    let mut ranks = ready("holds the entries", 4, sealed);
+    ranks[0].stop();
+    // Long enough for an entry, not for more: whether it has come changes nothing.
+    std::thread::sleep(Duration::from_millis(20));
+    ranks[2].kill();
+    // So long that a rank 0 that goes on looks what came meanwhile.
+    std::thread::sleep(Duration::from_millis(200));
+    ranks[0].let_go();
+    ranks[0].signal(Signal::CONT);
+    told(&mut ranks, &[0, 1, 3], &["PeerLost 2"]);
+}
+
+/// Of two that die while rank 0 is stopped all name the same one.
 #[test]
 fn two_deaths_while_rank_0_is_stopped_have_one_cause() {
     for _ in 0..5 {
@@ -178,27 +208,14 @@ fn two_deaths_while_rank_0_is_stopped_have_one_cause() {
         ranks[0].stop();
         ranks[4].signal(Signal::KILL);
         ranks[2].signal(Signal::KILL);
-        let cause = told(&mut ranks, &[1, 3, 5], &["PeerLost 2", "PeerLost 4"]);
         ranks[0].signal(Signal::CONT);
-        told(&mut ranks, &[0], &[&cause]);
+        told(&mut ranks, &[0, 1, 3, 5], &["PeerLost 2", "PeerLost 4"]);
     }
 }
 
-/// Rank 0 goes on and finds two dead, of whom the others were told of one: it names that one.
-#[test]
-fn rank_0_that_goes_on_names_whom_the_others_were_told_of() {
-    let mut ranks = ready("waits", 6, false);
-    ranks[0].stop();
-    ranks[4].signal(Signal::KILL);
-    told(&mut ranks, &[1, 3, 5], &["PeerLost 4"]);
-    ranks[2].kill();
-    ranks[0].signal(Signal::CONT);
-    told(&mut ranks, &[0], &["PeerLost 4"]);
-}
-
-/// Rank 0 alone decides, and at once, whatever becomes of the rank that would stand in for it.
+/// A stopped worker keeps nobody waiting: rank 0 alone decides, and at once.
 #[rstest]
-fn a_stopped_deputy_keeps_nobody_waiting(#[values(false, true)] sealed: bool) {
+fn a_stopped_worker_keeps_nobody_waiting(#[values(false, true)] sealed: bool) {
     let mut ranks = ready("waits", 4, sealed);
     ranks[1].stop();
     ranks[2].signal(Signal::KILL);
@@ -207,37 +224,7 @@ fn a_stopped_deputy_keeps_nobody_waiting(#[values(false, true)] sealed: bool) {
     told(&mut ranks, &[1], &["PeerLost 2"]);
 }
 
-#[test]
-fn the_death_of_the_deputy_is_told_as_any_other() {
-    let mut ranks = ready("waits", 4, false);
-    ranks[1].signal(Signal::KILL);
-    told(&mut ranks, &[0, 3], &["PeerLost 1"]);
-}
-
-/// Both who decide are gone: all are told as soon as rank 0 goes on.
-#[test]
-fn a_death_of_the_deputy_while_rank_0_is_stopped_is_told_when_it_goes_on() {
-    let mut ranks = ready("waits", 4, false);
-    ranks[0].stop();
-    ranks[1].signal(Signal::KILL);
-    ranks[0].signal(Signal::CONT);
-    told(&mut ranks, &[0, 3], &["PeerLost 1"]);
-}
-
-/// Both who decide are stopped: all are told as soon as one of them goes on.
-#[rstest]
-fn a_death_while_ranks_0_and_1_are_stopped_is_told_when_one_goes_on(#[values(0, 1)] first: usize) {
-    let mut ranks = ready("waits", 4, false);
-    ranks[0].stop();
-    ranks[1].stop();
-    ranks[2].signal(Signal::KILL);
-    ranks[first].signal(Signal::CONT);
-    told(&mut ranks, &[first, 3], &["PeerLost 2"]);
-    ranks[1 - first].signal(Signal::CONT);
-    told(&mut ranks, &[1 - first], &["PeerLost 2"]);
-}
-
-/// Nobody stands in for a rank 0 that is only slow: a job that rank 0 has slept through goes on.
+/// A rank 0 that is only slow harms nobody: a job that rank 0 has slept through goes on.
 #[test]
 fn a_pause_of_rank_0_harms_nobody_where_nobody_died() {
     let mut ranks = ready("waits", 4, false);
