@@ -42,7 +42,7 @@ use plan::Contest;
 use record::Record;
 use row::Row;
 use table::Table;
-use target::{GROWTH, NOISE, ROUNDS, SMALL, Target, Verdict};
+use target::{NOISE, ROUNDS, SMALL, Target, Verdict};
 
 const NOTES: &str = "\
 Every rank times every call; the slowest rank's time is the call's; a figure is the median over the calls. In each
@@ -291,16 +291,6 @@ fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
             unit: "us",
             lines,
         };
-        let growth = || {
-            let ([few, many], most) = GROWTH;
-            let with = |ranks| {
-                let mut results = results.iter().map(|one| (one, one.contest.setting));
-                let found = results.find(|(_, at)| at.backend == backend && at.ranks == ranks);
-                found.map(|(one, _)| one)
-            };
-            let pair = with(few).zip(with(many));
-            pair.map_or_else(Vec::new, |(few, many)| many.growth(few, most))
-        };
         let with_peers = || lines(&|one| one.with_peers(cores));
         match bench {
             Bench { sweep: true, .. } => {
@@ -317,7 +307,6 @@ fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
             _ => vec![
                 table("ours and the peers", table::PEERS, with_peers()),
                 table("ours alone", "to", lines(&|one| one.with_itself(cores))),
-                table("more ranks", "linear", growth()),
             ],
         }
     };

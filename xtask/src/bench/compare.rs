@@ -6,7 +6,7 @@ use super::contender::{Contender, Setting};
 use super::contest::Results;
 use super::row::{Op, Row};
 use super::start_up;
-use super::target::{self, AGAINST, Measure, SMALL, Target};
+use super::target::{self, AGAINST, Measure, Target};
 
 /// Lists the rows that are measured for comparisons of ours with ours.
 pub(super) fn extra_rows(
@@ -125,33 +125,6 @@ impl Results {
         }
         let limit = [(Contender::Ours, LIMIT.to_owned())];
         Some(book.line(ranks, call, &limit, Target::AtMost(1.0)))
-    }
-
-    /// Compares small calls of these many ranks with those of fewer, as often as the ranks are more.
-    pub(super) fn growth(&self, few: &Self, most: f64) -> Vec<Line> {
-        let [fewer, ranks] = [few, self].map(|results| results.contest.setting.ranks);
-        let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
-        let factor = number(ranks) / number(fewer);
-        let grows = |row: &&Row| row.bytes <= SMALL && row.op != Op::StartUp;
-        let rows = self.contest.compared.iter().filter(grows);
-        let calls = rows.map(|&row| match row.op {
-            Op::Broadcast => span(row),
-            _ => row.to_string(),
-        });
-        calls
-            .map(|call| {
-                let linear = format!("{factor} x {fewer} ranks");
-                let mut book = Book::default();
-                for (round, time) in self.book.ours(&call) {
-                    book.record(round, Contender::Ours, call.clone(), time);
-                }
-                for (round, time) in few.book.ours(&call) {
-                    book.record(round, Contender::Ours, linear.clone(), factor * time);
-                }
-                let linear = [(Contender::Ours, linear)];
-                book.line(ranks, call, &linear, Target::AtMost(most))
-            })
-            .collect()
     }
 
     /// Compares each size with its half.
@@ -274,23 +247,6 @@ mod tests {
         assert_eq!(started(64, 490_000.0), [Some(Verdict::Holds)]);
         assert_eq!(started(64, 600_000.0), [Some(Verdict::Misses)]);
         assert_eq!(started(32, 600_000.0), []);
-    }
-
-    #[test]
-    fn growth_is_held_to_the_number_of_ranks() {
-        let with = |ranks, time| {
-            let mut results = results(
-                Backend::Tcp,
-                vec![BARRIER, Row::new(Op::Allreduce, 1 << 20), start_up::ROW],
-                &[(Contender::Ours, BARRIER, time)],
-            );
-            results.contest.setting = setting(Backend::Tcp, ranks, true);
-            results
-        };
-        let (few, most) = (with(8, 10.0), target::GROWTH.1);
-        let grown = |time| verdicts(&with(64, time).growth(&few, most));
-        assert_eq!(grown(100.0), [Some(Verdict::Holds)]);
-        assert_eq!(grown(120.0), [Some(Verdict::Misses)]);
     }
 
     #[test]

@@ -69,9 +69,6 @@ pub(super) fn against_peers(
 /// The number of ranks and the microseconds within which they start, call a barrier and end.
 pub(super) const START_UP: (usize, f64) = (64, 500_000.0);
 
-/// From the first number of ranks to the second the time of a small call grows at most so many times as much as the number.
-pub(super) const GROWTH: ([usize; 2], f64) = ([8, 64], 1.3);
-
 /// Returns what a call may take of the time of plain copies, where memory is the limit: large calls in shared memory with
 /// a processor for each rank.
 pub(super) fn against_copies(
