@@ -7,6 +7,7 @@ use crate::foreign::Foreign;
 use crate::layout::{Bell, Control, Layout, Line, Note, Standing};
 use crate::mapping::Mapping;
 use crate::ranges::Range;
+use crate::round;
 use crate::segment::Segment;
 use crate::sync::Ordering;
 
@@ -99,10 +100,11 @@ impl Board {
         }
     }
 
-    /// Returns how many ranks wait, this one included.
-    pub(crate) fn watchers(&self) -> usize {
-        let sleepers = self.control().sleepers.load(Ordering::Relaxed);
-        (sleepers as usize + 1).min(self.size())
+    /// Returns the ranks at which this one looks now, as its share of what all that wait do.
+    pub(crate) fn to_look_at(&self) -> impl Iterator<Item = usize> + use<> {
+        let control = self.control();
+        let watchers = control.sleepers.load(Ordering::Relaxed) as usize + 1;
+        round::share(&control.turn, self.size(), watchers)
     }
 
     /// Checks whether the process of `rank` has ended; may open files, so for slow paths only.

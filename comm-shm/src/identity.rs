@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
 
 /// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 const JOB: usize = 9;
 
@@ -205,7 +205,7 @@ mod tests {
             [0x0000_0008_0100_0002, 3],
             [0x0500_0007_0000_0000, 13_440],
         ];
-        assert_eq!((VERSION, protocol), (6, pinned));
+        assert_eq!((VERSION, protocol), (7, pinned));
     }
 
     /// What a rank uses before it knows that it is of another build, whatever the [`VERSION`].

@@ -54,6 +54,8 @@ pub(crate) struct Header {
     pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
     /// The range that all ranks have given up last, see [`given_up`](crate::given_up).
     pub(crate) given_up: AtomicU64,
+    /// Whose turn it is to be looked at while ranks wait for the start.
+    pub(crate) turn: AtomicU32,
 }
 
 /// The words of the set of processors: as many as the system interface counts.
@@ -89,6 +91,8 @@ pub(crate) struct Control {
     pub(crate) events: AtomicU32,
     /// How many ranks sleep or are about to.
     pub(crate) sleepers: AtomicU32,
+    /// Whose turn it is to be looked at by a rank that waits, see [`round`](crate::round).
+    pub(crate) turn: AtomicU32,
     /// How many ranks have given up the range in which this lies.
     pub(crate) released: AtomicU32,
     /// Once all have: the range that was given up before.

@@ -1,7 +1,7 @@
 //! Whether the process of a rank has ended.
 //!
 //! A rank looks at those it waits for, and at nobody else: whoever computes learns of a death in its next
-//! wait. Those who wait for the same ranks share the work, by [`Round`](crate::round::Round).
+//! wait. Those who wait for the same ranks share the work, see [`round`](crate::round).
 //!
 //! Only "no such process" is a death. Whatever else keeps a rank from looking, such as a lack of descriptors,
 //! leaves the question open until the next look.

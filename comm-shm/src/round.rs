@@ -1,47 +1,24 @@
-//! How those who wait share the work of looking.
+//! How the ranks that wait share the work of looking whether the others live.
+//!
+//! If 128 ranks wait for 128 others and each looks at all of them, they need more than two processors have. So they go round together:
+//! a word in the segment holds whose turn it is, and each look takes the next few ranks. Any subset of the waiting ranks covers all
+//! ranks, because no rank is assigned to another.
 
-/// How many times each rank is looked at in one interval, by all who wait together.
+use crate::sync::{AtomicU32, Ordering};
+
+/// How many times each rank is looked at in one interval, by all ranks that wait.
 const LOOKS: usize = 2;
 
-/// Whom a waiting rank looks at, each time: a part of those it waits for, which goes round.
-///
-/// With 128 ranks waiting for 128 others, everybody looking at everybody costs more than two
-/// processors have. So each looks at its share and starts somewhere else, evenly spread: together they look at
-/// all of them. Nobody depends on another's look: each comes round to every rank by itself, too.
-#[derive(Debug)]
-pub(crate) struct Round {
-    /// Where it starts, as a fraction of 2^32 of those who are waited for.
-    start: u32,
-    /// Where it goes on, once it has started.
-    next: Option<usize>,
-}
-
-impl Round {
-    /// Begins the round of a rank.
-    pub(crate) fn of(rank: usize) -> Self {
-        /// The golden ratio: its multiples spread evenly, however many there are.
-        const GOLDEN: u32 = 0x9e37_79b9;
-        let rank = u32::try_from(rank).unwrap_or(0);
-        Self {
-            start: rank.wrapping_mul(GOLDEN),
-            next: None,
-        }
-    }
-
-    /// Returns whom of `awaited` to look at now; so many `watchers` wait for them, this rank included.
-    pub(crate) fn share<'a>(
-        &mut self,
-        awaited: &'a [usize],
-        watchers: usize,
-    ) -> impl Iterator<Item = usize> + use<'a> {
-        let all = awaited.len();
-        let share = (LOOKS * all).div_ceil(watchers.max(1)).min(all);
-        let first = self
-            .next
-            .unwrap_or_else(|| (self.start as usize * all) >> 32);
-        self.next = Some((first + share) % all.max(1));
-        (first..first + share).map(move |index| awaited[index % all])
-    }
+/// Returns the ranks of `size` to look at now, and moves `turn` past them; `watchers` ranks wait, this one included.
+pub(crate) fn share(
+    turn: &AtomicU32,
+    size: usize,
+    watchers: usize,
+) -> impl Iterator<Item = usize> + use<> {
+    let share = (LOOKS * size).div_ceil(watchers.max(1)).min(size);
+    // Relaxed: it orders nothing. Whatever another process wrote into it, it names a rank.
+    let first = turn.fetch_add(u32::try_from(share).unwrap_or(0), Ordering::Relaxed);
+    (first as usize..).take(share).map(move |rank| rank % size)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -50,68 +27,33 @@ mod tests {
 
     use super::*;
 
-    fn looks(rounds: &mut [Round], awaited: &[usize]) -> Vec<usize> {
-        let watchers = rounds.len();
-        rounds
-            .iter_mut()
-            .flat_map(|round| round.share(awaited, watchers).collect::<Vec<_>>())
-            .collect()
-    }
-
     #[test]
-    fn few_look_at_everybody_each_time() {
-        for (watchers, awaited) in [(1, 1), (1, 7), (2, 255), (3, 1)] {
-            let awaited: Vec<usize> = (watchers..watchers + awaited).collect();
-            let mut rounds: Vec<Round> = (0..watchers).map(Round::of).collect();
-            for _ in 0..3 {
-                let seen: BTreeSet<usize> = looks(&mut rounds, &awaited).into_iter().collect();
-                assert!(seen.iter().eq(&awaited), "{seen:?}");
+    fn any_watchers_cover_all_ranks_twice_per_interval() {
+        for (watchers, size) in [(1, 1), (1, 2), (2, 257), (4, 8), (128, 256), (900, 1024)] {
+            let turn = AtomicU32::new(u32::MAX);
+            let looks = |times: usize| -> Vec<usize> {
+                let look = |_| share(&turn, size, watchers);
+                (0..times).flat_map(look).collect()
+            };
+            for interval in 0..3 {
+                let seen = looks(watchers);
+                assert!(
+                    seen.len() <= LOOKS * size + watchers,
+                    "{} looks",
+                    seen.len()
+                );
+                let seen: BTreeSet<usize> = seen.into_iter().collect();
+                assert!(seen.into_iter().eq(0..size), "{watchers} {size} {interval}");
             }
         }
     }
 
     #[test]
-    fn many_share_the_work_and_leave_nobody_out_for_long() {
-        for (watchers, awaited) in [
-            (4, 4),
-            (12, 4),
-            (16, 240),
-            (128, 128),
-            (240, 16),
-            (900, 124),
-        ] {
-            for clustered in [true, false] {
-                let size = watchers + awaited;
-                let is_awaited = |rank: &usize| {
-                    if clustered {
-                        *rank >= watchers
-                    } else {
-                        rank * awaited / size != (rank + 1) * awaited / size
-                    }
-                };
-                let (missing, present): (Vec<_>, Vec<_>) = (0..size).partition(is_awaited);
-                let mut rounds: Vec<Round> = present.into_iter().map(Round::of).collect();
-                let first = looks(&mut rounds, &missing);
-                let most = LOOKS * missing.len() + rounds.len();
-                assert!(first.len() <= most, "{} looks", first.len());
-                let mut seen: BTreeSet<usize> = first.into_iter().collect();
-                seen.extend(looks(&mut rounds, &missing));
-                assert!(seen.iter().eq(&missing), "{watchers} {awaited}: {seen:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn one_alone_comes_round_to_all() {
-        let awaited: Vec<usize> = (0..100).collect();
-        let mut round = Round::of(7);
-        let mut seen = BTreeSet::new();
-        // The others are counted and do not look, because they are stopped.
-        for _ in 0..50 {
-            seen.extend(round.share(&awaited, 100));
-        }
-        assert_eq!(seen.len(), 100);
-        assert_eq!(round.share(&[], 3).count(), 0);
-        assert_eq!(round.share(&[4], 0).next(), Some(4));
+    fn one_that_still_looks_covers_all_ranks() {
+        let turn = AtomicU32::new(7);
+        let looks = (0..50).flat_map(|_| share(&turn, 100, 100));
+        assert_eq!(looks.collect::<BTreeSet<usize>>().len(), 100);
+        assert_eq!(share(&turn, 0, 0).count(), 0);
+        assert_eq!(share(&turn, 1, 0).collect::<Vec<_>>(), [0]);
     }
 }

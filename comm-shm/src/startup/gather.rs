@@ -19,7 +19,7 @@ use crate::liveness::{Peers, has_left};
 use crate::mapping::Mapping;
 use crate::one_copy;
 use crate::process::Process;
-use crate::round::Round;
+use crate::round;
 use crate::sync::{Ordering, POLLING, fence};
 use crate::wait::LOOK;
 
@@ -35,7 +35,6 @@ impl Start<'_> {
         let ShmConfig { rank, size, .. } = *self.config;
         let header = map.at::<Header>(0);
         let verdict = &header.verdict;
-        let mut round = Round::of(rank);
         let mut known = None;
         loop {
             // Before the looks at what it counts: whatever comes later ends the sleep below.
@@ -68,7 +67,7 @@ impl Start<'_> {
             if let Some(cause) = Cause::from_word(word, MOST_RANKS) {
                 return Err(self.stopped(cause, &missing));
             }
-            let cause = if let Some(dead) = self.dead(map, known.as_ref(), &mut round) {
+            let cause = if let Some(dead) = self.dead(map, known.as_ref()) {
                 Cause::lost(dead, Lost::Ended)
             } else {
                 let rested = if POLLING {
@@ -109,19 +108,23 @@ impl Start<'_> {
     }
 
     /// Returns a rank that took its seat and died, if it is time to look and this rank's share shows one.
-    fn dead(&mut self, map: &Mapping, known: Option<&Peers>, round: &mut Round) -> Option<usize> {
+    fn dead(&mut self, map: &Mapping, known: Option<&Peers>) -> Option<usize> {
         let ShmConfig { rank, size, .. } = *self.config;
         let now = self.clock.now();
         if self.next_look.is_some_and(|next| now < next) {
             return None;
         }
         self.next_look = Some(now + self.look_interval());
-        let seated = |&other: &usize| other != rank && process_of(member(map, other)).pid != 0;
-        let seated: Vec<usize> = (0..size).filter(seated).collect();
         let came = size - behind(map, size, CAME).len();
-        round.share(&seated, came).find(|&other| match known {
-            Some(peers) => peers.dead(other),
-            None => has_left(&self.path, other, process_of(member(map, other))),
+        let mut share = round::share(&map.at::<Header>(0).turn, size, came);
+        share.find(|&other| {
+            let process = process_of(member(map, other));
+            let seated = other != rank && process.pid != 0;
+            seated
+                && match known {
+                    Some(peers) => peers.dead(other),
+                    None => has_left(&self.path, other, process),
+                }
         })
     }
 

@@ -11,7 +11,6 @@ use comm_kit::{Pass, interrupt};
 use super::{Progress, ShmTransport, Stage, Turn};
 use crate::cause::{Cause, Failure};
 use crate::layout::Line;
-use crate::round::Round;
 use crate::sync::{self, Ordering};
 use crate::wait::{self, Backoff, Pause};
 
@@ -142,7 +141,6 @@ impl ShmTransport {
         let mut backoff = Backoff::new(self.policy, progress.spin_time);
         let mut last = Pause::Spin;
         let mut events = progress.calm;
-        let mut round = Round::of(self.rank);
         let lines = self.board.lines(wait.step);
         loop {
             rank = match wait.goal {
@@ -171,7 +169,7 @@ impl ShmTransport {
                     backoff.slept(time);
                     self.look(wait)?;
                     if backoff.look_due() {
-                        self.look_for_the_dead(wait, &mut round, |rank| self.board.is_dead(rank))?;
+                        self.look_for_the_dead(wait, |rank| self.board.is_dead(rank))?;
                     }
                     if interrupt::requested() {
                         self.interrupt(wait)?;
@@ -227,19 +225,16 @@ impl ShmTransport {
     fn look_for_the_dead(
         &self,
         wait: Wait,
-        round: &mut Round,
         mut is_dead: impl FnMut(usize) -> bool,
     ) -> Result<(), Halt> {
-        let others = (0..self.board.size()).filter(|&rank| rank != self.rank);
-        let needed = |&rank: &usize| self.is_needed(rank, wait);
-        let awaited: Vec<usize> = others.filter(needed).collect();
-        let mut share = round.share(&awaited, self.board.watchers());
-        let Some(rank) = share.find(|&rank| is_dead(rank)) else {
+        let needed = |rank: usize| rank != self.rank && self.is_needed(rank, wait);
+        let mut share = self.board.to_look_at();
+        let Some(rank) = share.find(|&rank| needed(rank) && is_dead(rank)) else {
             return Ok(());
         };
         // It may have contributed, left or aborted before it died.
         self.look(wait)?;
-        if !needed(&rank) {
+        if !needed(rank) {
             return Ok(());
         }
         self.unless_complete(wait, self.fail(Cause::lost(rank, Lost::Ended)))

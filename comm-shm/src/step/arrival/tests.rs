@@ -50,14 +50,13 @@ fn who_contributed_just_before_it_died_is_not_lost_to_this_call() {
     for more in [false, true] {
         let ranks = three(if more { "look-more" } else { "look" });
         let waiting = ranks[0].gate().transport();
-        let mut round = Round::of(0);
         let dies = |rank| {
             if rank == 1 {
                 contribute(&ranks[1]);
             }
             rank == 1
         };
-        let found = waiting.look_for_the_dead(Wait { more, ..WAIT }, &mut round, dies);
+        let found = waiting.look_for_the_dead(Wait { more, ..WAIT }, dies);
         if more {
             // It cannot contribute the rest of the call.
             let lost = Cause::lost(1, Lost::Ended);
@@ -80,7 +79,7 @@ fn who_left_before_it_died_has_left() {
         }
         rank == 1
     };
-    let found = waiting.look_for_the_dead(WAIT, &mut Round::of(0), dies);
+    let found = waiting.look_for_the_dead(WAIT, dies);
     let left = Cause::lost(1, Lost::Dropped);
     assert!(matches!(found, Err(Halt::Failed(cause)) if cause == left));
 }

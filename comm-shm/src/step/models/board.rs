@@ -62,8 +62,8 @@ impl Board {
         &self.0.notes[rank * NOTES + note_index(step)]
     }
 
-    pub(crate) fn watchers(&self) -> usize {
-        1
+    pub(crate) fn to_look_at(&self) -> impl Iterator<Item = usize> + use<> {
+        0..self.size()
     }
 
     pub(crate) fn is_dead(&self, _: usize) -> bool {
