@@ -2,8 +2,7 @@
 //!
 //! A wake-up through the kernel costs hundreds of times what a flag costs, so a rank that has a
 //! processor to itself spins for some microseconds first. With more ranks than processors the one
-//! that is waited for may need this very processor, so there a rank yields at once. If that was in vain and the ranks are many, it
-//! spins then: all ranks of this processor have run meanwhile, so the missing one is on another, and the next turn of this rank is far.
+//! that is waited for may need this very processor, so there a rank yields at once.
 //!
 //! No wake-up is lost: see [`publisher_fence`] and [`publish`](crate::sync::publish).
 
@@ -32,22 +31,8 @@ const BURST: u32 = 64;
 /// the last of them comes, so one yield is mostly enough, and whatever a rank does beside it costs as many times as there are ranks.
 const EAGER_YIELDS: u32 = 2;
 
-/// From how many ranks per processor on a rank spins after its first yield.
-const MANY: usize = 8;
-
-/// How long it spins then, for each rank of a processor: half as long as all of them take for their turns. Processors seldom have equally many
-/// ranks, and the one with fewer of them is ahead by that.
-const SPIN_PER_RANK: Duration = Duration::from_micros(1);
-
 /// How long a rank yields before it sleeps.
-const SHORTEST_YIELD: Duration = Duration::from_millis(1);
-
-/// How long, for each of [`MANY`] ranks of a processor: a sleeper is woken on whichever processor the system likes, and many that were asleep at
-/// once are spread unevenly.
-const YIELD_PER_RANK: Duration = Duration::from_micros(250);
-
-/// After how many waits at most a rank that spun in vain tries it again, as a power of two.
-const LONGEST_REST: u32 = 6;
+const YIELD: Duration = Duration::from_millis(1);
 
 /// How long a rank waits in which way.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +42,7 @@ pub(crate) struct WaitPolicy {
     /// How many times to look for the others before anything else is looked at, with a moment or a yield between.
     pub(crate) eager_looks: u32,
     pub(crate) longest_spin: Duration,
-    /// How long to yield before the first sleep.
+    /// How long to yield before the first sleep; models do not.
     pub(crate) yield_time: Duration,
     /// How often to look whether the others live; models, in which no time passes, look every time.
     pub(crate) look: Duration,
@@ -68,20 +53,16 @@ impl WaitPolicy {
     /// Chooses by the processors that `size` ranks may use together: affinity and control groups count.
     pub(crate) fn new(size: usize, processors: usize, timeout: Option<Duration>) -> Self {
         let roomy = size <= processors;
-        let (eager_looks, longest_spin, yield_time) = match size / processors.max(1) {
-            _ if roomy => (BURST, LONGEST_SPIN, SHORTEST_YIELD),
-            many @ MANY.. => {
-                // At most 1024 ranks.
-                let many = u32::try_from(many).unwrap_or(0);
-                (1, SPIN_PER_RANK * many, YIELD_PER_RANK * many)
-            }
-            _ => (EAGER_YIELDS, Duration::ZERO, SHORTEST_YIELD),
+        let (eager_looks, longest_spin) = if roomy {
+            (BURST, LONGEST_SPIN)
+        } else {
+            (EAGER_YIELDS, Duration::ZERO)
         };
         Self {
             roomy,
             eager_looks,
             longest_spin,
-            yield_time,
+            yield_time: YIELD,
             look: LOOK,
             timeout,
         }
@@ -101,58 +82,23 @@ impl WaitPolicy {
 /// How long spinning is worth while: other programs may have left two ranks one processor, where
 /// every moment of spinning keeps the other from coming.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SpinTime {
-    time: Duration,
-    /// How many times in a row it was in vain, where ranks share processors.
-    failures: u32,
-    /// For how many waits not to try again.
-    resting: u32,
-}
+pub(crate) struct SpinTime(Duration);
 
 impl SpinTime {
     pub(crate) fn new(policy: WaitPolicy) -> Self {
-        Self {
-            time: policy.longest_spin,
-            failures: 0,
-            resting: 0,
-        }
-    }
-
-    /// Returns how long to spin in the next wait.
-    fn next(self) -> Duration {
-        if self.resting > 0 {
-            Duration::ZERO
-        } else {
-            self.time
-        }
+        Self(policy.longest_spin)
     }
 
     /// Learns from a wait that succeeded, from how it was waited last.
     pub(crate) fn learn(&mut self, policy: WaitPolicy, last: Pause) {
-        if !policy.roomy {
-            return self.learn_in_a_crowd(last);
-        }
-        self.time = match last {
-            Pause::Spin => (self.time * 2).min(policy.longest_spin),
+        self.0 = match last {
+            Pause::Spin => (self.0 * 2).min(policy.longest_spin),
             // Never to nothing: a rank that does not try does not notice that it has a processor to
             // itself again.
-            Pause::Yield => (self.time / 2).max(SHORTEST_SPIN).min(policy.longest_spin),
+            Pause::Yield => (self.0 / 2).max(SHORTEST_SPIN).min(policy.longest_spin),
             // A wait that long teaches nothing about spinning.
-            Pause::Sleep => self.time,
+            Pause::Sleep => self.0,
         };
-    }
-
-    /// A shorter time would be in vain each time, so it spins less often instead: where a rank is late because it computes, the others take the
-    /// processor away from it.
-    fn learn_in_a_crowd(&mut self, last: Pause) {
-        if self.resting > 0 {
-            self.resting -= 1;
-        } else if last == Pause::Spin {
-            self.failures = 0;
-        } else {
-            self.failures = (self.failures + 1).min(LONGEST_REST);
-            self.resting = 1 << self.failures;
-        }
     }
 }
 
@@ -193,7 +139,7 @@ impl Backoff {
     /// Looks at the clock and returns how to wait on.
     pub(crate) fn pause(&mut self) -> Pause {
         self.elapsed = self.clock.now() - self.since;
-        let spin = self.spin_time.next();
+        let SpinTime(spin) = self.spin_time;
         match self.elapsed {
             elapsed if elapsed < spin => Pause::Spin,
             elapsed if elapsed < spin + self.policy.yield_time => Pause::Yield,
@@ -329,46 +275,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_ranks_on_a_processor_yield_once_and_then_spin() {
-        let policy = |size, processors| {
+    fn ranks_that_share_processors_yield_at_once() {
+        for (size, processors, roomy) in [(2, 2, true), (3, 2, false), (64, 2, false)] {
             let policy = WaitPolicy::new(size, processors, None);
-            assert_eq!(policy.roomy, size <= processors);
-            let times = [policy.longest_spin, policy.yield_time];
-            (policy.eager_looks, times.map(|time| time.as_micros()))
-        };
-        assert_eq!(policy(2, 2), (64, [60, 1_000]));
-        assert_eq!(policy(15, 2), (2, [0, 1_000]));
-        assert_eq!(policy(16, 2), (1, [8, 2_000]));
-        assert_eq!(policy(64, 2), (1, [32, 8_000]));
-    }
-
-    /// A rank that computes is not disturbed for long, and one that is late by a little is soon waited for again.
-    #[test]
-    fn ranks_of_a_crowd_that_spin_in_vain_try_it_less_and_less_often() {
-        let policy = WaitPolicy::new(64, 2, None);
-        let mut spin_time = SpinTime::new(policy);
-        let mut tries = Vec::new();
-        for wait in 0..300 {
-            let spins = spin_time.next() > Duration::ZERO;
-            tries.extend(spins.then_some(wait));
-            let last = [Pause::Yield, Pause::Sleep][wait % 2];
-            spin_time.learn(policy, last);
+            assert_eq!(policy.roomy, roomy);
+            assert_eq!(policy.longest_spin.is_zero(), !roomy);
+            let mut spin_time = SpinTime::new(policy);
+            for last in [Pause::Spin, Pause::Yield, Pause::Sleep] {
+                spin_time.learn(policy, last);
+                assert_eq!(spin_time.0.is_zero(), !roomy);
+            }
         }
-        assert_eq!(tries, [0, 3, 8, 17, 34, 67, 132, 197, 262]);
-        while spin_time.next() == Duration::ZERO {
-            spin_time.learn(policy, Pause::Yield);
-        }
-        for _ in 0..3 {
-            spin_time.learn(policy, Pause::Spin);
-            assert_eq!(spin_time.next(), policy.longest_spin);
-        }
-        // As after the first failure.
-        spin_time.learn(policy, Pause::Yield);
-        let rest = (0..100).take_while(|_| {
-            spin_time.learn(policy, Pause::Yield);
-            spin_time.next() == Duration::ZERO
-        });
-        assert_eq!(rest.count(), 1);
     }
 
     #[test]
@@ -379,10 +296,10 @@ mod tests {
             spin_time.learn(policy, Pause::Yield);
             spin_time.learn(policy, Pause::Sleep);
         }
-        assert_eq!(spin_time.next(), SHORTEST_SPIN);
+        assert_eq!(spin_time.0, SHORTEST_SPIN);
         for _ in 0..20 {
             spin_time.learn(policy, Pause::Spin);
         }
-        assert_eq!(spin_time.next(), LONGEST_SPIN);
+        assert_eq!(spin_time.0, LONGEST_SPIN);
     }
 }
