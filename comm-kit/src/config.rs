@@ -240,3 +240,10 @@ pub fn value<'a>(map: &'a BTreeMap<String, String>, variable: &str) -> Option<&'
     let value = map.get(variable)?.trim();
     (!value.is_empty()).then_some(value)
 }
+
+/// Sets a variable that has no value yet, such as one that another launcher sets under a name of its own.
+pub fn fill(map: &mut BTreeMap<String, String>, variable: &str, text: &str) {
+    if value(map, variable).is_none() {
+        map.insert(variable.to_owned(), text.to_owned());
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use comm_kit::config::{Faults, Reader, TIMEOUT, environment};
+use comm_kit::config::{Faults, Reader, TIMEOUT, environment, fill};
 use comm_kit::{InitError, InitErrorKind};
 use rstest::rstest;
 
@@ -125,4 +125,19 @@ fn a_fault_of_no_variable_is_a_fault() {
     let error = faults.finish().unwrap_err();
     assert_eq!(error.message, "the machine has no loopback");
     assert!(error.variables.is_empty());
+}
+
+#[test]
+fn what_is_empty_is_filled_and_what_has_a_value_stays() {
+    let mut variables = map(&[("SET", "1"), ("EMPTY", ""), ("BLANK", " ")]);
+    for name in ["SET", "EMPTY", "BLANK", "ABSENT"] {
+        fill(&mut variables, name, "2");
+    }
+    let expected = [
+        ("SET", "1"),
+        ("EMPTY", "2"),
+        ("BLANK", "2"),
+        ("ABSENT", "2"),
+    ];
+    assert_eq!(variables, map(&expected));
 }

@@ -21,6 +21,7 @@ impl Drop for Last {
 
 #[test]
 fn a_hook_is_asked_while_it_is_there() {
+    comm_testing::watchdog();
     assert!(!interrupt::requested());
     assert_eq!(sleep_limit(None), Duration::from_millis(250));
 

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use comm_kit::config::{CONNECT_TIMEOUT, Faults, Reader, TIMEOUT, environment, value};
+use comm_kit::config::{CONNECT_TIMEOUT, Faults, Reader, TIMEOUT, environment, fill};
 
 use crate::encryption::Encryption;
 use crate::error::InitError;
@@ -135,9 +135,7 @@ impl TcpConfig {
     pub fn from_env_and(more: &BTreeMap<String, String>) -> Result<Self, InitError> {
         let mut map = environment(&variables::PLAIN)?;
         for (name, text) in more {
-            if value(&map, name).is_none() {
-                map.insert(name.clone(), text.clone());
-            }
+            fill(&mut map, name, text);
         }
         let secret = std::env::var_os(variables::SECRET);
         Self::read(&map, secret.as_ref().map(|secret| secret.as_bytes()))

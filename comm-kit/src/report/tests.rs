@@ -167,6 +167,7 @@ fn a_number_that_is_not_open_gets_nothing() {
 
 #[test]
 fn a_full_pipe_stops_nobody() {
+    comm_testing::watchdog();
     let (reader, writer) = pipe().unwrap();
     let place = place(&writer);
     let mut written = 0;
