@@ -321,3 +321,19 @@ fn the_byte_level_refuses_parts_of_elements() {
         Err(size_error("broadcast", Argument::Buf, 0, 7))
     );
 }
+
+#[test]
+fn lengths_for_which_there_is_no_memory_are_refused_on_all_ranks() {
+    let comm = Recorder::new(0, 2);
+    let error = comm.allgather_vec(&[1.0]).unwrap_err();
+    assert!(
+        matches!(error, CommError::AllocationFailed { .. }),
+        "{error}"
+    );
+    let lengths = Event::Allgatherv {
+        send_bytes: 8,
+        elem_size: 8,
+    };
+    let refused = Event::Refused("allgather_vec", error);
+    assert_eq!(comm.events(), [lengths, refused]);
+}
