@@ -153,6 +153,11 @@ impl Escalation {
         }
     }
 
+    /// Returns when the job runs out of time, if ever.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// Returns the stop that was passed on, and until when the ranks have time to end.
     pub(crate) fn stopping(&self) -> Option<(Signal, Instant)> {
         let asked = self.phase == Phase::Asked;

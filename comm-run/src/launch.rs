@@ -119,7 +119,7 @@ async fn attempts(
         forward_signals(&sender).map_err(StartError::setup("listen for signals"))?;
     }
     let mut begun = Instant::now();
-    let deadline = job.timeout.and_then(|timeout| begun.checked_add(timeout));
+    let mut deadline = job.timeout.and_then(|timeout| begun.checked_add(timeout));
     let mut current = start_ranks(&job, 0, &sender, &mut requests).await?;
     let handle = Handle::new(Arc::clone(&current.ranks), sender.clone());
     started(handle.clone());
@@ -138,10 +138,11 @@ async fn attempts(
         if restart == job.max_restarts {
             job.descriptors.clear();
         }
+        let mut escalation = Escalation::new(job.on_failure, deadline, job.grace.clone());
         let supervisor = Supervisor {
             ranks,
             started: begun,
-            escalation: Escalation::new(job.on_failure, deadline, job.grace.clone()),
+            escalation: &mut escalation,
             requests: &mut requests,
             child_exits: &mut child_exits,
             reports,
@@ -151,6 +152,8 @@ async fn attempts(
             live: job.live.clone(),
         };
         let mut outcome = supervisor.run(pipes, &lanes).await;
+        // Later than before by the time that the job stood still.
+        deadline = escalation.deadline();
         outcome.restarts = restart;
         let next = if restart < job.max_restarts {
             restart::after(&outcome)

@@ -72,7 +72,7 @@ impl Watched {
 pub(crate) struct Supervisor<'a> {
     pub(crate) ranks: Arc<Ranks>,
     pub(crate) started: Instant,
-    pub(crate) escalation: Escalation,
+    pub(crate) escalation: &'a mut Escalation,
     /// Requests of handles and of forwarded signals.
     pub(crate) requests: &'a mut mpsc::UnboundedReceiver<Request>,
     /// Made before the first rank starts, so that no exit goes unheard.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use comm_run::{Backend, Ending, Exit, Job, Line, Signal, StartError};
-use common::{Ended, Folder, Starter, fresh_mark, gone};
+use common::{Ended, Folder, Key, Starter, fresh_mark, gone, node};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
 
@@ -134,6 +134,29 @@ fn every_ending_has_its_name() {
     );
     let message = events[3]["message"].as_str().unwrap();
     assert!(ended.says(message), "{message}: {ended:?}");
+}
+
+#[test]
+fn ranks_of_the_second_machine_have_their_numbers_in_the_whole_job() {
+    let key = Key::new("a secret of the test 0123456789abcdef", 0o600);
+    let folder = Folder::new();
+    let reported = folder.join("reported");
+    // The ranks do not connect.
+    let script = format!(
+        "pipe=/proc/$$/fd/${{COBRE_COMM_REPORT_FD%%:*}}; \
+         if [ $RANK = 2 ]; then echo cobre-report 2 lost 3 >$pipe; : >{0}; exit 4; fi; \
+         while [ ! -e {0} ]; do sleep 0.01; done; exit 7",
+        reported.display()
+    );
+    let (ended, events) = run(&node("1", "127.0.0.1:1", key.path()), &script);
+    assert_eq!(ended.code(), 7, "{ended:?}");
+    assert_eq!(all(&events, "event"), ["started", "cause", "ended"]);
+    let cause = &events[1];
+    assert_eq!(
+        (&events[0]["first_rank"], &cause["rank"]),
+        (&2.into(), &3.into())
+    );
+    assert_eq!(cause["named_by"], serde_json::json!([2]));
 }
 
 #[test]

@@ -99,6 +99,25 @@ fn time_that_a_job_stands_still_does_not_count() {
 }
 
 #[test]
+fn time_that_a_job_stood_still_does_not_count_after_a_restart() {
+    let folder = common::Folder::new();
+    let fail = folder.join("fail");
+    let script = "echo start $$; [ $COBRE_RESTART = 1 ] && exec sleep 1; \
+                  while [ ! -e \"$0\" ]; do sleep 0.01; done; exit 7";
+    let program = ["--", "sh", "-c", script, fail.to_str().unwrap()];
+    let options = ["-n", "1", "--timeout", "8", "--max-restarts", "1"];
+    let starter = start(&[&options[..], &program].concat());
+    let line = starter.line();
+    let rank = line.strip_prefix("[0] start ").unwrap().parse().unwrap();
+    suspend(&starter, &[rank], Duration::from_millis(8500));
+    std::fs::write(&fail, "").unwrap();
+    starter.signal(Signal::CONT);
+    let ended = starter.end();
+    assert!(ended.says("starting again, 1 of 1"), "{ended:?}");
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
 fn a_job_within_a_job_is_stopped_too() {
     stop_a_job_within_a_job(&[]);
 }

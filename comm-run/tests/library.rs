@@ -335,3 +335,40 @@ fn a_passed_descriptor_reaches_its_rank_and_nobody_else() {
     );
     gone(&mark);
 }
+
+/// Who reads from a pipe learns that the last process that writes to it has closed it, although the job goes on.
+#[test]
+fn the_launcher_lets_go_of_what_it_passed_on() {
+    for restarts in [0, 1] {
+        let (reader, writer) = io::pipe().unwrap();
+        let pipe = writer.as_raw_fd();
+        let script = format!(
+            "echo up >&{pipe}; [ \"${{COBRE_RESTART-0}}\" = {restarts} ] || {{ sleep 1.1; exit 7; }}; \
+             exec {pipe}>&-; echo closed; exec sleep 1000"
+        );
+        let mark = fresh_mark();
+        let (sender, lines) = channel();
+        let job = Job::new("bash", 1)
+            .args(["-c", &script])
+            .env("COMM_RUN_TEST_MARK", &mark)
+            .max_restarts(restarts)
+            .timeout(PATIENCE)
+            .sink(move |_: Line<'_>| sender.send(()).map_err(io::Error::other))
+            .pass_descriptor(0, OwnedFd::from(writer));
+        let running = job.start().unwrap();
+        lines.recv_timeout(PATIENCE).unwrap();
+        let (ended, end) = channel();
+        let read = std::thread::spawn(move || {
+            let text = io::read_to_string(reader);
+            ended.send(()).unwrap();
+            text.unwrap()
+        });
+        let seen = end.recv_timeout(Duration::from_secs(10));
+        running.handle().stop(Signal::Kill);
+        let outcome = running.wait();
+        assert_eq!(seen, Ok(()), "{restarts} restarts: {outcome:?}");
+        assert_eq!(read.join().unwrap(), "up\n".repeat(restarts + 1));
+        assert_eq!(outcome.ending, Ending::Stopped(Signal::Kill));
+        gone(&mark);
+    }
+}

@@ -101,6 +101,16 @@ fn what_would_fail_again_is_not_restarted() {
 }
 
 #[test]
+fn the_first_second_begins_anew_with_each_start() {
+    let script = "echo start $COBRE_RESTART; [ $COBRE_RESTART = 0 ] && sleep 1.1; exit 7";
+    let args = ["-n", "1", "--max-restarts", "5", "--", "sh", "-c", script];
+    let ended = Starter::new(&args).end();
+    assert_eq!(ended.code(), 7, "{ended:?}");
+    assert!(ended.says("starting again, 1 of 5"), "{ended:?}");
+    assert!(ended.says("it failed within its first second"), "{ended:?}");
+}
+
+#[test]
 fn one_timeout_is_for_all_starts_together() {
     let script = "echo start now; sleep 1.1; exit 7";
     let args = ["-n", "2", "--max-restarts", "50", "--timeout", "4"];

@@ -26,11 +26,16 @@ fn mpi_is_handed_over_without_what_mpiexec_does_not_know() {
     };
     assert_eq!((handover.ranks, handover.dry_run), (3, false));
     assert_eq!(handover.command, ["x", "--timeout", "3"]);
+    let readme = include_str!("../../README.md").lines();
+    let refused: Vec<_> = readme
+        .filter(|line| line.ends_with(" are refused."))
+        .collect();
     for more in [
         "--timeout 3",
         "--log-dir logs",
         "--grace 3",
         "--max-restarts 1",
+        "--events file",
         "--bind core",
         "--nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k",
     ] {
@@ -38,6 +43,11 @@ fn mpi_is_handed_over_without_what_mpiexec_does_not_know() {
             ask(&format!("comm-run -n 3 --backend mpi {more} -- x")),
             None,
             "{more}"
+        );
+        let option = more.split(' ').next().unwrap();
+        assert!(
+            refused.concat().contains(&format!("`{option}`")),
+            "{option}"
         );
     }
 }
