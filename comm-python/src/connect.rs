@@ -105,8 +105,7 @@ pub(crate) fn connect(
     )
     .map_err(|error| refused(failed(selection.backend, error)))?;
     for filled in &selection.filled {
-        map.entry(filled.variable.to_owned())
-            .or_insert_with(|| filled.value.clone());
+        config::fill(&mut map, filled.variable, &filled.value);
     }
     map.extend(set);
     let kind = kind(selection.backend, &map).map_err(refused)?;

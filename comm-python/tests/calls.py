@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cobre_comm as cc
+import numpy as np
 
 
 class Unsendable:
@@ -241,3 +242,14 @@ def closes(comm: cc.Communicator, fails: bool) -> int:
     if fails:
         raise ValueError("after the streams")
     return comm.size
+
+
+def raises_within_a_line(comm: cc.Communicator) -> None:
+    print("half a line", end="")
+    print("half a complaint", end="", file=sys.stderr)
+    raise ValueError("in the middle")
+
+
+def large_with_a_lambda(comm: cc.Communicator, size: int) -> tuple[Any, Any]:
+    rank = comm.rank
+    return np.arange(size), lambda: rank

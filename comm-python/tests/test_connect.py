@@ -68,6 +68,16 @@ def test_a_backend_of_the_environment_that_is_not_there_is_explained(monkeypatch
         cc.connect()
 
 
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_variable_leaves_its_value_to_the_launcher(monkeypatch: pytest.MonkeyPatch, empty: str) -> None:
+    launcher = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "RANK": "0", "WORLD_SIZE": "1"}
+    ours = dict.fromkeys(["COBRE_TCP_COORDINATOR", "COBRE_TCP_RANK", "COBRE_TCP_SIZE"], empty)
+    for name, value in {**launcher, **ours}.items():
+        monkeypatch.setenv(name, value)
+    with cc.connect("tcp") as comm:
+        assert (comm.rank, comm.size, comm.backend) == (0, 1, "tcp")
+
+
 def test_a_free_threaded_python_is_refused_at_import() -> None:
     program = "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1; import cobre_comm"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ})

@@ -94,6 +94,17 @@ def test_the_end_of_a_torn_line_is_no_empty_line(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "[0] half\n[1] whole\n[0] \n"
 
 
+def test_a_character_in_two_pieces_is_whole_whatever_comes_in_between(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output()
+    first, second = "\u00e9".encode()
+    for piece in [(0, False, bytes([first]), False), (0, True, b"line", True), (0, False, bytes([second]), True)]:
+        output.write([piece])
+    captured = capsys.readouterr()
+    assert "\u00e9" in captured.out
+    assert "\ufffd" not in captured.out
+    assert captured.err == "[0] line\n"
+
+
 def test_much_output_arrives_whole(capsys: pytest.CaptureFixture[str]) -> None:
     cc.run(calls.flood, ranks=2, args=(20_000,))
     lines = capsys.readouterr().out.splitlines()
@@ -144,6 +155,16 @@ def test_a_rank_may_close_its_streams() -> None:
     with pytest.raises(cc.WorkerError, match=r"^rank 0 raised ValueError: after the streams\n") as caught:
         cc.run(calls.closes, ranks=1, args=(True,))
     assert "_worker.py" not in str(caught.value)
+
+
+def test_what_a_rank_printed_before_it_raised_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    # Neither has ended its line.
+    with pytest.raises(cc.WorkerError, match=r"^rank 0 raised ValueError: in the middle\n") as caught:
+        cc.run(calls.raises_within_a_line, ranks=1)
+    captured = capsys.readouterr()
+    for stream, words in [(captured.out, "half a line"), (captured.err, "half a complaint")]:
+        assert f"[0] {words}" in stream
+        assert words in caught.value.output
 
 
 def test_a_function_may_change_the_environment() -> None:
@@ -263,6 +284,14 @@ def test_large_results_come_back() -> None:
     size = 64 << 20
     for rank, result in enumerate(cc.run(calls.large, ranks=2, args=(size,))):
         assert (len(result), result[0], result[-1]) == (size, rank, rank)
+
+
+def test_a_large_result_that_holds_a_lambda_comes_back() -> None:
+    pytest.importorskip("cloudpickle")
+    # So large that much of it is written before pickle comes to the lambda.
+    size = 1 << 20
+    for rank, (data, function) in enumerate(cc.run(calls.large_with_a_lambda, ranks=2, args=(size,))):
+        assert (len(data), data[-1], function()) == (size, size - 1, rank)
 
 
 def test_a_result_that_cannot_be_pickled_is_named() -> None:
