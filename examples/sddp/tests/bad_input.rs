@@ -20,6 +20,9 @@ pub(crate) fn trials() -> Vec<Trial> {
             "bad_input::killed_and_resumed",
             || Ok(killed_and_resumed()?),
         ),
+        Trial::test("bad_input::failed_before_its_first_checkpoint", || {
+            Ok(failed_before_its_first_checkpoint()?)
+        }),
         Trial::test("bad_input::killed_and_restarted, shm x 3", || {
             Ok(killed_and_restarted(Place::Shm(3))?)
         }),
@@ -238,6 +241,24 @@ fn killed_and_resumed() -> Result<(), String> {
         Ok(())
     } else {
         Err("what goes on after the kill is not what would have been".to_owned())
+    }
+}
+
+/// A job that can be restarted removes the checkpoint of an earlier job when it first starts. If a rank fails before this job has written
+/// its own, the restart must not go on from the policy of the other job.
+fn failed_before_its_first_checkpoint() -> Result<(), String> {
+    let (_folder, file) = scratch()?;
+    policy(Place::Local, CASE, &file)?;
+    let case = CASE.replace("--iterations 40", "--iterations 0");
+    let arguments = format!("{case} --checkpoint {}", file.display());
+    let ran = run(prepare(Place::Shm(2), RANK, &arguments)?.env("COBRE_RESTART", "0"))?;
+    if ran.outcome.success() && !file.exists() {
+        Ok(())
+    } else {
+        Err(format!(
+            "it failed, or the checkpoint is still there:\n{}",
+            ran.text()
+        ))
     }
 }
 
