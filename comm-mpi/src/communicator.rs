@@ -55,8 +55,13 @@ impl FerrompiBackend {
     /// MPI is asked for its highest thread level, and calls run on communicators of our own, so
     /// other users of MPI in the same process do not interfere.
     ///
-    /// A process may create several, for its threads say: in the same order on all ranks. MPI is initialised with the first;
-    /// each takes two of the some thousand communicators that MPI has, until the process ends.
+    /// A process may create several, for its threads say: in the same order on all ranks. MPI is initialised with the first.
+    ///
+    /// `ferrompi` holds at most 255 communicators of a process at once. Each `init` takes two of them until the process ends; on the first
+    /// rank of a node, one more with the first gathered region that other nodes share. Each [`split_local`] takes one, which is freed at the
+    /// next split after all ranks of the node have dropped it.
+    ///
+    /// [`split_local`]: comm_api::SharedMemoryProvider::split_local
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@
 //!
 //! A rank that refuses sends its cards and returns at once. The cards it left unread are of a place
 //! before that of its next call, and are skipped there. Cards are sent in buffered mode, so that no
-//! send waits for its receiver; the buffer is finite, so a rank that refuses call after call waits
-//! for the card of everybody else from [`AHEAD`] places before. That wait ends: whoever is behind
+//! send waits for its receiver (but see `hand_out` for Open MPI); the buffer is finite, so a rank
+//! that refuses call after call waits for the card of everybody else from [`AHEAD`] places before. That wait ends: whoever is behind
 //! needs no card but those of its own places, which have all been sent.
 //!
 //! Where a call of one node fails in the comparison, its ranks send their cards to all other nodes, too, and
@@ -259,7 +259,8 @@ impl Entry {
                 buffer.copy_from_slice(card);
                 buffer[SEQUENCE] = place;
                 request.start()?;
-                // In buffered mode this waits for a copy, not for the receiver.
+                // In buffered mode this waits for a copy, not for the receiver; with Open MPI 4.1 for the receiver all the same, once
+                // about a dozen cards are unread.
                 request.wait()?;
             }
         }

@@ -140,12 +140,27 @@ impl Node {
                 tracing::info!(name, "removed what a job left that was killed");
             }
         }
-        let mut config = ShmConfig::new(name, self.ranks.rank, self.ranks.size);
-        // MPI waits for ever; a rank that ends is an error of the fence all the same.
-        config.timeout = None;
+        let config = segment(name, self.ranks.rank, self.ranks.size);
         NodeRegions::attach(config).map_err(|error| CommError::AllocationFailed {
             requested_bytes: 0,
             message: format!("the ranks of this node have no shared memory: {error}"),
         })
+    }
+}
+
+/// Describes the segment of a node. A fence has no timeout, as the calls of MPI have none; a rank that ends is an error all the same.
+fn segment(name: String, rank: usize, size: usize) -> ShmConfig {
+    let mut config = ShmConfig::new(name, rank, size);
+    config.timeout = None;
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_has_no_timeout() {
+        assert_eq!(segment(PREFIX.to_owned(), 0, 2).timeout, None);
     }
 }

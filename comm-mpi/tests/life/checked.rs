@@ -7,11 +7,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comm_api::{CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider};
+use comm_api::{
+    CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider, SharedRegion,
+};
 use comm_mpi::{FerrompiBackend, MpiConfig};
 
 /// The cases that end with 0.
-pub(crate) const WELL: [&str; 7] = [
+pub(crate) const WELL: [&str; 8] = [
     "a_wrong_length_is_a_mismatch",
     "a_barrier_against_an_allreduce_is_a_mismatch",
     "differing_roots_are_a_mismatch",
@@ -19,6 +21,7 @@ pub(crate) const WELL: [&str; 7] = [
     "a_rank_that_refuses_and_leaves_is_named",
     "a_refusal_does_not_hide_who_has_left",
     "a_refusal_on_a_split_that_is_gone_does_not_reach_the_next",
+    "sixteen_communicators_are_sixteen_calls_ahead",
 ];
 
 /// The cases that do not, the ranks that do not come, and what the others say.
@@ -119,6 +122,7 @@ pub(crate) fn run(case: &str) {
                 split.barrier().unwrap();
             }
         }
+        "sixteen_communicators_are_sixteen_calls_ahead" => are_ahead(&comm),
         _ => {
             let absent = absent.unwrap();
             if absent.contains(&comm.rank()) {
@@ -141,6 +145,34 @@ fn is_mismatch(error: &CommError, words: &str) {
         panic!("{error}");
     };
     assert_eq!((*kind, *rank), (FailureKind::Mismatch, Some(1)), "{error}");
+}
+
+/// Rank 0 gets as far ahead of rank 1 as refusals may, on as many communicators as the buffer for cards has room for.
+fn are_ahead(comm: &FerrompiBackend) {
+    let splits: Vec<_> = (1..16).map(|_| comm.split_local().unwrap()).collect();
+    let mut region = comm.create_shared_region::<u8>(1).unwrap();
+    let mut all: Vec<&dyn Communicator> = vec![comm];
+    all.extend(splits.iter().map(|split| &**split));
+    if comm.rank() == 0 {
+        let refusal = CommError::failed("barrier", FailureKind::Refused, None, "on purpose");
+        for comm in &all {
+            (0..16).for_each(|_| comm.refuse("barrier", &refusal));
+        }
+    }
+    // Until here rank 1 calls nothing of MPI, which would take cards out of the buffer; a fence does not either. Open MPI does not need the
+    // buffer for cards, but when a dozen are under way on one machine its sends wait until the receiver calls MPI.
+    if !comm.runtime().library.starts_with("Open MPI") {
+        region.fence().unwrap();
+    }
+    for comm in all {
+        if comm.rank() == 1 {
+            for _ in 0..16 {
+                let error = comm.barrier().unwrap_err();
+                assert!(error.to_string().contains("on purpose"), "{error}");
+            }
+        }
+        comm.barrier().unwrap();
+    }
 }
 
 /// Rank 1 has left, and this rank hears of it at once.

@@ -49,6 +49,7 @@ pub(crate) fn main() -> ExitCode {
         "a_refusal_ends_the_split_of_the_others",
         "a_forked_child_leaves_the_comparison_alone",
         "adversarial_floats_have_the_bits_of_the_fold",
+        "splits_that_come_and_go_leave_room_for_more",
         "an_exit_with_0_ends_in_peace",
         "an_mpi_that_others_started_or_ended_is_an_error",
     ];

@@ -28,6 +28,7 @@ pub(crate) fn run(case: &str) -> ExitCode {
         "different_configurations_are_refused" => different_configurations_are_refused(),
         "another_thread_may_use_and_drop_it" => another_thread_may_use_and_drop_it(),
         "another_thread_may_initialise" => another_thread_may_initialise(),
+        "splits_that_come_and_go_leave_room_for_more" => splits_come_and_go(),
         "native_sums_are_sums" => native_sums_are_sums(),
         "a_region_outlives_mpi" => a_region_outlives_mpi(),
         "a_forked_child_is_refused" => a_forked_child_is_refused(),
@@ -159,6 +160,13 @@ fn another_thread_may_use_and_drop_it() {
     .unwrap();
     works(&local);
     thread::spawn(move || drop(local)).join().unwrap();
+}
+
+/// More of them than the bindings hold at once.
+fn splits_come_and_go() {
+    let comm = open();
+    (0..300).for_each(|_| works(&comm.split_local().unwrap()));
+    works(&comm);
 }
 
 fn another_thread_may_initialise() {
