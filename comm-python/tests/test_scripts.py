@@ -136,7 +136,9 @@ if "RANK" in os.environ:
 
 def test_an_interrupt_while_ranks_start_shows_one_traceback(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(CUSTOMIZE)
-    program = "import operator, cobre_comm as cc; cc.run(operator.attrgetter('rank'), ranks=2)"
+    # In the background of a script SIGINT is ignored, and Python leaves it so.
+    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{handler}; import operator, cobre_comm as cc; cc.run(operator.attrgetter('rank'), ranks=2)"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "GATE": str(tmp_path / "gate")}
     job = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
     until = time.monotonic() + 60

@@ -271,7 +271,7 @@ def connect(backend: str | None = None, **settings: str | int | float | bool) ->
     | backend | settings |
     |---|---|
     | shm | name, rank, size, timeout, connect_timeout, job_id |
-    | tcp | coordinator, port, rank, size, timeout, connect_timeout, bind_addr, secret, secret_file, insecure, encrypt, listen_fd, job_id |
+    | tcp | coordinator, port, rank, size, timeout, connect_timeout, bind_addr, worker_ports, secret, secret_file, insecure, encrypt, listen_fd, job_id |
 
     >>> import cobre_comm as cc
     >>> cc.connect("local")
