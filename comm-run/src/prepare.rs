@@ -123,11 +123,11 @@ impl Prepared {
         self.listener.clone().filter(|_| local == 0)
     }
 
-    /// Returns how many connections a rank holds, at most two to each other rank, if it is one of those that all connect to.
+    /// Returns how many connections a rank holds: two to each other rank, if it is the one that all connect to.
     pub(crate) fn links(&self, job: &Job, local: usize) -> usize {
         let seat = self.seat(job, local);
         match seat.link {
-            Link::Tcp { .. } if seat.rank <= 1 => 2 * seat.size,
+            Link::Tcp { .. } if seat.rank == 0 => 2 * seat.size,
             _ => 0,
         }
     }

@@ -20,6 +20,16 @@ fn a_soft_limit_on_descriptors_is_raised_and_the_ranks_get_it_back() {
     assert!(kept, "{ended:?}");
 }
 
+/// All ranks connect to rank 0, and to no other.
+#[test]
+fn only_rank_0_over_tcp_may_open_more_than_the_soft_limit() {
+    let ended = in_shell("ulimit -Sn 40; exec \"$0\" -n 50 --backend tcp -- sh -c 'ulimit -Sn'");
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let raised = ended.stdout.iter().filter(|line| !line.ends_with("] 40"));
+    let raised: Vec<_> = raised.map(|line| line.split(']').next()).collect();
+    assert_eq!(raised, [Some("[0")], "{ended:?}");
+}
+
 #[test]
 fn logs_are_counted_too() {
     let folder = Folder::new();
