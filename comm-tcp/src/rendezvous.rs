@@ -242,9 +242,13 @@ fn nonce() -> std::io::Result<[u8; NONCE]> {
     Ok(nonce)
 }
 
-/// Sends a small frame of the start-up.
+/// Sends a small frame of the start-up. What is said again and again is not kept without a limit; what is said once is.
 fn say(link: &mut Link, kind: Kind, body: &[u8]) -> Result<(), Broken> {
-    link.offer(&frame(kind, 0, body));
+    let bytes = frame(kind, 0, body);
+    match kind {
+        Kind::Missing | Kind::Pong => link.offer(&bytes),
+        _ => link.keep(&bytes),
+    }
     link.write(&[]).map(drop)
 }
 

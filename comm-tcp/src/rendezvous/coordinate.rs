@@ -147,10 +147,12 @@ pub(super) fn seat_all(
 
 /// Waits for what all workers say once they know that all are there: why there is no ring, if there is none. The
 /// first that goes instead is the error, whoever else is still waited for.
-fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<String>, Broken> {
+pub(super) fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<String>, Broken> {
     let mut reasons: Vec<Option<String>> = vec![None; data.len()];
     loop {
         for (link, reason) in data.iter_mut().zip(&mut reasons) {
+            // Its seat may not have fitted behind what it has not read yet. A broken link shows when it is read.
+            let _ = link.write(&[]);
             // Who has said it may still go.
             *reason = hear_of_ring(link)?.or(reason.take());
         }
@@ -162,7 +164,9 @@ fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<String>, Brok
         if left.is_zero() {
             return Err(silent_until_the_end(data[silent].peer()));
         }
-        let fds = data.iter().map(|link| PollFd::new(link, PollFlags::IN));
+        let fds = data
+            .iter()
+            .filter_map(|link| link.interest(true, link.kept() > 0));
         let mut fds: Vec<PollFd<'_>> = fds.collect();
         time.wait(&mut fds, left);
     }

@@ -1,5 +1,6 @@
 //! Who is refused: answered, named in the log, given nothing; and the real job starts.
 
+mod burst;
 mod flood;
 mod lies;
 mod seat;
