@@ -105,7 +105,7 @@ impl Supervisor<'_> {
         let mut undelivered = lanes.count();
         let mut flush_until: Option<Instant> = None;
         // When a person is told that the ranks still have time to end.
-        let mut remind_at = None;
+        let mut remind_at: Option<Instant> = None;
 
         loop {
             let all_reaped = watched.iter().all(|rank| rank.reaped);
@@ -145,7 +145,11 @@ impl Supervisor<'_> {
                     None
                 }
                 Wake::Request(Request::Suspend) => {
-                    self.escalation.shift(suspend(&self.ranks));
+                    let stood = suspend(&self.ranks);
+                    self.escalation.shift(stood);
+                    for time in [&mut flush_until, &mut remind_at] {
+                        *time = time.map(|time| time + stood);
+                    }
                     None
                 }
                 Wake::Event(Event::Reaped(rank)) => {

@@ -117,6 +117,37 @@ fn time_that_a_job_stood_still_does_not_count_after_a_restart() {
     assert_eq!(ended.code(), 0, "{ended:?}");
 }
 
+/// A reader that was stopped with the job has as much time afterwards as it had before.
+#[test]
+fn time_that_a_job_stands_still_does_not_count_for_its_readers() {
+    let folder = common::Folder::new();
+    let rank = folder.join("rank");
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    common::fill(writer.try_clone().unwrap());
+    // More than a pipe takes at once.
+    let script = "yes line | head -n 100000; echo $$ > \"$0\"; exit 7";
+    let args = ["-n", "1", "--", "sh", "-c", script, rank.to_str().unwrap()];
+    let mark = fresh_mark();
+    let mut command = comm_run(&args, &mark);
+    command
+        .process_group(0)
+        .stdout(writer)
+        .stderr(Stdio::piped());
+    let starter = Starter::of(command, mark);
+    eventually("the rank is reaped", || {
+        let pid = std::fs::read_to_string(&rank).unwrap_or_default();
+        let pid = pid.trim().parse::<u32>();
+        pid.is_ok_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
+    });
+    suspend(&starter, &[], Duration::from_secs(6));
+    starter.signal(Signal::CONT);
+    let mut written = Vec::new();
+    std::io::Read::read_to_end(&mut reader, &mut written).unwrap();
+    let ended = starter.end();
+    let lines = written.windows(4).filter(|word| word == b"line").count();
+    assert_eq!((ended.code(), lines), (7, 100_000), "{ended:?}");
+}
+
 #[test]
 fn a_job_within_a_job_is_stopped_too() {
     stop_a_job_within_a_job(&[]);
