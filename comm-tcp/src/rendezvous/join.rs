@@ -224,16 +224,22 @@ fn bind(mut address: SocketAddr, config: &TcpConfig) -> io::Result<TcpListener> 
         address.set_port(0);
         return TcpListener::bind(address);
     };
+    let (name, low, high) = (variables::WORKER_PORTS, ports.start(), ports.end());
     // Ranks of one machine, which come at once, begin at different ones.
     let some = ports.clone().cycle().skip(config.rank % ports.len());
     for port in some.take(ports.len()) {
         address.set_port(port);
         match TcpListener::bind(address) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-            result => return result,
+            Err(error) => {
+                let message = format!(
+                    "{name} is {low}-{high}, and {address} cannot be listened on: {error}; give others"
+                );
+                return Err(io::Error::new(error.kind(), message));
+            }
+            listener => return listener,
         }
     }
-    let (name, low, high) = (variables::WORKER_PORTS, ports.start(), ports.end());
     let message = format!("{name} is {low}-{high}, and other programs hold all of them; give more");
     Err(io::Error::new(ErrorKind::AddrInUse, message))
 }

@@ -413,3 +413,18 @@ fn a_worker_without_a_port_that_is_allowed_and_free_says_which_variable_to_chang
     let said = format!("COBRE_TCP_WORKER_PORTS is {port}-{port}");
     assert!(error.to_string().contains(&said), "{error}");
 }
+
+/// Ports below 1024 are not for everybody.
+#[test]
+fn a_worker_that_may_not_take_a_port_says_which_variable_to_change() {
+    let mut config = TcpConfig::new("127.0.0.1", 1, 3);
+    config.worker_ports = Some(81..=82);
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4242));
+    match join::ring_listener(&config, local, true) {
+        Ok(_) => not_run("this user may take any port"),
+        Err(error) => {
+            let said = "COBRE_TCP_WORKER_PORTS is 81-82";
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+}
