@@ -113,7 +113,7 @@ impl Hub {
             };
             let ruling = match next(link) {
                 Ok(None) => return false,
-                // Answered when the other links have been read, too.
+                // Answered when the other links have had their turn, too.
                 Ok(Some(Notice::Ping)) if rank == 0 => {
                     self.catching_up = true;
                     None
@@ -153,7 +153,8 @@ impl Hub {
         true
     }
 
-    /// Answers rank 0, which commits itself to an answer only after whatever came before was heard.
+    /// Answers rank 0, which commits itself to an answer only after it has heard what came before: a turn of each link, which is more
+    /// than a rank that keeps to the protocol leaves unread. A rank that floods its link delays nobody, and its own word counts late.
     fn caught_up(&mut self) {
         if std::mem::take(&mut self.catching_up)
             && let Some(link) = &mut self.links[0]
