@@ -22,7 +22,7 @@ const LONGEST: u64 = 64 << 10;
 /// Says why the file holds no secret, without its path.
 pub fn read(path: &Path) -> Result<(Vec<u8>, u32), String> {
     let reason = |error: std::io::Error| error.to_string();
-    // Before it is opened: a FIFO would wake whoever writes to it, and a device do what it does.
+    // Before it is opened: a FIFO would wake its writer, and a device do what it does.
     regular(&fs::metadata(path).map_err(reason)?)?;
     // Without waiting: it may be another file by now.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

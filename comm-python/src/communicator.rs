@@ -374,7 +374,7 @@ impl Communicator {
     fn exchange(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let open = self.open()?;
         let job = open.job("exchange")?;
-        // The others wait in a collective: they are told of what is no array, too.
+        // The others wait in a collective, so the refusal of what is no array is announced to them.
         let array = array.cast::<SharedArray>().map_err(|_| {
             PyTypeError::new_err(format!(
                 "array: {} is no shared array; pass what gathered_array returned",

@@ -1,4 +1,4 @@
-//! `exact_sum`: one number, or one for each column, whoever adds what.
+//! `exact_sum`: one number, or one for each column, whichever rank holds which rows.
 
 use std::borrow::Cow;
 

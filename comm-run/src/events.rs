@@ -25,7 +25,7 @@ use crate::lane::{Lost, Text};
 use crate::outcome::{Ending, Exit, Outcome, RankOutcome};
 use crate::signal::Signal;
 
-/// How long the end of a job waits for whoever reads the events.
+/// How long the end of a job waits for the reader of the events.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Where the events go, if anywhere.

@@ -129,7 +129,7 @@ pub(crate) fn foreign(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     result.unwrap_or_else(|_| Err(io::Error::other("the sink panicked")))
 }
 
-/// Lines for whoever may not read them: none waits to be written, and those that cannot be written are counted.
+/// Lines for a reader that may not read: no caller waits for a write, and lines that cannot be written are counted.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Text {

@@ -24,7 +24,7 @@ pub(crate) struct Voice(Text);
 
 impl Voice {
     pub(crate) fn new() -> Self {
-        // Whoever reads standard error may be gone; that is no reason to fail.
+        // The reader of standard error may be gone; that is no reason to fail.
         let write = |text: &[u8]| write_fully(std::io::stderr(), text, None);
         Self(Text::new("comm-run-report", write))
     }

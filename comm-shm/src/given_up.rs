@@ -12,7 +12,7 @@ pub(crate) fn add(top: &AtomicU64, below: &AtomicU64, offset: u64) {
     let mut found = top.load(Ordering::Relaxed);
     loop {
         below.store(found, Ordering::Relaxed);
-        // Release: whoever takes the range finds what is below it, and its memory returned. Those below were added by such
+        // Release: the leader that takes the range finds what is below it, and its memory returned. Those below were added by such
         // operations, too, which this one continues.
         match top.compare_exchange(found, offset, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return,

@@ -19,7 +19,7 @@ pub(crate) use wire::{Channel, Stream, Traffic, Voice, Wire};
 /// How much is read ahead.
 pub(crate) const INBOX: usize = 16 << 10;
 
-/// How much is kept for a rank before it is told no more that it could do without: it reads nothing.
+/// How many bytes wait for a rank that reads nothing, before repeated notices to it are dropped.
 const MOST_UNREAD: usize = 64 << 10;
 
 /// How many short frames of one link are read before something else has its turn: more than an honest rank has to say at once.

@@ -275,7 +275,7 @@ fn the_first_cause_stands() {
     });
 }
 
-/// The leader finds every range that was given up, once, whoever gave it up meanwhile.
+/// The leader finds every range that was given up, once, also one that another rank gives up meanwhile.
 #[test]
 fn what_was_given_up_is_found_once() {
     const RANGES: usize = 3;

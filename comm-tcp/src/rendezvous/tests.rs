@@ -414,7 +414,7 @@ fn a_worker_without_a_port_that_is_allowed_and_free_says_which_variable_to_chang
     assert!(error.to_string().contains(&said), "{error}");
 }
 
-/// Ports below 1024 are not for everybody.
+/// The system lets only privileged processes take a port below 1024.
 #[test]
 fn a_worker_that_may_not_take_a_port_says_which_variable_to_change() {
     let mut config = TcpConfig::new("127.0.0.1", 1, 3);

@@ -1,4 +1,4 @@
-//! Ranks that know the secret and keep to nothing else: whoever meets them keeps its own time.
+//! Ranks that know the secret and break every other rule: the ranks that meet them keep their own time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +60,7 @@ fn admit(listener: &TcpListener) -> [TcpStream; 2] {
     })
 }
 
-/// What a worker is told once all are there; opening links may take `limit` milliseconds.
+/// What rank 0 tells a worker once all are there; opening links may take `limit` milliseconds.
 fn seat(ring: bool, limit: u32) -> Vec<u8> {
     let mut body = vec![0; 18];
     body.extend_from_slice(&1_u32.to_be_bytes());
