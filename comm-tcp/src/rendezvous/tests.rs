@@ -7,6 +7,7 @@ mod seat;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Command;
 use std::thread::{self, JoinHandle};
 
 use comm_api::Communicator;
@@ -414,14 +415,30 @@ fn a_worker_without_a_port_that_is_allowed_and_free_says_which_variable_to_chang
     assert!(error.to_string().contains(&said), "{error}");
 }
 
-/// The system lets only privileged processes take a port below 1024.
+/// The system lets only privileged processes take a port below 1024; one that is privileged runs this again without that.
 #[test]
 fn a_worker_that_may_not_take_a_port_says_which_variable_to_change() {
+    const AGAIN: &str = "COMM_TCP_TEST_UNPRIVILEGED";
+    comm_testing::watchdog();
     let mut config = TcpConfig::new("127.0.0.1", 1, 3);
     config.worker_ports = Some(81..=82);
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4242));
     match join::ring_listener(&config, local, true) {
-        Ok(_) => not_run("this user may take any port"),
+        Ok(_) if std::env::var_os(AGAIN).is_some() => not_run("any user may take any port here"),
+        Ok(_) => {
+            let mut again = Command::new("setpriv");
+            again.args([
+                "--bounding-set=-net_bind_service",
+                "--inh-caps=-net_bind_service",
+            ]);
+            again.arg(std::env::current_exe().unwrap()).env(AGAIN, "1");
+            let name = "rendezvous::tests::a_worker_that_may_not_take_a_port_says_which_variable_to_change";
+            let Ok(output) = again.args(["--exact", name, "--nocapture"]).output() else {
+                return not_run("setpriv is missing");
+            };
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+        }
         Err(error) => {
             let said = "COBRE_TCP_WORKER_PORTS is 81-82";
             assert!(error.to_string().contains(said), "{error}");
