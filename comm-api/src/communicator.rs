@@ -139,12 +139,14 @@ pub trait Communicator: Send + Sync {
     ///
     /// The same call as [`allreduce_bytes`](Self::allreduce_bytes), with the same name and the same
     /// fingerprint: whether a rank has one buffer or two is its own business. The default keeps a copy
-    /// of `buf` for the length of the call; the backends of this workspace do without one. An
-    /// implementation begins with [`check::allreduce_in_place_bytes`].
+    /// of `buf` for the length of the call, and does not look first at how much memory is free; the
+    /// backends of this workspace do without one. An implementation begins with
+    /// [`check::allreduce_in_place_bytes`].
     ///
     /// # Errors
     ///
-    /// As [`allreduce_in_place`](Self::allreduce_in_place).
+    /// As [`allreduce_in_place`](Self::allreduce_in_place), and [`CommError::AllocationFailed`] if the
+    /// allocator has no room for the copy; the others get [`Refused`](crate::FailureKind::Refused) then.
     fn allreduce_in_place_bytes(
         &self,
         buf: &mut [u8],

@@ -67,8 +67,9 @@ pub trait CommunicatorExt: Communicator + Sized {
     ///
     /// # Errors
     ///
-    /// [`CommError::AllocationFailed`] if this rank has no room for the data; the others get
-    /// [`Refused`](crate::FailureKind::Refused) then. Otherwise as [`Communicator::allgatherv`].
+    /// [`CommError::AllocationFailed`] if the allocator of this rank has no room for the data; the others get
+    /// [`Refused`](crate::FailureKind::Refused) then. Nobody looks at how much memory is free: where the system hands out
+    /// more than it has, it may end the process instead. Otherwise as [`Communicator::allgatherv`].
     ///
     /// ```
     /// # use comm_api::CommunicatorExt;

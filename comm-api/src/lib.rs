@@ -53,7 +53,7 @@
 //! # }
 //! ```
 //!
-//! Architecture invariant: this crate knows no backend, holds no `unsafe` and does no
+//! Architecture invariant: this crate knows no backend, holds no `unsafe`, opens no file and does no
 //! communication.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]

@@ -20,7 +20,7 @@
 //! | which launcher started this process | [`launcher`] |
 //! | the first cause of a rank, for its launcher | [`report`](mod@report) |
 //! | which variables there are, and what a misspelt name was meant to be | [`variables`], [`nearest`] |
-//! | room for an allocation | [`memory`] |
+//! | how much memory there is, asked before a large allocation | [`memory`] |
 //! | which processors there are to use | [`processors`] |
 //! | the file that holds the secret of a job | [`secret_file`] |
 //! | where segments of shared memory are found, and which are stale | [`segments`] |
@@ -47,14 +47,13 @@ pub mod exit;
 pub mod host;
 pub mod interrupt;
 pub mod launcher;
+pub mod memory;
 pub mod processors;
 pub mod report;
 pub mod secret_file;
 pub mod segments;
 pub mod variables;
 pub mod words;
-
-pub use comm_api::memory;
 
 pub use call::Call;
 pub use fold::{fold_into, fold_rows};

@@ -204,7 +204,7 @@ fn available(file: &File) -> u64 {
             fs.f_bavail.saturating_mul(fs.f_frsize)
         }
     });
-    free.min(comm_api::memory::available().unwrap_or(u64::MAX))
+    free.min(comm_kit::memory::available().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

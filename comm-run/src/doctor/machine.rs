@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use comm_factory::api::memory::available;
+use comm_kit::memory::available;
 use comm_kit::processors::{allowed, quota};
 use comm_run::{Job, Line, Stream};
 

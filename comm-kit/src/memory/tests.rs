@@ -1,10 +1,10 @@
 use std::fs;
 use std::path::Path;
 
+use comm_api::CommError;
 use rstest::rstest;
 
 use super::{available, headroom, mem_available, room, zeroed_vec};
-use crate::error::CommError;
 
 #[rstest]
 #[case("MemTotal: 9 kB\nMemAvailable:   123 kB\n", Some(123 * 1024))]
