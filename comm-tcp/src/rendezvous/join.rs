@@ -29,7 +29,8 @@ use crate::watch::{Signals, Watcher};
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(300));
 
 /// Why an attempt failed.
-enum Attempt {
+#[derive(Debug)]
+pub(super) enum Attempt {
     /// Another one may succeed.
     Again(String),
     /// Refused, without proof that rank 0 did it: another one may succeed, and if none does, this is why.
@@ -115,7 +116,7 @@ fn attempt(
     };
     let reason = streams.as_ref().err();
     let reason = reason.map_or("", |reason| cut(reason));
-    say(&mut data_link, Kind::Ring, reason.as_bytes())?;
+    tell(&mut data_link, Kind::Ring, reason.as_bytes());
     let (header, body) = match hear(&mut data_link, time) {
         Err(_) if time.left().is_zero() => {
             leave(&mut data_link, config);
@@ -267,7 +268,7 @@ fn dial<'a>(
 
 /// Waits until all ranks have come; returns where this one finds its successor, how many ranks share the
 /// processors, and if there is to be a ring, how long building it may take.
-fn seated(
+pub(super) fn seated(
     data_link: &mut Link,
     coordinator: SocketAddr,
     config: &TcpConfig,
@@ -289,7 +290,7 @@ fn seated(
             Kind::Seat if body.len() == 27 => break body,
             Kind::Missing => {
                 missing = Some(text(&body));
-                say(data_link, Kind::Pong, &[])?;
+                tell(data_link, Kind::Pong, &[]);
             }
             Kind::Stop => return Err(Attempt::Final(stopped(&body))),
             _ => return Err(unexpected(0).into()),
@@ -315,11 +316,16 @@ fn seated(
     ))
 }
 
+/// Sends rank 0 a small frame. If that fails, the link is still read: rank 0 may have said why it gave up before it closed.
+fn tell(data_link: &mut Link, kind: Kind, body: &[u8]) {
+    let _ = say(data_link, kind, body);
+}
+
 /// Tells rank 0 that the time of this rank is over.
 fn leave(data_link: &mut Link, config: &TcpConfig) {
     let timeout = config.connect_timeout;
     let reason = format!("its connect timeout of {timeout:?} was over");
-    let _ = say(data_link, Kind::Stop, reason.as_bytes());
+    tell(data_link, Kind::Stop, reason.as_bytes());
     crate::socket::hang_up(data_link);
 }
 

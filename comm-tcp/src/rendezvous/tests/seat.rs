@@ -1,5 +1,7 @@
 //! Whose seat it is.
 
+use std::io::IoSlice;
+
 use super::*;
 use crate::frame::HEADER;
 
@@ -126,6 +128,38 @@ fn a_rank_that_is_lost_while_the_job_starts_is_named_by_all() {
     }
     let took = began.elapsed();
     assert!(took < Duration::from_secs(4), "took {took:?}");
+}
+
+/// Rank 0 has said why there is no job and closed the link with an answer of this rank unread, which resets the connection.
+#[test]
+fn a_worker_that_can_answer_no_more_still_reads_why_rank_0_gave_up() {
+    comm_testing::watchdog();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let channel = Channel {
+        stream,
+        traffic: None,
+    };
+    let mut link = Link::new(channel.into(), 0);
+    let (mut rank_0, _) = listener.accept().unwrap();
+    for (kind, text) in [(Kind::Missing, "rank 2"), (Kind::Stop, "rank 2 was lost")] {
+        rank_0.write_all(&frame(kind, 0, text.as_bytes())).unwrap();
+    }
+    link.write(&[IoSlice::new(b"unread")]).unwrap();
+    drop(rank_0);
+    while link.write(&[IoSlice::new(b"more")]).is_ok() {
+        thread::yield_now();
+    }
+    let config = config(1, 3, address.port());
+    let mut time = Countdown::new(config.connect_timeout);
+    match join::seated(&mut link, address, &config, &mut time) {
+        Err(join::Attempt::Final(error)) => {
+            assert!(error.message.contains("rank 2 was lost"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// All have come, and one takes its time to build the ring: a worker whose time ends meanwhile says so, and all name it.
