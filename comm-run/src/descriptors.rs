@@ -8,7 +8,7 @@ use crate::error::StartError;
 
 /// The two pipes of a rank's output.
 const PER_RANK: usize = 2;
-/// Runtime, signals, terminal, warden, reports, the listener, and what is open for a moment while some ranks start at once.
+/// Runtime, signals, terminal, warden, reports, the listener, and what is open for a moment while a rank starts.
 const OWN: usize = 48;
 
 /// The limit that the ranks start with, if this process raised its own.

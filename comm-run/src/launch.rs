@@ -23,16 +23,12 @@ use crate::request::Request;
 use crate::restart::{self, Next};
 use crate::running::{Handle, Running};
 use crate::signal::Signal;
-use crate::spawners::Spawners;
 use crate::start::{Passed, Start};
 use crate::supervise::{Supervisor, child_exits};
 use crate::tasks::Pipes;
 use crate::terminal::Terminal;
 use crate::warden::Warden;
 use crate::{descriptors, orphans, reports};
-
-/// How many ranks are prepared and started at once: enough to keep every thread busy.
-const AT_ONCE: usize = 16;
 
 /// Starts the job's thread, which starts the ranks, and returns once they run.
 pub(crate) fn launch(job: Job) -> Result<Running, StartError> {
@@ -130,7 +126,6 @@ async fn attempts(
             pipes,
             reports,
             id,
-            spawners: _alive,
         } = current;
         let pids = ranks.pids();
         told.events.started(&job, id.as_deref(), restart, &pids);
@@ -198,8 +193,6 @@ struct Started {
     reports: Inbox,
     /// What sets this start apart from all others, if this machine knows.
     id: Option<String>,
-    /// The threads that started them: their end kills what they started.
-    spawners: Spawners,
 }
 
 /// Starts every rank or none.
@@ -227,44 +220,36 @@ async fn start_ranks(
         Warden::start(segment.path()).map_err(StartError::setup("start /bin/sh as a warden"))?;
     let null = std::fs::File::open("/dev/null").map_err(StartError::setup("open /dev/null"))?;
     let null = Arc::new(OwnedFd::from(null));
-    let spawners = Spawners::for_ranks(job.size).map_err(StartError::setup("start threads"))?;
     let mut leaders = Vec::with_capacity(job.size);
     let mut pipes = Vec::with_capacity(job.size);
     let mut too_early = Vec::new();
-    for first in (0..job.size).step_by(AT_ONCE) {
-        let mut failed = None;
-        if let Some(signal) = stop_requested(requests, &mut too_early).await {
-            failed = Some(StartError::Stopped {
+    for rank in 0..job.size {
+        let started = match stop_requested(requests, &mut too_early).await {
+            Some(signal) => Err(StartError::Stopped {
                 signal,
-                started: first,
+                started: rank,
                 ranks: job.size,
-            });
-        } else {
-            let ranks = first..job.size.min(first + AT_ONCE);
-            let prepare = |rank| Start {
+            }),
+            None => Start {
                 warden: warden.as_ref().map(Warden::pipe),
                 ..start(job, &prepared, &outbox, &null, rank)
-            };
-            let started = spawners.start(ranks.clone().map(prepare).collect());
-            for (rank, leader) in ranks.zip(started) {
-                match leader {
-                    Ok(leader) => {
-                        leaders.push(leader.pid);
-                        pipes.push((leader.stdout, leader.stderr));
-                    }
-                    Err(source) => {
-                        failed = failed.or(Some(StartError::Program {
-                            program: job.program.clone(),
-                            rank,
-                            source,
-                        }));
-                    }
-                }
             }
-        }
-        if let Some(error) = failed {
-            Ranks::new(leaders, warden, segment).kill_and_reap_all();
-            return Err(error);
+            .spawn()
+            .map_err(|source| StartError::Program {
+                program: job.program.clone(),
+                rank,
+                source,
+            }),
+        };
+        match started {
+            Ok(leader) => {
+                leaders.push(leader.pid);
+                pipes.push((leader.stdout, leader.stderr));
+            }
+            Err(error) => {
+                Ranks::new(leaders, warden, segment).kill_and_reap_all();
+                return Err(error);
+            }
         }
     }
     for request in too_early {
@@ -276,7 +261,6 @@ async fn start_ranks(
         pipes,
         reports,
         id: prepared.id(job),
-        spawners,
     })
 }
 

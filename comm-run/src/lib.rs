@@ -63,7 +63,6 @@ mod signal;
 mod sink;
 #[cfg(not(target_os = "linux"))]
 mod spawn;
-mod spawners;
 mod start;
 mod supervise;
 mod suspend;
