@@ -3,7 +3,7 @@
 use std::any::TypeId;
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
-use comm_api::{Reduce, ScalarKind, check};
+use comm_api::{Operation, Reduce, ScalarKind, check};
 
 use crate::error::CommError;
 use crate::kind::ReduceOp;
@@ -116,7 +116,7 @@ impl<C: comm_api::Communicator> Communicator for C {
             }
             Err(error) => {
                 // The other ranks are told, so that they do not wait for this one.
-                self.refuse("allreduce", &error);
+                self.refuse(Operation::Allreduce, &error);
                 Err(error.into())
             }
         }
@@ -159,12 +159,12 @@ fn reduction<T: CommData>(
     let checked = scalar.unwrap_or(ScalarKind::U8);
     check::allreduce(send.len(), recv.len(), checked, op.into())?;
     if send.is_empty() {
-        return Err(comm_api::CommError::InvalidBufferSize {
-            operation: "allreduce",
-            argument: comm_api::Argument::Send,
-            expected: 1,
-            actual: 0,
-        });
+        return Err(comm_api::CommError::invalid_buffer_size(
+            comm_api::Operation::Allreduce,
+            comm_api::Argument::Send,
+            1,
+            0,
+        ));
     }
     scalar.ok_or_else(|| {
         let element = std::any::type_name::<T>();

@@ -72,10 +72,11 @@ impl From<comm_api::CommError> for CommError {
                 rank,
                 mpi_error_code,
                 message,
+                ..
             } => {
                 let rank = rank.map_or_else(String::new, |rank| format!(", rank {rank}"));
                 Self::CollectiveFailed {
-                    operation,
+                    operation: operation.as_str(),
                     mpi_error_code,
                     message: format!("{kind}{rank}: {message}"),
                 }
@@ -86,24 +87,30 @@ impl From<comm_api::CommError> for CommError {
                 actual,
                 ..
             } => Self::InvalidBufferSize {
-                operation,
+                operation: operation.as_str(),
                 expected,
                 actual,
             },
-            Cause::InvalidRoot { root, size } => Self::InvalidRoot { root, size },
-            Cause::InvalidCommunicator => Self::InvalidCommunicator,
+            Cause::InvalidRoot { root, size, .. } => Self::InvalidRoot { root, size },
+            Cause::InvalidCommunicator { .. } => Self::InvalidCommunicator,
             Cause::AllocationFailed {
                 requested_bytes,
                 message,
+                ..
             } => Self::AllocationFailed {
                 requested_bytes,
                 message,
             },
             other => {
+                let operation = match other {
+                    Cause::UnsupportedReduction { operation, .. } => operation.as_str(),
+                    _ => "call",
+                };
                 let message = other.to_string();
-                let message = message.strip_prefix("allreduce: ").unwrap_or(&message);
+                let start = format!("{operation}: ");
+                let message = message.strip_prefix(&start).unwrap_or(&message);
                 Self::CollectiveFailed {
-                    operation: "allreduce",
+                    operation,
                     mpi_error_code: 0,
                     message: message.to_owned(),
                 }
@@ -211,10 +218,11 @@ mod tests {
 
     #[test]
     fn an_operation_that_floats_do_not_have_says_so() {
-        let error = CommError::from(comm_api::CommError::UnsupportedReduction {
-            op: ReduceOp::BitwiseOr,
-            scalar: ScalarKind::F64,
-        });
+        let error = CommError::from(comm_api::CommError::unsupported_reduction(
+            "allreduce",
+            ReduceOp::BitwiseOr,
+            ScalarKind::F64,
+        ));
         let text = error.to_string();
         assert!(
             text.starts_with("allreduce: BitwiseOr is not defined for f64"),

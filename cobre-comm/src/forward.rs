@@ -65,7 +65,7 @@ macro_rules! forward_to {
             $each!(self, comm => comm.broadcast_bytes(buf, elem_size, root))
         }
 
-        fn refuse(&self, operation: &'static str, error: &CommError) {
+        fn refuse(&self, operation: comm_api::Operation, error: &CommError) {
             $each!(self, comm => comm.refuse(operation, error));
         }
 

@@ -23,6 +23,7 @@
 
 use crate::error::{Argument, CommError};
 use crate::op::{ReduceOp, ScalarKind};
+use crate::operation::Operation;
 
 /// Checks the arguments of `allgatherv`, lengths in elements.
 ///
@@ -59,8 +60,8 @@ pub fn allgatherv_bytes(
     elem_size: usize,
 ) -> Result<(), CommError> {
     lists(rank, size, counts, displs)?;
-    let send_len = elements("allgatherv", Argument::Send, send.len(), elem_size)?;
-    let recv_len = elements("allgatherv", Argument::Recv, recv.len(), elem_size)?;
+    let send_len = elements(Operation::Allgatherv, Argument::Send, send.len(), elem_size)?;
+    let recv_len = elements(Operation::Allgatherv, Argument::Recv, recv.len(), elem_size)?;
     if elem_size == 0 {
         // How many zero-sized elements there are cannot be seen in bytes, nor does it matter.
         return Ok(());
@@ -80,7 +81,7 @@ pub fn allreduce(
     scalar: ScalarKind,
     op: ReduceOp,
 ) -> Result<(), CommError> {
-    length("allreduce", Argument::Recv, send_len, recv_len)?;
+    length(Operation::Allreduce, Argument::Recv, send_len, recv_len)?;
     reduction(scalar, op)
 }
 
@@ -97,7 +98,12 @@ pub fn allreduce_bytes(
     op: ReduceOp,
 ) -> Result<(), CommError> {
     allreduce(send.len(), recv.len(), scalar, op)?;
-    elements("allreduce", Argument::Send, send.len(), scalar.size())?;
+    elements(
+        Operation::Allreduce,
+        Argument::Send,
+        send.len(),
+        scalar.size(),
+    )?;
     Ok(())
 }
 
@@ -113,7 +119,12 @@ pub fn allreduce_in_place_bytes(
     op: ReduceOp,
 ) -> Result<(), CommError> {
     reduction(scalar, op)?;
-    elements("allreduce", Argument::Buf, buf.len(), scalar.size())?;
+    elements(
+        Operation::Allreduce,
+        Argument::Buf,
+        buf.len(),
+        scalar.size(),
+    )?;
     Ok(())
 }
 
@@ -127,7 +138,7 @@ pub fn broadcast(size: usize, root: usize) -> Result<(), CommError> {
     if root < size {
         Ok(())
     } else {
-        Err(CommError::InvalidRoot { root, size })
+        Err(CommError::invalid_root(Operation::Broadcast, root, size))
     }
 }
 
@@ -144,13 +155,13 @@ pub fn broadcast_bytes(
     root: usize,
 ) -> Result<(), CommError> {
     broadcast(size, root)?;
-    elements("broadcast", Argument::Buf, buf.len(), elem_size)?;
+    elements(Operation::Broadcast, Argument::Buf, buf.len(), elem_size)?;
     Ok(())
 }
 
 #[inline]
 pub(crate) fn length(
-    operation: &'static str,
+    operation: Operation,
     argument: Argument,
     expected: usize,
     actual: usize,
@@ -158,23 +169,9 @@ pub(crate) fn length(
     if expected == actual {
         Ok(())
     } else {
-        Err(wrong_length(operation, argument, expected, actual))
-    }
-}
-
-/// Kept inline, so that the compiler sees which variant it is and drops the test for it.
-#[inline]
-pub(crate) fn wrong_length(
-    operation: &'static str,
-    argument: Argument,
-    expected: usize,
-    actual: usize,
-) -> CommError {
-    CommError::InvalidBufferSize {
-        operation,
-        argument,
-        expected,
-        actual,
+        Err(CommError::invalid_buffer_size(
+            operation, argument, expected, actual,
+        ))
     }
 }
 
@@ -183,14 +180,18 @@ pub(crate) fn reduction(scalar: ScalarKind, op: ReduceOp) -> Result<(), CommErro
     if op.supports(scalar) {
         Ok(())
     } else {
-        Err(CommError::UnsupportedReduction { op, scalar })
+        Err(CommError::unsupported_reduction(
+            Operation::Allreduce,
+            op,
+            scalar,
+        ))
     }
 }
 
 /// Returns how many elements `bytes` holds: 0 where elements take no bytes.
 #[inline]
 pub(crate) fn elements(
-    operation: &'static str,
+    operation: Operation,
     argument: Argument,
     bytes: usize,
     elem_size: usize,
@@ -207,12 +208,12 @@ pub(crate) fn elements(
 
 #[inline]
 fn lists(rank: usize, size: usize, counts: &[usize], displs: &[usize]) -> Result<(), CommError> {
-    length("allgatherv", Argument::Counts, size, counts.len())?;
-    length("allgatherv", Argument::Displs, size, displs.len())?;
+    length(Operation::Allgatherv, Argument::Counts, size, counts.len())?;
+    length(Operation::Allgatherv, Argument::Displs, size, displs.len())?;
     if rank < size {
         Ok(())
     } else {
-        Err(CommError::InvalidCommunicator)
+        Err(CommError::invalid_communicator())
     }
 }
 
@@ -225,7 +226,12 @@ fn blocks(
     counts: &[usize],
     displs: &[usize],
 ) -> Result<(), CommError> {
-    length("allgatherv", Argument::Send, counts[rank], send_len)?;
+    length(
+        Operation::Allgatherv,
+        Argument::Send,
+        counts[rank],
+        send_len,
+    )?;
     let mut reach = 0;
     let mut ascending = true;
     for (&count, &displ) in counts.iter().zip(displs) {
@@ -238,7 +244,12 @@ fn blocks(
             }
             _ => {
                 let needed = needed(counts, displs);
-                return Err(wrong_length("allgatherv", Argument::Recv, needed, recv_len));
+                return Err(CommError::invalid_buffer_size(
+                    Operation::Allgatherv,
+                    Argument::Recv,
+                    needed,
+                    recv_len,
+                ));
             }
         }
     }
@@ -252,7 +263,12 @@ fn blocks(
             covered,
         }) => {
             let argument = Argument::Overlap(ranks.0, ranks.1);
-            Err(wrong_length("allgatherv", argument, sum, covered))
+            Err(CommError::invalid_buffer_size(
+                Operation::Allgatherv,
+                argument,
+                sum,
+                covered,
+            ))
         }
         None => Ok(()),
     }

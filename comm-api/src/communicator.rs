@@ -9,6 +9,7 @@ use crate::element::{CommData, Reduce};
 use crate::error::CommError;
 use crate::memory;
 use crate::op::{ReduceOp, ScalarKind};
+use crate::operation::Operation;
 
 /// Performs collective operations among the ranks of one job.
 ///
@@ -159,7 +160,7 @@ pub trait Communicator: Send + Sync {
                 self.allreduce_bytes(&send, buf, scalar, op)
             }
             Err(error) => {
-                self.refuse("allreduce", &error);
+                self.refuse(Operation::Allreduce, &error);
                 Err(error)
             }
         }
@@ -185,7 +186,7 @@ pub trait Communicator: Send + Sync {
     /// one place in the sequence and lets the matching call of the others fail with
     /// [`Refused`](crate::FailureKind::Refused), this rank and the reason, without waiting for
     /// them. The default does nothing, which is right where there are no others.
-    fn refuse(&self, operation: &'static str, error: &CommError) {
+    fn refuse(&self, operation: Operation, error: &CommError) {
         let _ = (operation, error);
     }
 
@@ -240,7 +241,7 @@ pub trait Communicator: Send + Sync {
                 let (send, recv) = (cast_slice(send), cast_slice_mut(recv));
                 self.allgatherv_bytes(send, recv, counts, displs, size_of::<T>())
             }
-            Err(error) => refused(self, "allgatherv", error),
+            Err(error) => refused(self, Operation::Allgatherv, error),
         }
     }
 
@@ -285,7 +286,7 @@ pub trait Communicator: Send + Sync {
     {
         match check::allreduce(send.len(), recv.len(), T::SCALAR, op) {
             Ok(()) => self.allreduce_bytes(cast_slice(send), cast_slice_mut(recv), T::SCALAR, op),
-            Err(error) => refused(self, "allreduce", error),
+            Err(error) => refused(self, Operation::Allreduce, error),
         }
     }
 
@@ -325,7 +326,7 @@ pub trait Communicator: Send + Sync {
     {
         match check::reduction(T::SCALAR, op) {
             Ok(()) => self.allreduce_in_place_bytes(cast_slice_mut(buf), T::SCALAR, op),
-            Err(error) => refused(self, "allreduce", error),
+            Err(error) => refused(self, Operation::Allreduce, error),
         }
     }
 
@@ -354,7 +355,7 @@ pub trait Communicator: Send + Sync {
     /// comm_local::LocalBackend.broadcast(&mut seed, 0)?;
     /// assert_eq!(seed, [42]);
     /// let error = comm_local::LocalBackend.broadcast(&mut seed, 1);
-    /// assert_eq!(error, Err(CommError::InvalidRoot { root: 1, size: 1 }));
+    /// assert_eq!(error, Err(CommError::invalid_root("broadcast", 1, 1)));
     /// # Ok(())
     /// # }
     /// ```
@@ -365,7 +366,7 @@ pub trait Communicator: Send + Sync {
     {
         match check::broadcast(self.size(), root) {
             Ok(()) => self.broadcast_bytes(cast_slice_mut(buf), size_of::<T>(), root),
-            Err(error) => refused(self, "broadcast", error),
+            Err(error) => refused(self, Operation::Broadcast, error),
         }
     }
 }
@@ -374,7 +375,7 @@ pub trait Communicator: Send + Sync {
 #[cold]
 pub(crate) fn refused<C: Communicator, R>(
     comm: &C,
-    operation: &'static str,
+    operation: Operation,
     error: CommError,
 ) -> Result<R, CommError> {
     comm.refuse(operation, &error);
@@ -447,7 +448,7 @@ macro_rules! forward {
                 (**self).broadcast_bytes(buf, elem_size, root)
             }
 
-            fn refuse(&self, operation: &'static str, error: &CommError) {
+            fn refuse(&self, operation: Operation, error: &CommError) {
                 (**self).refuse(operation, error);
             }
         }

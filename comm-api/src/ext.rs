@@ -2,12 +2,12 @@
 
 use bytemuck::{bytes_of, pod_read_unaligned};
 
-use crate::check::wrong_length;
 use crate::communicator::{Communicator, refused};
 use crate::element::{CommData, Reduce};
 use crate::error::{Argument, CommError};
 use crate::memory;
 use crate::op::{ReduceOp, ScalarKind};
+use crate::operation::Operation;
 
 /// Adds the short forms of the collectives to every [`Communicator`].
 ///
@@ -40,13 +40,13 @@ pub trait CommunicatorExt: Communicator + Sized {
     fn allgather<T: CommData>(&self, send: &[T], recv: &mut [T]) -> Result<(), CommError> {
         let (size, len) = (self.size(), send.len());
         if size.checked_mul(len) != Some(recv.len()) {
-            let error = wrong_length(
-                "allgather",
+            let error = CommError::invalid_buffer_size(
+                Operation::Other("allgather"),
                 Argument::Recv,
                 size.saturating_mul(len),
                 recv.len(),
             );
-            return refused(self, "allgather", error);
+            return refused(self, Operation::Other("allgather"), error);
         }
         let counts = std::iter::repeat_n(len, size);
         let layout: Vec<usize> = counts.chain((0..size).map(|rank| rank * len)).collect();
@@ -90,7 +90,7 @@ pub trait CommunicatorExt: Communicator + Sized {
         }
         let mut all = match memory::zeroed_vec(total) {
             Ok(all) => all,
-            Err(error) => return refused(self, "allgather_vec", error),
+            Err(error) => return refused(self, Operation::Other("allgather_vec"), error),
         };
         self.allgatherv(send, &mut all, &counts, &displs)?;
         Ok((all, counts))

@@ -29,7 +29,7 @@
 //! |---|---|
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
 //! | what travels | [`CommData`], [`Reduce`], [`ReduceOp`] |
-//! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Argument`] |
+//! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Operation`], [`Argument`] |
 //! | backend authors | the byte level of [`Communicator`], [`check`], and the crate `comm-kit` |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
@@ -63,6 +63,7 @@ mod element;
 mod error;
 mod ext;
 mod op;
+mod operation;
 mod region;
 
 pub mod check;
@@ -76,4 +77,5 @@ pub use element::{CommData, Reduce};
 pub use error::{Argument, CommError, FailureKind, Scope};
 pub use ext::CommunicatorExt;
 pub use op::{ReduceOp, ScalarKind};
+pub use operation::Operation;
 pub use region::{SharedMemoryProvider, SharedRegion};

@@ -11,9 +11,12 @@ use crate::error::CommError;
 ///
 /// [`CommError::AllocationFailed`] if the allocator refuses them, or if they exceed `isize::MAX` bytes.
 pub fn zeroed_vec<T: CommData>(count: usize) -> Result<Vec<T>, CommError> {
-    try_zeroed_vec(count).map_err(|()| CommError::AllocationFailed {
-        requested_bytes: count.saturating_mul(size_of::<T>()),
-        message: String::from("the system has no room for it; ask for less"),
+    try_zeroed_vec(count).map_err(|()| {
+        let requested_bytes = count.saturating_mul(size_of::<T>());
+        CommError::allocation_failed(
+            requested_bytes,
+            "the system has no room for it; ask for less",
+        )
     })
 }
 

@@ -2,31 +2,28 @@
 
 mod common;
 
-use comm_api::{Argument, CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, check};
+use comm_api::{
+    Argument, CommError, Communicator, CommunicatorExt, Operation, ReduceOp, ScalarKind, check,
+};
 use common::{Event, Recorder};
 use rstest::rstest;
 
 const MAX: usize = usize::MAX;
 
 fn size_error(
-    operation: &'static str,
+    operation: Operation,
     argument: Argument,
     expected: usize,
     actual: usize,
 ) -> CommError {
-    CommError::InvalidBufferSize {
-        operation,
-        argument,
-        expected,
-        actual,
-    }
+    CommError::invalid_buffer_size(operation, argument, expected, actual)
 }
 
 /// The call must be refused with `error`, announce exactly that, and send nothing.
 fn assert_refused(
     comm: &Recorder,
     result: &Result<(), CommError>,
-    operation: &'static str,
+    operation: Operation,
     error: &CommError,
 ) {
     assert_eq!(result.as_ref(), Err(error));
@@ -78,8 +75,8 @@ fn allgatherv(
     let comm = Recorder::new(1, 3);
     let mut recv = vec![0_u16; recv_len];
     let result = comm.allgatherv(&vec![1; send_len], &mut recv, counts, displs);
-    let error = size_error("allgatherv", argument, expected, actual);
-    assert_refused(&comm, &result, "allgatherv", &error);
+    let error = size_error(Operation::Allgatherv, argument, expected, actual);
+    assert_refused(&comm, &result, Operation::Allgatherv, &error);
     assert_eq!(recv, vec![0; recv_len]);
 }
 
@@ -115,8 +112,8 @@ fn zero_sized_elements_are_counted_too() {
     assert_refused(
         &comm,
         &result,
-        "allgatherv",
-        &size_error("allgatherv", Argument::Send, 3, 2),
+        Operation::Allgatherv,
+        &size_error(Operation::Allgatherv, Argument::Send, 3, 2),
     );
 
     let comm = Recorder::new(1, 2);
@@ -124,8 +121,8 @@ fn zero_sized_elements_are_counted_too() {
     assert_refused(
         &comm,
         &result,
-        "allgatherv",
-        &size_error("allgatherv", Argument::Recv, 10, 9),
+        Operation::Allgatherv,
+        &size_error(Operation::Allgatherv, Argument::Recv, 10, 9),
     );
 
     // Only of zero-sized elements can there be so many that an end overflows and still "fits".
@@ -135,8 +132,8 @@ fn zero_sized_elements_are_counted_too() {
     assert_refused(
         &comm,
         &result,
-        "allgatherv",
-        &size_error("allgatherv", Argument::Recv, MAX, MAX),
+        Operation::Allgatherv,
+        &size_error(Operation::Allgatherv, Argument::Recv, MAX, MAX),
     );
     let message = result.unwrap_err().to_string();
     let words = format!("recv has a length of {MAX}, expected more than can be counted;");
@@ -174,8 +171,8 @@ fn allreduce(
     let comm = Recorder::new(0, 4);
     let mut recv = vec![0.0_f32; recv_len];
     let result = comm.allreduce(&vec![1.0; send_len], &mut recv, op);
-    let error = size_error("allreduce", Argument::Recv, expected, actual);
-    assert_refused(&comm, &result, "allreduce", &error);
+    let error = size_error(Operation::Allreduce, Argument::Recv, expected, actual);
+    assert_refused(&comm, &result, Operation::Allreduce, &error);
 }
 
 #[test]
@@ -185,26 +182,27 @@ fn an_allreduce_of_nothing_is_a_call_like_others() {
     assert_eq!(result, Ok(()));
     let (op, scalar) = (ReduceOp::BitwiseAnd, ScalarKind::F32);
     let result = comm.allreduce::<f32>(&[], &mut [], op);
-    assert_eq!(result, Err(CommError::UnsupportedReduction { op, scalar }));
+    assert_eq!(
+        result,
+        Err(CommError::unsupported_reduction(
+            Operation::Allreduce,
+            op,
+            scalar
+        ))
+    );
 }
 
 #[rstest]
 fn bitwise_on_floats(#[values(ReduceOp::BitwiseOr, ReduceOp::BitwiseAnd)] op: ReduceOp) {
     let comm = Recorder::new(0, 4);
-    let error = CommError::UnsupportedReduction {
-        op,
-        scalar: ScalarKind::F32,
-    };
+    let error = CommError::unsupported_reduction(Operation::Allreduce, op, ScalarKind::F32);
     let result = comm.allreduce(&[1.0_f32], &mut [0.0], op);
-    assert_refused(&comm, &result, "allreduce", &error);
+    assert_refused(&comm, &result, Operation::Allreduce, &error);
 
     let comm = Recorder::new(0, 4);
-    let error = CommError::UnsupportedReduction {
-        op,
-        scalar: ScalarKind::F64,
-    };
+    let error = CommError::unsupported_reduction(Operation::Allreduce, op, ScalarKind::F64);
     let result = comm.allreduce(&[1.0_f64], &mut [0.0], op);
-    assert_refused(&comm, &result, "allreduce", &error);
+    assert_refused(&comm, &result, Operation::Allreduce, &error);
 }
 
 #[rstest]
@@ -214,8 +212,8 @@ fn broadcast(#[values(4, 5, MAX)] root: usize) {
     assert_refused(
         &comm,
         &result,
-        "broadcast",
-        &CommError::InvalidRoot { root, size: 4 },
+        Operation::Broadcast,
+        &CommError::invalid_root(Operation::Broadcast, root, 4),
     );
 
     let comm = Recorder::new(0, 4);
@@ -237,8 +235,13 @@ fn broadcast(#[values(4, 5, MAX)] root: usize) {
 fn allgather(#[case] send_len: usize, #[case] recv_len: usize, #[case] expected: usize) {
     let comm = Recorder::new(0, 3);
     let result = comm.allgather(&vec![1_u8; send_len], &mut vec![0; recv_len]);
-    let error = size_error("allgather", Argument::Recv, expected, recv_len);
-    assert_refused(&comm, &result, "allgather", &error);
+    let error = size_error(
+        Operation::Other("allgather"),
+        Argument::Recv,
+        expected,
+        recv_len,
+    );
+    assert_refused(&comm, &result, Operation::Other("allgather"), &error);
 }
 
 #[test]
@@ -248,8 +251,8 @@ fn allgather_of_more_than_can_be_counted() {
     assert_refused(
         &comm,
         &result,
-        "allgather",
-        &size_error("allgather", Argument::Recv, MAX, MAX),
+        Operation::Other("allgather"),
+        &size_error(Operation::Other("allgather"), Argument::Recv, MAX, MAX),
     );
 }
 
@@ -258,7 +261,7 @@ fn allgather_of_more_than_can_be_counted() {
 fn a_rank_out_of_range_is_an_error() {
     let comm = Recorder::new(3, 3);
     let result = comm.allgatherv(&[1_u8], &mut [0; 3], &[1; 3], &[0, 1, 2]);
-    assert_eq!(result, Err(CommError::InvalidCommunicator));
+    assert_eq!(result, Err(CommError::invalid_communicator()));
 }
 
 #[test]
@@ -270,24 +273,24 @@ fn the_byte_level_refuses_parts_of_elements() {
     assert_eq!(gather(8, 24, 8), Ok(()));
     assert_eq!(
         gather(7, 24, 8),
-        Err(size_error("allgatherv", Argument::Send, 0, 7))
+        Err(size_error(Operation::Allgatherv, Argument::Send, 0, 7))
     );
     assert_eq!(
         gather(8, 30, 8),
-        Err(size_error("allgatherv", Argument::Recv, 24, 30))
+        Err(size_error(Operation::Allgatherv, Argument::Recv, 24, 30))
     );
     assert_eq!(
         gather(8, 16, 8),
-        Err(size_error("allgatherv", Argument::Recv, 3, 2))
+        Err(size_error(Operation::Allgatherv, Argument::Recv, 3, 2))
     );
     assert_eq!(gather(0, 0, 0), Ok(()));
     assert_eq!(
         gather(1, 0, 0),
-        Err(size_error("allgatherv", Argument::Send, 0, 1))
+        Err(size_error(Operation::Allgatherv, Argument::Send, 0, 1))
     );
     assert_eq!(
         gather(8, 24, MAX),
-        Err(size_error("allgatherv", Argument::Send, 0, 8))
+        Err(size_error(Operation::Allgatherv, Argument::Send, 0, 8))
     );
 
     let reduce = |send: usize, recv: usize, scalar| {
@@ -296,11 +299,11 @@ fn the_byte_level_refuses_parts_of_elements() {
     assert_eq!(reduce(16, 16, ScalarKind::F64), Ok(()));
     assert_eq!(
         reduce(12, 12, ScalarKind::F64),
-        Err(size_error("allreduce", Argument::Send, 8, 12))
+        Err(size_error(Operation::Allreduce, Argument::Send, 8, 12))
     );
     assert_eq!(
         reduce(16, 8, ScalarKind::F64),
-        Err(size_error("allreduce", Argument::Recv, 16, 8))
+        Err(size_error(Operation::Allreduce, Argument::Recv, 16, 8))
     );
     assert_eq!(reduce(0, 0, ScalarKind::U8), Ok(()));
 
@@ -310,15 +313,15 @@ fn the_byte_level_refuses_parts_of_elements() {
     assert_eq!(broadcast(0, 0, 0), Ok(()));
     assert_eq!(
         broadcast(6, 3, 2),
-        Err(CommError::InvalidRoot { root: 2, size: 2 })
+        Err(CommError::invalid_root(Operation::Broadcast, 2, 2))
     );
     assert_eq!(
         broadcast(7, 3, 1),
-        Err(size_error("broadcast", Argument::Buf, 6, 7))
+        Err(size_error(Operation::Broadcast, Argument::Buf, 6, 7))
     );
     assert_eq!(
         broadcast(7, 0, 1),
-        Err(size_error("broadcast", Argument::Buf, 0, 7))
+        Err(size_error(Operation::Broadcast, Argument::Buf, 0, 7))
     );
 }
 
@@ -334,6 +337,6 @@ fn lengths_for_which_there_is_no_memory_are_refused_on_all_ranks() {
         send_bytes: 8,
         elem_size: 8,
     };
-    let refused = Event::Refused("allgather_vec", error);
+    let refused = Event::Refused(Operation::Other("allgather_vec"), error);
     assert_eq!(comm.events(), [lengths, refused]);
 }

@@ -1,6 +1,6 @@
 //! What a person reads, and which errors end a communicator.
 
-use comm_api::{Argument, CommError, FailureKind, ReduceOp, ScalarKind, Scope};
+use comm_api::{Argument, CommError, FailureKind, Operation, ReduceOp, ScalarKind, Scope};
 use rstest::rstest;
 
 fn every_error() -> Vec<CommError> {
@@ -16,22 +16,15 @@ fn every_error() -> Vec<CommError> {
     ];
     let collective = kinds.map(|kind| CommError::failed("barrier", kind, Some(3), "why"));
     let others = [
-        CommError::InvalidBufferSize {
-            operation: "allreduce",
-            argument: Argument::Recv,
-            expected: 4,
-            actual: 5,
-        },
-        CommError::InvalidRoot { root: 4, size: 4 },
-        CommError::InvalidCommunicator,
-        CommError::AllocationFailed {
-            requested_bytes: 64,
-            message: String::from("why"),
-        },
-        CommError::UnsupportedReduction {
-            op: ReduceOp::BitwiseOr,
-            scalar: ScalarKind::F32,
-        },
+        CommError::invalid_buffer_size(Operation::Allreduce, Argument::Recv, 4, 5),
+        CommError::invalid_root(Operation::Broadcast, 4, 4),
+        CommError::invalid_communicator(),
+        CommError::allocation_failed(64, String::from("why")),
+        CommError::unsupported_reduction(
+            Operation::Allreduce,
+            ReduceOp::BitwiseOr,
+            ScalarKind::F32,
+        ),
     ];
     collective.into_iter().chain(others).collect()
 }
@@ -43,7 +36,7 @@ fn refusals_bad_arguments_and_failures_of_the_program_leave_the_communicator_usa
             CommError::CollectiveFailed { kind, .. } => {
                 !matches!(kind, FailureKind::Refused | FailureKind::Application)
             }
-            other => matches!(other, CommError::InvalidCommunicator),
+            other => matches!(other, CommError::InvalidCommunicator { .. }),
         };
         assert_eq!(error.is_fatal(), fatal, "{error:?}");
     }
@@ -115,38 +108,32 @@ fn every_message_is_one_line() {
     "solve: application failure: no feasible point"
 )]
 #[case(
-    CommError::CollectiveFailed {
-        operation: "barrier",
-        kind: FailureKind::Mpi,
-        rank: None,
-        mpi_error_code: 15,
-        message: String::from("truncated"),
-    },
+    CommError::mpi(Operation::Barrier, None, 15, "truncated"),
     "barrier: MPI failure, MPI error 15: truncated"
 )]
 #[case(
-    CommError::InvalidBufferSize { operation: "allgatherv", argument: Argument::Recv, expected: 6, actual: 5 },
+    CommError::invalid_buffer_size(Operation::Allgatherv, Argument::Recv, 6, 5),
     "allgatherv: recv has a length of 5, expected 6; nothing was sent, correct the arguments and call again"
 )]
 #[case(
-    CommError::InvalidBufferSize { operation: "allgatherv", argument: Argument::Counts, expected: 3, actual: 4 },
+    CommError::invalid_buffer_size(Operation::Allgatherv, Argument::Counts, 3, 4),
     "allgatherv: counts has 4 entries, expected 3, one per rank; nothing was sent, correct the arguments and call again"
 )]
 #[case(
-    CommError::InvalidBufferSize { operation: "allgatherv", argument: Argument::Overlap(1, 2), expected: 30, actual: 10 },
+    CommError::invalid_buffer_size(Operation::Allgatherv, Argument::Overlap(1, 2), 30, 10),
     "allgatherv: displs lets the blocks of ranks 1 and 2 overlap; all blocks cover 10 elements of recv, expected 30; nothing \
      was sent, correct the arguments and call again"
 )]
 #[case(
-    CommError::InvalidBufferSize { operation: "exact_sums", argument: Argument::Other("totals"), expected: 3, actual: 2 },
+    CommError::invalid_buffer_size("exact_sums", Argument::Other("totals"), 3, 2),
     "exact_sums: totals has a length of 2, expected 3; nothing was sent, correct the arguments and call again"
 )]
 #[case(
-    CommError::InvalidRoot { root: 7, size: 4 },
+    CommError::invalid_root(Operation::Broadcast, 7, 4),
     "broadcast: root 7 is not a rank of a communicator of size 4; use 0..4"
 )]
 #[case(
-    CommError::UnsupportedReduction { op: ReduceOp::BitwiseAnd, scalar: ScalarKind::F64 },
+    CommError::unsupported_reduction(Operation::Allreduce, ReduceOp::BitwiseAnd, ScalarKind::F64),
     "allreduce: BitwiseAnd is not defined for f64; bitwise operations take integers only"
 )]
 fn messages(#[case] error: CommError, #[case] text: &str) {
@@ -155,6 +142,7 @@ fn messages(#[case] error: CommError, #[case] text: &str) {
 
 #[test]
 fn an_error_crosses_threads_and_boxes() {
-    let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(CommError::InvalidCommunicator);
+    let boxed: Box<dyn std::error::Error + Send + Sync> =
+        Box::new(CommError::invalid_communicator());
     assert!(boxed.downcast_ref::<CommError>().is_some());
 }

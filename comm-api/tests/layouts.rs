@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use comm_api::{Argument, CommError, check};
+use comm_api::{Argument, CommError, Operation, check};
 use proptest::prelude::*;
 
 /// Says what the contract says, by marking every element.
@@ -71,10 +71,11 @@ fn agree(rank: usize, size: usize, lens: (usize, usize), counts: &[usize], displ
     let checked = check::allgatherv(rank, size, lens.0, lens.1, counts, displs);
     let numbers = checked.clone().map_err(|error| match error {
         CommError::InvalidBufferSize {
-            operation: "allgatherv",
+            operation: Operation::Allgatherv,
             argument,
             expected,
             actual,
+            ..
         } => {
             blamed(argument, (size, lens), counts, displs);
             (expected, actual)

@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use comm_api::{
-    CommError, Communicator, CommunicatorExt, ReduceOp, ScalarKind, SharedMemoryProvider,
-    SharedRegion,
+    CommError, Communicator, CommunicatorExt, Operation, ReduceOp, ScalarKind,
+    SharedMemoryProvider, SharedRegion,
 };
 use comm_local::LocalBackend;
 use common::{Event, Recorder};
@@ -87,19 +87,23 @@ fn a_reduction_in_place_stays_one_through_every_pointer() -> Result<(), CommErro
 #[test]
 fn a_bitwise_reduction_of_floats_in_place_is_refused_and_announced() {
     let inner = Recorder::new(1, 2);
-    let error = CommError::UnsupportedReduction {
-        op: ReduceOp::BitwiseOr,
-        scalar: ScalarKind::F32,
-    };
+    let error = CommError::unsupported_reduction(
+        Operation::Allreduce,
+        ReduceOp::BitwiseOr,
+        ScalarKind::F32,
+    );
     let result = inner.allreduce_in_place(&mut [1.0_f32], ReduceOp::BitwiseOr);
     assert_eq!(result, Err(error.clone()));
-    assert_eq!(inner.events(), [Event::Refused("allreduce", error)]);
+    assert_eq!(
+        inner.events(),
+        [Event::Refused(Operation::Allreduce, error)]
+    );
 }
 
 #[test]
 fn refusals_reach_the_backend_through_every_pointer() {
-    let bad_root = CommError::InvalidRoot { root: 5, size: 2 };
-    let announced = [Event::Refused("broadcast", bad_root.clone())];
+    let bad_root = CommError::invalid_root(Operation::Broadcast, 5, 2);
+    let announced = [Event::Refused(Operation::Broadcast, bad_root.clone())];
     let refuse = |comm: &dyn Fn(&mut [u8]) -> Result<(), CommError>| {
         assert_eq!(comm(&mut [1]), Err(bad_root.clone()));
     };

@@ -1,7 +1,7 @@
 //! Sums over all ranks: integers add up to the same bits in any order.
 
 use comm_api::bytemuck::{cast_mut, cast_ref, cast_slice};
-use comm_api::{Argument, CommError, Communicator, ReduceOp, memory};
+use comm_api::{Argument, CommError, Communicator, Operation, ReduceOp, memory};
 
 use crate::sum::{ExactSum, Words};
 
@@ -67,18 +67,18 @@ pub fn exact_sums<C: Communicator>(
     sums: &mut [ExactSum],
     totals: &mut [f64],
 ) -> Result<(), CommError> {
-    const OPERATION: &str = "exact_sums";
+    const OPERATION: Operation = Operation::Other("exact_sums");
     let refused = |error| {
         comm.refuse(OPERATION, &error);
         Err(error)
     };
     if sums.len() != totals.len() {
-        return refused(CommError::InvalidBufferSize {
-            operation: OPERATION,
-            argument: Argument::Other("totals"),
-            expected: sums.len(),
-            actual: totals.len(),
-        });
+        return refused(CommError::invalid_buffer_size(
+            OPERATION,
+            Argument::Other("totals"),
+            sums.len(),
+            totals.len(),
+        ));
     }
     let words = sums.len() * size_of::<Words>() / size_of::<i64>();
     let mut all = match memory::zeroed_vec::<i64>(words) {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 use comm_api::bytemuck::cast_slice;
-use comm_api::{Argument, CommError, Communicator, ReduceOp};
+use comm_api::{Argument, CommError, Communicator, Operation, ReduceOp};
 use comm_exact::{ExactSum, exact_sums};
 use comm_local::LocalBackend;
 use proptest::prelude::*;
@@ -50,11 +50,15 @@ fn totals_of_another_length_are_refused() {
         argument,
         expected,
         actual,
+        ..
     } = error
     else {
         panic!("{error}");
     };
-    assert_eq!((operation, expected, actual), ("exact_sums", 3, 2));
+    assert_eq!(
+        (operation, expected, actual),
+        (Operation::Other("exact_sums"), 3, 2)
+    );
     assert_eq!(argument, Argument::Other("totals"));
 }
 

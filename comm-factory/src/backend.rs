@@ -1,6 +1,8 @@
 //! The communicator that can be any of them: one match per call.
 
-use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider};
+use comm_api::{
+    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider,
+};
 #[cfg(any(feature = "mpi", feature = "shm"))]
 use comm_kit::words;
 use comm_local::LocalBackend;
@@ -172,7 +174,7 @@ impl Communicator for CommBackend {
         each!(self, comm => comm.broadcast_bytes(buf, elem_size, root))
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
+    fn refuse(&self, operation: Operation, error: &CommError) {
         each!(self, comm => comm.refuse(operation, error));
     }
 
@@ -246,7 +248,7 @@ impl SharedMemoryProvider for CommBackend {
             #[cfg(any(feature = "mpi", feature = "shm"))]
             _ => {
                 let error = words::foreign_region(self.rank());
-                self.refuse("exchange", &error);
+                self.refuse(Operation::Exchange, &error);
                 Err(error)
             }
         }

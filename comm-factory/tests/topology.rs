@@ -1,9 +1,11 @@
 //! The topology is a collective, and an error of it says so.
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
-use comm_factory::api::{CommError, Communicator, FailureKind};
+use comm_factory::api::{CommError, Communicator, FailureKind, Operation};
 use comm_factory::shm::{ShmBackend, ShmConfig};
 use comm_factory::{CommBackend, Topology};
+
+const TOPOLOGY: Operation = Operation::Other("topology");
 
 /// Runs `body` on both ranks of a world of threads.
 fn two<R: Send>(name: &str, body: impl Fn(CommBackend) -> R + Sync) -> [R; 2] {
@@ -24,7 +26,7 @@ fn two<R: Send>(name: &str, body: impl Fn(CommBackend) -> R + Sync) -> [R; 2] {
 }
 
 /// Returns the method and the kind of a failed call.
-fn failure<T: std::fmt::Debug>(result: &Result<T, CommError>) -> (&'static str, FailureKind) {
+fn failure<T: std::fmt::Debug>(result: &Result<T, CommError>) -> (Operation, FailureKind) {
     let Err(CommError::CollectiveFailed {
         operation, kind, ..
     }) = result
@@ -46,7 +48,7 @@ fn a_rank_that_asks_alone_learns_which_call_failed() {
     let [asked, left] = two("alone", alone);
     assert!(left.is_none());
     let asked: Result<Topology, CommError> = asked.unwrap();
-    assert_eq!(failure(&asked), ("topology", FailureKind::PeerLost));
+    assert_eq!(failure(&asked), (TOPOLOGY, FailureKind::PeerLost));
 }
 
 #[test]
@@ -56,6 +58,6 @@ fn a_rank_that_calls_something_else_learns_which_call_failed() {
         _ => failure(&comm.barrier()),
     };
     let mismatch = FailureKind::Mismatch;
-    let wanted = [("topology", mismatch), ("barrier", mismatch)];
+    let wanted = [(TOPOLOGY, mismatch), (Operation::Barrier, mismatch)];
     assert_eq!(two("other", other), wanted);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use comm_api::{ReduceOp, ScalarKind};
+use comm_api::{Operation, ReduceOp, ScalarKind};
 
 use crate::Label;
 
@@ -42,18 +42,18 @@ impl Kind {
     }
 
     #[inline]
-    const fn operation(self) -> &'static str {
+    const fn operation(self) -> Operation {
         match self {
-            Self::Barrier => "barrier",
-            Self::Allgatherv => "allgatherv",
-            Self::Allreduce => "allreduce",
-            Self::Broadcast => "broadcast",
-            Self::SharedRegion => "create_shared_region",
-            Self::PartitionedRegion => "create_partitioned_region",
-            Self::SplitLocal => "split_local",
-            Self::Fence => "fence",
-            Self::GatheredRegion => "create_gathered_region",
-            Self::Exchange => "exchange",
+            Self::Barrier => Operation::Barrier,
+            Self::Allgatherv => Operation::Allgatherv,
+            Self::Allreduce => Operation::Allreduce,
+            Self::Broadcast => Operation::Broadcast,
+            Self::SharedRegion => Operation::CreateSharedRegion,
+            Self::PartitionedRegion => Operation::CreatePartitionedRegion,
+            Self::SplitLocal => Operation::SplitLocal,
+            Self::Fence => Operation::Fence,
+            Self::GatheredRegion => Operation::CreateGatheredRegion,
+            Self::Exchange => Operation::Exchange,
         }
     }
 }
@@ -228,8 +228,9 @@ impl Call {
     /// Returns the name of the method, as errors show it.
     #[inline]
     #[must_use]
-    pub fn operation(self) -> &'static str {
-        self.kind().map_or("unknown", Kind::operation)
+    pub fn operation(self) -> Operation {
+        self.kind()
+            .map_or(Operation::Other("unknown"), Kind::operation)
     }
 
     /// Returns in which way this call is another one than one that is shown alike: what travels as a hash cannot be shown.
@@ -267,7 +268,7 @@ impl fmt::Display for Call {
         let size = Size(elem_size);
         let root = Root((kind == Kind::Broadcast).then_some(detail));
         match kind {
-            Kind::Barrier | Kind::SplitLocal | Kind::Fence => f.write_str(name),
+            Kind::Barrier | Kind::SplitLocal | Kind::Fence => name.fmt(f),
             Kind::Allreduce => {
                 let mut scalars = ScalarKind::ALL.into_iter();
                 let scalar = scalars.find(|&scalar| scalar as u64 == detail & 0xff);

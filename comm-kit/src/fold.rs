@@ -1,6 +1,6 @@
 //! The one fold: the arithmetic of every reduction on every backend.
 
-use comm_api::{Argument, CommError, ReduceOp, ScalarKind};
+use comm_api::{Argument, CommError, Operation, ReduceOp, ScalarKind};
 
 /// Folds `next` into `acc`, element by element: `acc = op(acc, next)`.
 ///
@@ -106,12 +106,12 @@ fn same_length(argument: &'static str, expected: usize, actual: usize) -> Result
     if expected == actual {
         return Ok(());
     }
-    Err(CommError::InvalidBufferSize {
-        operation: "allreduce",
-        argument: Argument::Other(argument),
+    Err(CommError::invalid_buffer_size(
+        Operation::Allreduce,
+        Argument::Other(argument),
         expected,
         actual,
-    })
+    ))
 }
 
 /// Folds rows that begin `stride` bytes apart, a whole number of scalars, and are at least as long as `acc`.
@@ -229,7 +229,7 @@ macro_rules! floats {
                     }),
                     ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd => {
                         let scalar = ScalarKind::$scalar;
-                        return Err(CommError::UnsupportedReduction { op, scalar });
+                        return Err(CommError::unsupported_reduction(Operation::Allreduce, op, scalar));
                     }
                 }
                 if nan != 0 {

@@ -47,7 +47,7 @@ impl Owner {
         if self.is_here() {
             Ok(())
         } else {
-            Err(CommError::InvalidCommunicator)
+            Err(CommError::invalid_communicator())
         }
     }
 

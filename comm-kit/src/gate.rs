@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 
 use crate::fork::Owner;
 use crate::gathered::CommId;
@@ -42,7 +42,7 @@ pub trait Transport {
 ///   return has ended it, so it counts as returned.
 ///
 /// ```
-/// use comm_api::{CommError, FailureKind};
+/// use comm_api::{CommError, FailureKind, Operation};
 /// use comm_kit::{Gate, Transport};
 ///
 /// #[derive(Debug)]
@@ -57,14 +57,14 @@ pub trait Transport {
 /// }
 ///
 /// let gate = Gate::new(0, Links, 0);
-/// let mut call = gate.enter("barrier").unwrap();
+/// let mut call = gate.enter(Operation::Barrier).unwrap();
 /// *call += 1;
-/// assert!(gate.enter("barrier").is_err(), "one at a time");
+/// assert!(gate.enter(Operation::Barrier).is_err(), "one at a time");
 /// let lost = CommError::failed("barrier", FailureKind::PeerLost, Some(1), "its process ended");
 /// let error = call.fail(lost.clone());
 /// assert_eq!(error, lost);
 /// drop(call);
-/// assert_eq!(gate.enter("allreduce").unwrap_err(), lost.again("allreduce"));
+/// assert_eq!(gate.enter(Operation::Allreduce).unwrap_err(), lost.again("allreduce"));
 /// ```
 #[derive(Debug)]
 pub struct Gate<T: Transport> {
@@ -148,7 +148,7 @@ impl<T: Transport> Gate<T> {
     ///
     /// As the contract of [`Gate`] says.
     #[inline]
-    pub fn enter(&self, operation: &'static str) -> Result<Pass<'_, T>, CommError> {
+    pub fn enter(&self, operation: Operation) -> Result<Pass<'_, T>, CommError> {
         self.owner.check()?;
         let mut inside = match self.inside.try_lock() {
             Ok(inside) => inside,
@@ -184,7 +184,7 @@ impl<T: Transport> Gate<T> {
     #[cold]
     fn reject(&self, error: CommError) -> CommError {
         if !self.owner.is_here() {
-            return CommError::InvalidCommunicator;
+            return CommError::invalid_communicator();
         }
         self.refuse(&error);
         error
@@ -195,7 +195,7 @@ impl<T: Transport> Gate<T> {
     #[cold]
     pub fn refuse(&self, error: &CommError) {
         // The name of the operation is only for the error that is dropped here.
-        if let Ok(mut pass) = self.enter("refuse") {
+        if let Ok(mut pass) = self.enter(Operation::Other("refuse")) {
             let reason = words::reason(error);
             self.transport.refuse(&mut pass, &reason);
             pass.refused(self.rank);
@@ -217,7 +217,7 @@ impl<T: Transport> Gate<T> {
 impl<S> Inside<S> {
     /// Begins another call after one that failed or was refused.
     #[cold]
-    fn go_on(&mut self, operation: &'static str) -> Result<(), CommError> {
+    fn go_on(&mut self, operation: Operation) -> Result<(), CommError> {
         if let Past::Failed(first) = &self.past {
             return Err(first.again(operation));
         }

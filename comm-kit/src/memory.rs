@@ -56,10 +56,7 @@ fn short(requested_bytes: usize, available: Option<u64>) -> CommError {
         ),
         None => String::from("the system has no room for it; ask for less"),
     };
-    CommError::AllocationFailed {
-        requested_bytes,
-        message,
-    }
+    CommError::allocation_failed(requested_bytes, message)
 }
 
 /// Reads the line `MemAvailable:   123 kB`.

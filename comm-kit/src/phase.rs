@@ -1,6 +1,6 @@
 //! The phases of a shared region.
 
-use comm_api::CommError;
+use comm_api::{CommError, Operation};
 
 use crate::gathered::{CommId, Origin};
 use crate::words::{self, BROKEN};
@@ -154,7 +154,7 @@ impl Phases {
                 words::foreign_region(rank)
             }
             (Some(cause), ..) => cause.again("exchange"),
-            (None, _, Phase::Broken) => words::broken_region("exchange", rank),
+            (None, _, Phase::Broken) => words::broken_region(Operation::Exchange, rank),
             (None, ..) => words::exchanged_before(rank),
         }
     }
@@ -203,7 +203,7 @@ impl Phases {
     pub fn fence_alone(&mut self, rank: usize) -> Result<(), CommError> {
         self.check_fence(rank)?;
         if self.phase == Phase::Broken {
-            return Err(words::broken_region("fence", rank));
+            return Err(words::broken_region(Operation::Fence, rank));
         }
         let ended = self.close();
         self.open(ended);

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 
 use crate::call::Call;
 
@@ -183,7 +183,7 @@ pub fn reason(error: &CommError) -> String {
 /// came from there; without one the error says only that there was one.
 #[cold]
 #[must_use]
-pub fn refused(operation: &'static str, rank: usize, reason: Option<&str>) -> CommError {
+pub fn refused(operation: Operation, rank: usize, reason: Option<&str>) -> CommError {
     let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
     let message = format!(
         "it refused its arguments{reason}; nothing was exchanged, this communicator stays usable"
@@ -195,7 +195,7 @@ pub fn refused(operation: &'static str, rank: usize, reason: Option<&str>) -> Co
 /// calls of two threads would match up differently on different ranks.
 #[cold]
 #[must_use]
-pub fn busy(operation: &'static str, rank: usize) -> CommError {
+pub fn busy(operation: Operation, rank: usize) -> CommError {
     CommError::failed(
         operation,
         FailureKind::Refused,
@@ -210,7 +210,7 @@ pub fn busy(operation: &'static str, rank: usize) -> CommError {
 #[must_use]
 pub fn foreign_region(rank: usize) -> CommError {
     refusal(
-        "exchange",
+        Operation::Exchange,
         rank,
         "another communicator created this region; call exchange() of that one",
     )
@@ -221,7 +221,7 @@ pub fn foreign_region(rank: usize) -> CommError {
 #[must_use]
 pub fn not_gathered(rank: usize) -> CommError {
     refusal(
-        "exchange",
+        Operation::Exchange,
         rank,
         "the ranks of one node share this region; call its fence(), or create it with create_gathered_region()",
     )
@@ -232,7 +232,7 @@ pub fn not_gathered(rank: usize) -> CommError {
 #[must_use]
 pub fn exchanged_before(rank: usize) -> CommError {
     refusal(
-        "exchange",
+        Operation::Exchange,
         rank,
         "the region is in its read phase; call its fence() to end it, then write, then exchange()",
     )
@@ -244,7 +244,7 @@ pub fn exchanged_before(rank: usize) -> CommError {
 #[must_use]
 pub fn fence_before_exchange(rank: usize) -> CommError {
     refusal(
-        "fence",
+        Operation::Fence,
         rank,
         "the write phase of a gathered region ends on all ranks of the job: call exchange() of its communicator",
     )
@@ -253,7 +253,7 @@ pub fn fence_before_exchange(rank: usize) -> CommError {
 /// Creates the [`Refused`](FailureKind::Refused) of a call that needs a region which is broken.
 #[cold]
 #[must_use]
-pub fn broken_region(operation: &'static str, rank: usize) -> CommError {
+pub fn broken_region(operation: Operation, rank: usize) -> CommError {
     refusal(operation, rank, BROKEN)
 }
 
@@ -261,7 +261,7 @@ pub fn broken_region(operation: &'static str, rank: usize) -> CommError {
 pub(crate) const BROKEN: &str = "a fence or an exchange of this region failed, so what it holds cannot be relied on; drop it \
                                  and create another";
 
-fn refusal(operation: &'static str, rank: usize, message: &str) -> CommError {
+fn refusal(operation: Operation, rank: usize, message: &str) -> CommError {
     CommError::failed(operation, FailureKind::Refused, Some(rank), message)
 }
 
@@ -269,19 +269,21 @@ fn refusal(operation: &'static str, rank: usize, message: &str) -> CommError {
 #[cold]
 #[must_use]
 pub fn too_large(count: usize, elem_size: usize) -> CommError {
-    CommError::AllocationFailed {
-        requested_bytes: count.saturating_mul(elem_size),
-        message: format!("{count} elements of {elem_size} bytes are more than can be addressed"),
-    }
+    CommError::allocation_failed(
+        count.saturating_mul(elem_size),
+        format!("{count} elements of {elem_size} bytes are more than can be addressed"),
+    )
 }
 
 /// Creates the error of a region for which `rank` has no room; `own` is its own error, on that rank.
 #[cold]
 #[must_use]
 pub fn no_room(requested_bytes: usize, rank: usize, own: Option<CommError>) -> CommError {
-    own.unwrap_or_else(|| CommError::AllocationFailed {
-        requested_bytes,
-        message: format!("rank {rank} has no room for it; its own error says what it has"),
+    own.unwrap_or_else(|| {
+        CommError::allocation_failed(
+            requested_bytes,
+            format!("rank {rank} has no room for it; its own error says what it has"),
+        )
     })
 }
 
@@ -325,9 +327,9 @@ pub fn printable(bytes: &[u8], most: usize) -> String {
 pub const SLOW: Duration = Duration::from_secs(10);
 
 /// Logs that a call has waited for long; `missing` is a list as [`ranks`] writes it.
-pub fn log_waiting(operation: &'static str, rank: usize, missing: &str, waited: Duration) {
+pub fn log_waiting(operation: Operation, rank: usize, missing: &str, waited: Duration) {
     let seconds = waited.as_secs();
-    tracing::warn!(operation, rank, %missing, seconds, "still waiting");
+    tracing::warn!(operation = operation.as_str(), rank, %missing, seconds, "still waiting");
 }
 
 #[cfg(test)]

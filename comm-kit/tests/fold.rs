@@ -1,7 +1,7 @@
 //! The one fold against a naive one that is written from the contract, bit for bit.
 
 use comm_api::bytemuck::{bytes_of, cast_slice, pod_read_unaligned};
-use comm_api::{Argument, CommError, Reduce, ReduceOp, ScalarKind};
+use comm_api::{Argument, CommError, Operation, Reduce, ReduceOp, ScalarKind};
 use comm_kit::{fold_into, fold_rows};
 use proptest::prelude::*;
 use rstest::rstest;
@@ -197,7 +197,7 @@ fn every_scalar_operation_and_size(
         }
     } else {
         let (mut acc, next) = (vec![7; len * 8], vec![9; len * 8]);
-        let error = CommError::UnsupportedReduction { op, scalar };
+        let error = CommError::unsupported_reduction(Operation::Allreduce, op, scalar);
         assert_eq!(fold_into(&mut acc, &next, scalar, op), Err(error));
         assert_eq!(acc, vec![7; len * 8]);
     }
@@ -259,12 +259,12 @@ fn pairs() -> impl Iterator<Item = (ScalarKind, ReduceOp)> {
 #[test]
 fn rows_that_do_not_fit() {
     let wrong = |expected, actual| {
-        Err(CommError::InvalidBufferSize {
-            operation: "allreduce",
-            argument: Argument::Other("rows"),
+        Err(CommError::invalid_buffer_size(
+            Operation::Allreduce,
+            Argument::Other("rows"),
             expected,
             actual,
-        })
+        ))
     };
     let fold = |len: usize, scalar| fold_rows(&mut vec![7; len], &[[9; 6]], scalar, ReduceOp::Max);
     assert_eq!(fold(8, ScalarKind::U16), wrong(8, 6));
@@ -300,12 +300,12 @@ fn refuses(
 ) {
     let mut acc = vec![7; acc];
     let result = fold_into(&mut acc, &vec![9; next], scalar, ReduceOp::Max);
-    let error = CommError::InvalidBufferSize {
-        operation: "allreduce",
-        argument: Argument::Other(argument),
+    let error = CommError::invalid_buffer_size(
+        Operation::Allreduce,
+        Argument::Other(argument),
         expected,
         actual,
-    };
+    );
     assert_eq!(result, Err(error));
     assert!(acc.iter().all(|&byte| byte == 7));
 }

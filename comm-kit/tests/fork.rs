@@ -1,7 +1,7 @@
 //! A forked child does not find the mark of its parent, and can set its own.
 #![expect(unsafe_code, reason = "fork has no safe interface")]
 
-use comm_api::CommError;
+use comm_api::{CommError, Operation};
 use comm_kit::{Gate, Owner, Transport};
 
 #[derive(Debug)]
@@ -41,16 +41,16 @@ fn a_forked_child_is_somebody_else() {
     let mut gate = Gate::new(1, Silent, 0);
     assert!(owner.is_here());
     let code = forked(|| {
-        let refused = CommError::InvalidRoot { root: 7, size: 2 };
+        let refused = CommError::invalid_root(Operation::Broadcast, 7, 2);
         let strange = !owner.is_here()
-            && gate.enter("barrier").err() == Some(CommError::InvalidCommunicator)
-            && gate.checked::<()>(Err(refused)) == Err(CommError::InvalidCommunicator)
+            && gate.enter(Operation::Barrier).err() == Some(CommError::invalid_communicator())
+            && gate.checked::<()>(Err(refused)) == Err(CommError::invalid_communicator())
             && gate.leave().is_none();
         let own = Owner::mark();
-        strange && own.is_here() && !owner.is_here() && gate.enter("barrier").is_err()
+        strange && own.is_here() && !owner.is_here() && gate.enter(Operation::Barrier).is_err()
     });
     assert_eq!(code, 0, "the child used what belongs to its parent");
     assert!(owner.is_here(), "the child's mark is its own");
-    assert!(gate.enter("barrier").is_ok());
+    assert!(gate.enter(Operation::Barrier).is_ok());
     assert_eq!(gate.leave().map(|(_, refusals)| *refusals), Some(0));
 }

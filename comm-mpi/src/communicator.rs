@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
-use comm_api::{CommData, CommError, Communicator, ReduceOp, ScalarKind, check};
+use comm_api::{CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
 use comm_kit::{Call, exit_code};
 
 use crate::collective::Blocks;
@@ -110,7 +110,7 @@ impl Ranks {
     #[inline]
     fn gather(&self, send: &[u8], recv: &mut [u8], blocks: Blocks<'_>) -> Result<(), CommError> {
         let call = || Call::allgatherv(blocks.counts, blocks.elem_size);
-        self.perform("allgatherv", call, |work| {
+        self.perform(Operation::Allgatherv, call, |work| {
             Ok(self.allgatherv(&mut work.lists, send, recv, blocks)?)
         })
     }
@@ -129,7 +129,9 @@ impl Communicator for Ranks {
 
     #[inline]
     fn barrier(&self) -> Result<(), CommError> {
-        self.perform("barrier", Call::barrier, |_| Ok(self.comm().barrier()?))
+        self.perform(Operation::Barrier, Call::barrier, |_| {
+            Ok(self.comm().barrier()?)
+        })
     }
 
     fn abort(&self, code: i32) -> ! {
@@ -172,7 +174,7 @@ impl Communicator for Ranks {
         let checked = check::allreduce_bytes(send, recv, scalar, op);
         self.gate().checked(checked)?;
         let call = || Call::allreduce(send.len(), scalar, op);
-        self.perform("allreduce", call, |work| {
+        self.perform(Operation::Allreduce, call, |work| {
             self.allreduce(&mut work.scratch, Some(send), recv, scalar, op)
         })
     }
@@ -188,7 +190,7 @@ impl Communicator for Ranks {
         self.gate().checked(checked)?;
         let call = Call::allreduce(buf.len(), scalar, op);
         self.perform(
-            "allreduce",
+            Operation::Allreduce,
             || call,
             |work| self.allreduce(&mut work.scratch, None, buf, scalar, op),
         )
@@ -205,13 +207,13 @@ impl Communicator for Ranks {
         self.gate().checked(checked)?;
         let call = Call::broadcast(buf.len(), elem_size, root);
         self.perform(
-            "broadcast",
+            Operation::Broadcast,
             || call,
             |_| Ok(self.broadcast(buf, elem_size, root)?),
         )
     }
 
-    fn refuse(&self, _operation: &'static str, error: &CommError) {
+    fn refuse(&self, _operation: Operation, error: &CommError) {
         self.gate().refuse(error);
     }
 }
@@ -310,7 +312,7 @@ impl Communicator for FerrompiBackend {
         self.ranks.broadcast_bytes(buf, elem_size, root)
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
+    fn refuse(&self, operation: Operation, error: &CommError) {
         self.ranks.refuse(operation, error);
     }
 }

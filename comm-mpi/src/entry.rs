@@ -22,7 +22,7 @@
 use std::time::Duration;
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::Call;
 use comm_kit::words::{self, LONGEST_REASON, Lost, printable};
 use ferrompi::{Communicator, Error, Mpi, PersistentRequest};
@@ -142,7 +142,7 @@ impl Entry {
     pub(crate) fn enter(
         &mut self,
         comm: &Communicator,
-        operation: &'static str,
+        operation: Operation,
         call: Call,
         scope: Scope,
     ) -> Result<(), Trouble> {
@@ -181,7 +181,7 @@ impl Entry {
                     let timeout = self.timeout;
                     Err(patience::error(
                         over,
-                        "refuse",
+                        Operation::Other("refuse"),
                         own,
                         &[rank],
                         &called,
@@ -272,7 +272,7 @@ impl Entry {
     fn read(
         &mut self,
         comm: &Communicator,
-        operation: &'static str,
+        operation: Operation,
         own: &Card,
         takes_part: impl Fn(bool) -> bool,
     ) -> Result<Vec<(usize, Card)>, Trouble> {
@@ -322,7 +322,7 @@ impl Entry {
     fn give_up(
         &mut self,
         comm: &Communicator,
-        operation: &'static str,
+        operation: Operation,
         over: Over,
         own: &Card,
         (mut cards, rank, rest): (Vec<(usize, Card)>, usize, Vec<usize>),
@@ -380,7 +380,7 @@ fn call_of(card: &Card) -> Call {
 
 /// Decides what becomes of the call, from the cards of all that take part, in rank order. A refusal comes first: it harms
 /// nobody, and who has left is missing in the next call, too.
-fn decide(operation: &'static str, cards: &[(usize, Card)]) -> Result<(), CommError> {
+fn decide(operation: Operation, cards: &[(usize, Card)]) -> Result<(), CommError> {
     let find = |status| cards.iter().find(|(_, card)| card[STATUS] == status);
     if let Some((rank, card)) = find(REFUSED) {
         let text: &[u8] = cast_slice(&card[TEXT..]);

@@ -1,6 +1,6 @@
 //! Why a rank could not join its job, and what MPI's own errors become.
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use ferrompi::Error;
 
 pub use comm_kit::{InitError, InitErrorKind};
@@ -55,24 +55,22 @@ pub(crate) fn main_thread_only() -> InitError {
 
 /// Puts an error of MPI into the words of the contract.
 #[cold]
-pub(crate) fn mpi(operation: &'static str, rank: usize, error: &Error) -> CommError {
+pub(crate) fn mpi(operation: Operation, rank: usize, error: &Error) -> CommError {
     match error {
         Error::ThreadLevelViolation => wrong_thread(operation, rank),
-        Error::Finalized => CommError::InvalidCommunicator,
-        Error::Mpi { code, .. } => CommError::CollectiveFailed {
-            operation,
-            kind: FailureKind::Mpi,
-            rank: None,
-            mpi_error_code: *code,
-            message: format!("{error}; this communicator cannot be used any more, restart the job"),
-        },
+        Error::Finalized => CommError::invalid_communicator(),
+        Error::Mpi { code, .. } => {
+            let message =
+                format!("{error}; this communicator cannot be used any more, restart the job");
+            CommError::mpi(operation, None, *code, message)
+        }
         _ => CommError::failed(operation, FailureKind::Mpi, None, error.to_string()),
     }
 }
 
 /// MPI was started with a thread level at which this thread may not call it.
 #[cold]
-pub(crate) fn wrong_thread(operation: &'static str, rank: usize) -> CommError {
+pub(crate) fn wrong_thread(operation: Operation, rank: usize) -> CommError {
     CommError::failed(
         operation,
         FailureKind::Refused,
@@ -83,7 +81,7 @@ pub(crate) fn wrong_thread(operation: &'static str, rank: usize) -> CommError {
 
 /// Another thread is inside MPI, and the library takes one at a time.
 #[cold]
-pub(crate) fn one_at_a_time(operation: &'static str, rank: usize) -> CommError {
+pub(crate) fn one_at_a_time(operation: Operation, rank: usize) -> CommError {
     CommError::failed(
         operation,
         FailureKind::Refused,

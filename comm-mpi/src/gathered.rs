@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use comm_api::bytemuck::cast_slice_mut;
-use comm_api::{CommData, CommError, FailureKind};
+use comm_api::{CommData, CommError, FailureKind, Operation};
 use comm_kit::{Call, Origin, Parts, words};
 use comm_shm::node;
 use ferrompi::{Error, ReduceOp, Request};
@@ -22,7 +22,7 @@ use crate::entry::Scope;
 use crate::ranks::{Held, Trouble};
 use crate::region::{FerrompiRegion, in_the_world};
 
-const CREATE: &str = "create_gathered_region";
+const CREATE: Operation = Operation::CreateGatheredRegion;
 
 /// The nodes of a job that has several, and their leaders.
 pub(crate) struct Nodes {
@@ -168,7 +168,7 @@ impl FerrompiBackend {
         };
         let number = gate.checked(checked)?;
         let call = Call::exchange(number);
-        let entered = self.ranks.enter("exchange", call, Scope::All);
+        let entered = self.ranks.enter(Operation::Exchange, call, Scope::All);
         let (mut pass, inside) = entered.inspect_err(|error| {
             if error.is_fatal() {
                 node::fail(&mut region.memory, error);
@@ -186,7 +186,9 @@ impl FerrompiBackend {
         let bring = spread.as_ref().map(|spread| {
             |whole: &mut [T]| {
                 let brought = spread.exchange(cast_slice_mut(whole), size_of::<T>());
-                brought.map_err(|error| crate::error::mpi("exchange", self.ranks.rank, &error))
+                brought.map_err(|error| {
+                    crate::error::mpi(Operation::Exchange, self.ranks.rank, &error)
+                })
             }
         });
         node::exchange(memory, number, bring).map_err(|error| {

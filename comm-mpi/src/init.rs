@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use comm_api::Operation;
 use ferrompi::{Communicator, Error, Mpi};
 
 use crate::config::{CHECK as CHECK_VARIABLE, MpiConfig, MpiReduce};
@@ -51,7 +52,7 @@ pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitEr
     let life = Life::begin(end);
     let everybody = end.world();
     let rank = usize::try_from(everybody.rank()).unwrap_or(0);
-    let inside = life.pass("init", rank);
+    let inside = life.pass(Operation::Other("init"), rank);
     let inside = inside.map_err(|error| InitError::failed(&[], error.to_string()))?;
     let size = usize::try_from(everybody.size()).unwrap_or(1);
     launcher::check(size, &launcher::environment()?)?;

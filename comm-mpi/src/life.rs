@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use comm_api::CommError;
+use comm_api::{CommError, Operation};
 use ferrompi::ThreadLevel;
 
 use crate::end::End;
@@ -32,7 +32,7 @@ impl Life {
 
     /// Lets this thread into MPI, or tells why not.
     #[inline]
-    pub(crate) fn pass(&self, operation: &'static str, rank: usize) -> Result<Pass<'_>, CommError> {
+    pub(crate) fn pass(&self, operation: Operation, rank: usize) -> Result<Pass<'_>, CommError> {
         if self.end.level() == ThreadLevel::Multiple {
             return Ok(Pass(None));
         }
@@ -40,7 +40,7 @@ impl Life {
     }
 
     #[cold]
-    fn narrow_pass(&self, operation: &'static str, rank: usize) -> Result<Pass<'_>, CommError> {
+    fn narrow_pass(&self, operation: Operation, rank: usize) -> Result<Pass<'_>, CommError> {
         if !self.end.permits_this_thread() {
             return Err(error::wrong_thread(operation, rank));
         }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use comm_api::{CommError, Communicator};
+use comm_api::{CommError, Communicator, Operation};
 use comm_kit::segments;
 use comm_shm::ShmConfig;
 use comm_shm::node::NodeRegions;
@@ -69,7 +69,7 @@ impl Node {
     /// Creates a communicator of the node; collective over it.
     pub(crate) fn split(&self) -> Result<Box<dyn Communicator>, CommError> {
         let Made { splits, count, .. } = &mut *self.made();
-        self.ranks.perform_compared("split_local", |_| {
+        self.ranks.perform_compared(Operation::SplitLocal, |_| {
             self.free(splits)?;
             *count += 1;
             let rules = self.rules.map(|rules| Rules {
@@ -112,7 +112,7 @@ impl Node {
     /// Creates a region in the memory of the node; collective over it.
     pub(crate) fn region<R>(
         &self,
-        operation: &'static str,
+        operation: Operation,
         create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
         let regions = &mut self.made().regions;
@@ -141,9 +141,11 @@ impl Node {
             }
         }
         let config = segment(name, self.ranks.rank, self.ranks.size);
-        NodeRegions::attach(config).map_err(|error| CommError::AllocationFailed {
-            requested_bytes: 0,
-            message: format!("the ranks of this node have no shared memory: {error}"),
+        NodeRegions::attach(config).map_err(|error| {
+            CommError::allocation_failed(
+                0,
+                format!("the ranks of this node have no shared memory: {error}"),
+            )
         })
     }
 }

@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::clock::Clock;
 use comm_kit::processors::give_way;
 use comm_kit::{interrupt, words};
@@ -89,7 +89,7 @@ impl Patience {
 #[cold]
 pub(crate) fn error(
     over: Over,
-    operation: &'static str,
+    operation: Operation,
     own: usize,
     missing: &[usize],
     called: &str,
@@ -142,7 +142,14 @@ mod tests {
     fn who_is_missing_and_what_the_others_called_is_said() {
         let timeout = Some(Duration::from_mins(1));
         let called = "ranks 0, 2 called barrier";
-        let error = error(Over::TimedOut, "barrier", 0, &[1, 3], called, timeout);
+        let error = error(
+            Over::TimedOut,
+            Operation::Barrier,
+            0,
+            &[1, 3],
+            called,
+            timeout,
+        );
         assert_eq!(
             error.to_string(),
             "barrier: timed out, rank 1: ranks 1, 3 did not come within 60s; raise COBRE_MPI_TIMEOUT_SECS if that is too \

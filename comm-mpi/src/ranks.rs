@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::{Call, Gate, Pass, Transport};
 use ferrompi::{Communicator, Error};
 
@@ -74,7 +74,7 @@ pub(crate) struct Work {
 impl Trouble {
     /// Puts it into the words of the contract.
     #[cold]
-    fn into_error(self, operation: &'static str, rank: usize) -> CommError {
+    fn into_error(self, operation: Operation, rank: usize) -> CommError {
         match self {
             Self::Mpi(error) => error::mpi(operation, rank, &error),
             Self::Comm(error) => error,
@@ -106,12 +106,12 @@ impl Transport for Members {
     /// Tells the others where they listen: without the comparison of calls nobody does.
     fn refuse(&self, work: &mut Work, reason: &str) {
         let Some(entry) = &mut work.entry else { return };
-        let sent = match self.life.pass("refuse", entry.rank()) {
+        let sent = match self.life.pass(Operation::Other("refuse"), entry.rank()) {
             Ok(_pass) => entry.refuse(&self.comm, reason),
             Err(error) => Err(Trouble::Comm(error)),
         };
         if let Err(trouble) = sent {
-            let error = trouble.into_error("refuse", entry.rank());
+            let error = trouble.into_error(Operation::Other("refuse"), entry.rank());
             tracing::warn!(%error, "the others do not hear of a refusal");
         }
     }
@@ -190,7 +190,7 @@ impl Ranks {
     #[inline]
     pub(crate) fn perform<R>(
         &self,
-        operation: &'static str,
+        operation: Operation,
         call: impl FnOnce() -> Call,
         body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
     ) -> Result<R, CommError> {
@@ -203,7 +203,7 @@ impl Ranks {
     /// As [`perform`](Self::perform), for a call that was compared among other ranks before.
     pub(crate) fn perform_compared<R>(
         &self,
-        operation: &'static str,
+        operation: Operation,
         body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
     ) -> Result<R, CommError> {
         self.inside(operation, |_, _| Ok(()), body)
@@ -212,7 +212,7 @@ impl Ranks {
     #[inline]
     fn inside<R>(
         &self,
-        operation: &'static str,
+        operation: Operation,
         compare: impl FnOnce(&mut Entry, &Communicator) -> Result<(), Trouble>,
         body: impl FnOnce(&mut Work) -> Result<R, Trouble>,
     ) -> Result<R, CommError> {
@@ -234,7 +234,7 @@ impl Ranks {
     /// of these ranks until it is over, and nobody else calls MPI as long as the second is held.
     pub(crate) fn enter(
         &self,
-        operation: &'static str,
+        operation: Operation,
         call: Call,
         scope: Scope,
     ) -> Result<(Pass<'_, Members>, life::Pass<'_>), CommError> {
@@ -255,7 +255,7 @@ impl Ranks {
     pub(crate) fn failed(
         &self,
         pass: &mut Pass<'_, Members>,
-        operation: &'static str,
+        operation: Operation,
         trouble: Trouble,
     ) -> CommError {
         // What the comparison finds is found by all; an error of MPI, or of a wait, may be this rank's alone.
@@ -296,7 +296,7 @@ impl Drop for Ranks {
         // Takes nobody else.
         let end = members.life.end();
         if let Some(entry) = work.entry.take()
-            && let Ok(_pass) = members.life.pass("drop", rank)
+            && let Ok(_pass) = members.life.pass(Operation::Other("drop"), rank)
         {
             let mut entry = ManuallyDrop::into_inner(entry);
             // Whoever does not hear of it waits until its timeout.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use comm_api::{CommData, CommError, Communicator, SharedMemoryProvider, SharedRegion};
+use comm_api::{CommData, CommError, Communicator, Operation, SharedMemoryProvider, SharedRegion};
 use comm_kit::Call;
 use comm_shm::ShmRegion;
 use comm_shm::node::NodeRegions;
@@ -61,7 +61,7 @@ pub(crate) fn in_the_world(mut error: CommError, world: &[usize]) -> CommError {
 impl FerrompiBackend {
     fn region<T: CommData>(
         &self,
-        operation: &'static str,
+        operation: Operation,
         call: Call,
         create: impl FnOnce(&NodeRegions) -> Result<ShmRegion<T>, CommError>,
     ) -> Result<FerrompiRegion<T>, CommError> {
@@ -85,7 +85,7 @@ impl FerrompiBackend {
     /// Creates something in the memory of this node; errors name ranks of the world.
     pub(crate) fn in_memory<R>(
         &self,
-        operation: &'static str,
+        operation: Operation,
         create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
         let created = self.node.region(operation, create);
@@ -112,7 +112,7 @@ impl SharedMemoryProvider for FerrompiBackend {
         count: usize,
     ) -> Result<FerrompiRegion<T>, CommError> {
         let call = Call::shared_region(count, size_of::<T>());
-        self.region("create_shared_region", call, |node| {
+        self.region(Operation::CreateSharedRegion, call, |node| {
             node.create_shared_region(count)
         })
     }
@@ -122,7 +122,7 @@ impl SharedMemoryProvider for FerrompiBackend {
         local_count: usize,
     ) -> Result<FerrompiRegion<T>, CommError> {
         let call = Call::partitioned_region(size_of::<T>());
-        self.region("create_partitioned_region", call, |node| {
+        self.region(Operation::CreatePartitionedRegion, call, |node| {
             node.create_partitioned_region(local_count)
         })
     }
@@ -140,7 +140,7 @@ impl SharedMemoryProvider for FerrompiBackend {
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
         let call = Call::split_local();
-        let (mut pass, inside) = self.ranks.enter("split_local", call, Scope::Node)?;
+        let (mut pass, inside) = self.ranks.enter(Operation::SplitLocal, call, Scope::Node)?;
         drop(inside);
         self.node.split().map_err(|error| pass.fail(error))
     }

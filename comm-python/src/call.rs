@@ -47,7 +47,7 @@ fn refused(
     );
     py.detach(|| {
         let refusal = CommError::failed(operation, FailureKind::Refused, None, words);
-        comm.refuse(operation, &refusal);
+        comm.refuse(operation.into(), &refusal);
     });
     error
 }

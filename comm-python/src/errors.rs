@@ -76,7 +76,9 @@ fn exception(py: Python<'_>, operation: &'static str, error: &CommError) -> PyRe
             };
             (class, format!("{kind:?}"), *rank)
         }
-        CommError::InvalidCommunicator => (&classes.comm, "InvalidCommunicator".to_owned(), None),
+        CommError::InvalidCommunicator { .. } => {
+            (&classes.comm, "InvalidCommunicator".to_owned(), None)
+        }
         CommError::AllocationFailed { .. } => {
             return Ok(PyMemoryError::new_err(error.to_string()));
         }
@@ -84,7 +86,7 @@ fn exception(py: Python<'_>, operation: &'static str, error: &CommError) -> PyRe
         _ => return Ok(PyValueError::new_err(error.to_string())),
     };
     let message = match error {
-        CommError::InvalidCommunicator => forked(operation),
+        CommError::InvalidCommunicator { .. } => forked(operation),
         _ => error.to_string(),
     };
     let value = class.bind(py).call1((message, operation, kind, rank))?;

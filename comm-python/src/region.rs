@@ -249,7 +249,7 @@ impl SharedArray {
         end: impl FnOnce(&mut Region) -> Result<(), CommError> + Send,
     ) -> PyResult<()> {
         if !self.owner.is_here() {
-            let error = CommError::InvalidCommunicator;
+            let error = CommError::invalid_communicator();
             return Err(errors::failed(py, operation, &error, None));
         }
         let State {
@@ -284,7 +284,7 @@ impl SharedArray {
             return Err(errors::failed(
                 py,
                 what,
-                &CommError::InvalidCommunicator,
+                &CommError::invalid_communicator(),
                 None,
             ));
         }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::Call;
 use comm_kit::words::{self, Lost};
 
@@ -109,7 +109,7 @@ impl Cause {
     /// the ranks called in the step that failed.
     pub(crate) fn error(
         self,
-        operation: &'static str,
+        operation: Operation,
         timeout: Option<Duration>,
         missed: impl FnOnce(usize) -> Vec<usize>,
         calls: impl Iterator<Item = (usize, Call)>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use comm_api::{
-    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
+    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
 use comm_kit::{exit_code, report_while_unwinding};
 
@@ -177,7 +177,7 @@ impl Communicator for ShmBackend {
         collective::broadcast(&self.sequence, buf, elem_size, root)
     }
 
-    fn refuse(&self, _operation: &'static str, error: &CommError) {
+    fn refuse(&self, _operation: Operation, error: &CommError) {
         self.sequence.gate().refuse(error);
     }
 }

@@ -77,10 +77,7 @@ impl NoRoom {
 
     /// Returns the error of all ranks, as rank 0 found no room for the whole.
     pub(crate) fn error(self, requested_bytes: usize) -> CommError {
-        CommError::AllocationFailed {
-            requested_bytes,
-            message: self.message(0),
-        }
+        CommError::allocation_failed(requested_bytes, self.message(0))
     }
 }
 

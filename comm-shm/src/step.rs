@@ -24,7 +24,7 @@ mod exit;
 mod models;
 pub(crate) mod ways;
 
-use comm_api::CommError;
+use comm_api::{CommError, Operation};
 use comm_kit::{Call, Gate, Pass};
 
 use crate::board::Board;
@@ -159,7 +159,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pass: Pass<'a, ShmTransport>,
-    operation: &'static str,
+    operation: Operation,
     call: Call,
     /// Whether this is the first step of the call, whose lines carry what was called.
     first: bool,

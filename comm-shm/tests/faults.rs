@@ -37,12 +37,12 @@ fn a_forked_child() {
         // SAFETY: the child uses what only this thread had in hand, and leaves by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator));
+            let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator { .. }));
             let mut good = invalid(comm.barrier())
                 && invalid(comm.allreduce(&[1], &mut [0], ReduceOp::Sum))
                 && invalid(
                     comm.broadcast(&mut [1], 9)
-                        .map_err(|_| CommError::InvalidCommunicator),
+                        .map_err(|_| CommError::invalid_communicator()),
                 )
                 && invalid(region.fence())
                 && invalid(comm.exchange(&mut gathered))

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind, check};
+use comm_api::{CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
 use comm_kit::clock::Clock;
 use comm_kit::words::{self, Lost};
 use comm_kit::{CommId, Gate, Owner, Pass, Transport, exit_code};
@@ -192,7 +192,7 @@ impl TcpBackend {
 /// Runs one call.
 pub(crate) fn run(
     gate: &Gate<Peers>,
-    operation: &'static str,
+    operation: Operation,
     call: impl FnOnce(&mut Engine) -> Result<(), Failure>,
 ) -> Result<(), CommError> {
     run_inside(&mut gate.enter(operation)?, operation, call)
@@ -201,7 +201,7 @@ pub(crate) fn run(
 /// Takes one place in the sequence, inside a call that has several.
 pub(crate) fn run_inside(
     engine: &mut Pass<'_, Peers>,
-    operation: &'static str,
+    operation: Operation,
     call: impl FnOnce(&mut Engine) -> Result<(), Failure>,
 ) -> Result<(), CommError> {
     let result = match engine.failed.take() {
@@ -261,7 +261,7 @@ impl Communicator for TcpBackend {
     fn barrier(&self) -> Result<(), CommError> {
         match self.gate()? {
             None => Ok(()),
-            Some(gate) => run(gate, "barrier", Engine::barrier),
+            Some(gate) => run(gate, Operation::Barrier, Engine::barrier),
         }
     }
 
@@ -293,7 +293,7 @@ impl Communicator for TcpBackend {
         };
         match self.gate()? {
             None => recv[blocks.range(0)].copy_from_slice(send),
-            Some(gate) => run(gate, "allgatherv", |engine| {
+            Some(gate) => run(gate, Operation::Allgatherv, |engine| {
                 engine.allgatherv(send, recv, blocks)
             })?,
         }
@@ -310,7 +310,7 @@ impl Communicator for TcpBackend {
         self.checked(check::allreduce_bytes(send, recv, scalar, op))?;
         match self.gate()? {
             None => recv.copy_from_slice(send),
-            Some(gate) => run(gate, "allreduce", |engine| {
+            Some(gate) => run(gate, Operation::Allreduce, |engine| {
                 engine.allreduce(send, recv, scalar, op)
             })?,
         }
@@ -326,7 +326,7 @@ impl Communicator for TcpBackend {
         self.checked(check::allreduce_in_place_bytes(buf, scalar, op))?;
         match self.gate()? {
             None => Ok(()),
-            Some(gate) => run(gate, "allreduce", |engine| {
+            Some(gate) => run(gate, Operation::Allreduce, |engine| {
                 engine.allreduce_in_place(buf, scalar, op)
             }),
         }
@@ -341,13 +341,13 @@ impl Communicator for TcpBackend {
         self.checked(check::broadcast_bytes(self.size, buf, elem_size, root))?;
         match self.gate()? {
             None => Ok(()),
-            Some(gate) => run(gate, "broadcast", |engine| {
+            Some(gate) => run(gate, Operation::Broadcast, |engine| {
                 engine.broadcast(buf, elem_size, root)
             }),
         }
     }
 
-    fn refuse(&self, _operation: &'static str, error: &CommError) {
+    fn refuse(&self, _operation: Operation, error: &CommError) {
         if let Some(job) = &self.job {
             job.gate.refuse(error);
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::Call;
 use comm_kit::words::{Lost, printable};
 
@@ -52,7 +52,7 @@ impl Cause {
     }
 
     /// Returns the error of a method.
-    pub(crate) fn error(&self, operation: &'static str) -> CommError {
+    pub(crate) fn error(&self, operation: Operation) -> CommError {
         CommError::failed(operation, self.kind, self.rank, self.message.clone())
     }
 }

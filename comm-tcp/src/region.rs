@@ -1,6 +1,6 @@
 //! Regions: every rank has memory of its own, and an exchange of a gathered one brings the parts of the others.
 
-use comm_api::{CommData, CommError, Communicator, SharedMemoryProvider, bytemuck};
+use comm_api::{CommData, CommError, Communicator, Operation, SharedMemoryProvider, bytemuck};
 use comm_kit::{Call, Origin, Parts, words};
 use comm_local::{HeapRegion, LocalBackend};
 
@@ -10,7 +10,7 @@ use crate::communicator::{TcpBackend, run, run_inside};
 impl TcpBackend {
     /// Creates a gathered region in two places of the sequence: who owns how much, and whether all have the memory.
     fn gathered<T: CommData>(&self, count: usize) -> Result<HeapRegion<T>, CommError> {
-        const OPERATION: &str = "create_gathered_region";
+        const OPERATION: Operation = Operation::CreateGatheredRegion;
         let elem_size = size_of::<T>();
         let mut origin = Origin {
             communicator: self.id(),
@@ -89,7 +89,7 @@ impl SharedMemoryProvider for TcpBackend {
                 displs: parts.displs(),
                 elem_size: size_of::<T>(),
             };
-            run(gate, "exchange", |engine| {
+            run(gate, Operation::Exchange, |engine| {
                 engine.exchange(call, whole, blocks)
             })
         })

@@ -430,7 +430,9 @@ fn a_refusal_wins_over_a_mismatch() {
     for (rank, (first, second)) in results.into_iter().enumerate() {
         second.unwrap();
         match first.unwrap_err() {
-            CommError::InvalidRoot { root: 9, size: 4 } => assert_eq!(rank, 2),
+            CommError::InvalidRoot {
+                root: 9, size: 4, ..
+            } => assert_eq!(rank, 2),
             CommError::CollectiveFailed {
                 kind, rank: blamed, ..
             } => {

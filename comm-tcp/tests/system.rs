@@ -59,7 +59,7 @@ fn a_forked_child() {
             // SAFETY: the child uses what this thread alone had in hand, and leaves by `_exit`.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator));
+                let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator { .. }));
                 let mut good = invalid(comm.barrier())
                     && invalid(comm.allreduce(&[1], &mut [0], ReduceOp::Sum))
                     && comm.broadcast(&mut [1], 9).is_err();

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm_api::{
-    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
+    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
 use comm_kit::words::Lost;
 use comm_kit::{Call, Gate, Pass, Transport, exit_code};
@@ -202,7 +202,7 @@ impl Communicator for Reference {
         Ok(())
     }
 
-    fn refuse(&self, _: &'static str, error: &CommError) {
+    fn refuse(&self, _: Operation, error: &CommError) {
         self.gate.refuse(error);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use comm_api::bytemuck::cast_slice;
-use comm_api::{CommData, CommError, Communicator, Reduce, ReduceOp, ScalarKind, check};
+use comm_api::{CommData, CommError, Communicator, Operation, Reduce, ReduceOp, ScalarKind, check};
 
 /// Answers the collectives of a program with what a script says, one after the other.
 ///
@@ -52,7 +52,7 @@ struct State {
 enum Line {
     /// The collective of this name leaves these bytes in its buffer; `element` is what they are made of.
     Answer {
-        operation: &'static str,
+        operation: Operation,
         element: usize,
         bytes: Vec<u8>,
     },
@@ -76,25 +76,25 @@ impl Script {
     /// Adds a line: a barrier that succeeds.
     #[must_use]
     pub fn then_barrier(self) -> Self {
-        self.then("barrier", 0, &[])
+        self.then(Operation::Barrier, 0, &[])
     }
 
     /// Adds a line: an `allgatherv` that leaves `recv` in the whole receive buffer.
     #[must_use]
     pub fn then_allgatherv<T: CommData>(self, recv: &[T]) -> Self {
-        self.then("allgatherv", size_of::<T>(), cast_slice(recv))
+        self.then(Operation::Allgatherv, size_of::<T>(), cast_slice(recv))
     }
 
     /// Adds a line: an `allreduce`, in place or not, with this result.
     #[must_use]
     pub fn then_allreduce<T: Reduce>(self, recv: &[T]) -> Self {
-        self.then("allreduce", size_of::<T>(), cast_slice(recv))
+        self.then(Operation::Allreduce, size_of::<T>(), cast_slice(recv))
     }
 
     /// Adds a line: a `broadcast` after which the buffer holds `buf`.
     #[must_use]
     pub fn then_broadcast<T: CommData>(self, buf: &[T]) -> Self {
-        self.then("broadcast", size_of::<T>(), cast_slice(buf))
+        self.then(Operation::Broadcast, size_of::<T>(), cast_slice(buf))
     }
 
     /// Adds a line: the next collective fails, whichever it is.
@@ -104,7 +104,7 @@ impl Script {
         self
     }
 
-    fn then(self, operation: &'static str, element: usize, bytes: &[u8]) -> Self {
+    fn then(self, operation: Operation, element: usize, bytes: &[u8]) -> Self {
         let bytes = bytes.to_vec();
         self.lock().lines.push_back(Line::Answer {
             operation,
@@ -121,7 +121,7 @@ impl Script {
     /// Takes the next line for `called`, and its bytes for `buf`.
     fn follow(
         &self,
-        called: &'static str,
+        called: Operation,
         called_element: usize,
         buf: &mut [u8],
     ) -> Result<(), CommError> {
@@ -179,7 +179,7 @@ impl Communicator for Script {
     }
 
     fn barrier(&self) -> Result<(), CommError> {
-        self.follow("barrier", 0, &mut [])
+        self.follow(Operation::Barrier, 0, &mut [])
     }
 
     fn abort(&self, code: i32) -> ! {
@@ -196,7 +196,7 @@ impl Communicator for Script {
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank, self.size);
         check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)?;
-        self.follow("allgatherv", elem_size, recv)
+        self.follow(Operation::Allgatherv, elem_size, recv)
     }
 
     fn allreduce_bytes(
@@ -207,7 +207,7 @@ impl Communicator for Script {
         op: ReduceOp,
     ) -> Result<(), CommError> {
         check::allreduce_bytes(send, recv, scalar, op)?;
-        self.follow("allreduce", scalar.size(), recv)
+        self.follow(Operation::Allreduce, scalar.size(), recv)
     }
 
     fn allreduce_in_place_bytes(
@@ -217,7 +217,7 @@ impl Communicator for Script {
         op: ReduceOp,
     ) -> Result<(), CommError> {
         check::allreduce_in_place_bytes(buf, scalar, op)?;
-        self.follow("allreduce", scalar.size(), buf)
+        self.follow(Operation::Allreduce, scalar.size(), buf)
     }
 
     fn broadcast_bytes(
@@ -227,6 +227,6 @@ impl Communicator for Script {
         root: usize,
     ) -> Result<(), CommError> {
         check::broadcast_bytes(self.size, buf, elem_size, root)?;
-        self.follow("broadcast", elem_size, buf)
+        self.follow(Operation::Broadcast, elem_size, buf)
     }
 }

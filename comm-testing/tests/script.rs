@@ -1,6 +1,6 @@
 //! A communicator that follows a script.
 
-use comm_api::{CommError, Communicator, FailureKind, ReduceOp};
+use comm_api::{CommError, Communicator, FailureKind, Operation, ReduceOp};
 use comm_testing::Script;
 
 #[test]
@@ -43,7 +43,10 @@ fn a_fatal_failure_stays_and_another_does_not() {
 fn wrong_arguments_take_no_line() {
     let comm = Script::new(0, 2).then_broadcast(&[1_u8]);
     let error = comm.broadcast(&mut [0_u8], 2);
-    assert_eq!(error, Err(CommError::InvalidRoot { root: 2, size: 2 }));
+    assert_eq!(
+        error,
+        Err(CommError::invalid_root(Operation::Broadcast, 2, 2))
+    );
     comm.broadcast(&mut [0_u8], 1).unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
+use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, Operation, ReduceOp};
 use comm_api::{SharedMemoryProvider, SharedRegion};
 use comm_testing::{threads, threads_within};
 use rstest::rstest;
@@ -40,7 +40,10 @@ fn ranks_that_call_different_things_get_a_mismatch() {
         _ => comm.broadcast(&mut [0_u8], 0),
     });
     // Each rank's error names what that rank called, whichever of them found out.
-    for (result, called) in results.into_iter().zip(["barrier", "broadcast"]) {
+    for (result, called) in results
+        .into_iter()
+        .zip([Operation::Barrier, Operation::Broadcast])
+    {
         let Err(CommError::CollectiveFailed {
             operation, kind, ..
         }) = result

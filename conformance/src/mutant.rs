@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use comm_api::{
-    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, SharedRegion,
-    bytemuck,
+    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider,
+    SharedRegion, bytemuck,
 };
 
 use crate::chaos::{Fault, Round};
@@ -88,7 +88,7 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::refuse`].
-    fn refuse(&self, comm: &C, operation: &'static str, error: &CommError) {
+    fn refuse(&self, comm: &C, operation: Operation, error: &CommError) {
         comm.refuse(operation, error);
     }
 
@@ -221,7 +221,7 @@ impl<C: Communicator + SharedMemoryProvider, M: Mutation<C> + ?Sized> Communicat
         self.changed(mutation.broadcast(comm, buf, elem_size, root))
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
+    fn refuse(&self, operation: Operation, error: &CommError) {
         self.mutation.refuse(&self.comm, operation, error);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_api::{CommError, Communicator, Operation, ReduceOp, ScalarKind};
 
 /// What an `allgatherv` leaves in each byte of the receive buffer. As a length it is more than any memory holds.
 const FILLED: u8 = 0x7f;
@@ -36,7 +36,7 @@ pub(crate) enum Event {
         elem_size: usize,
         root: usize,
     },
-    Refused(&'static str, CommError),
+    Refused(Operation, CommError),
 }
 
 impl Recorder {
@@ -136,7 +136,7 @@ impl Communicator for Recorder {
         Ok(())
     }
 
-    fn refuse(&self, operation: &'static str, error: &CommError) {
+    fn refuse(&self, operation: Operation, error: &CommError) {
         self.note(Event::Refused(operation, error.clone()));
     }
 }

@@ -28,20 +28,20 @@ fn gate() -> Gate<Links> {
 #[test]
 fn one_call_at_a_time() {
     let gate = gate();
-    let call = gate.enter("barrier").unwrap();
-    let error = gate.enter("allreduce").unwrap_err();
-    assert_eq!(error, words::busy("allreduce", 3));
+    let call = gate.enter(Operation::Barrier).unwrap();
+    let error = gate.enter(Operation::Allreduce).unwrap_err();
+    assert_eq!(error, words::busy(Operation::Allreduce, 3));
     drop(call);
-    assert!(gate.enter("allreduce").is_ok());
+    assert!(gate.enter(Operation::Allreduce).is_ok());
 }
 
 #[test]
 fn a_refusal_is_announced_once_and_not_from_inside_a_call_or_after_the_end() {
     let gate = gate();
-    let wrong = CommError::InvalidRoot { root: 9, size: 4 };
+    let wrong = CommError::invalid_root(Operation::Broadcast, 9, 4);
     assert_eq!(gate.checked::<()>(Err(wrong.clone())), Err(wrong.clone()));
     assert_eq!(gate.checked(Ok(())), Ok(()));
-    let mut call = gate.enter("barrier").unwrap();
+    let mut call = gate.enter(Operation::Barrier).unwrap();
     gate.refuse(&wrong);
     assert_eq!(*call, [words::reason(&wrong)]);
     call.fail(CommError::failed(
@@ -60,10 +60,13 @@ fn a_refusal_is_announced_once_and_not_from_inside_a_call_or_after_the_end() {
 fn only_a_fatal_error_stays() {
     let gate = gate();
     let mild = CommError::failed("barrier", FailureKind::Refused, Some(1), "");
-    gate.enter("barrier").unwrap().fail(mild);
+    gate.enter(Operation::Barrier).unwrap().fail(mild);
     let fatal = CommError::failed("barrier", FailureKind::Mismatch, Some(2), "");
-    gate.enter("barrier").unwrap().fail(fatal.clone());
-    assert_eq!(gate.enter("fence").unwrap_err(), fatal.again("fence"));
+    gate.enter(Operation::Barrier).unwrap().fail(fatal.clone());
+    assert_eq!(
+        gate.enter(Operation::Fence).unwrap_err(),
+        fatal.again("fence")
+    );
 }
 
 #[test]
@@ -71,22 +74,22 @@ fn the_first_fatal_error_of_a_call_stays() {
     let gate = gate();
     let first = CommError::failed("barrier", FailureKind::PeerLost, Some(1), "");
     let second = CommError::failed("barrier", FailureKind::Io, None, "");
-    let mut call = gate.enter("barrier").unwrap();
+    let mut call = gate.enter(Operation::Barrier).unwrap();
     call.fail(first.clone());
     assert_eq!(call.fail(second.clone()), second);
     drop(call);
-    assert_eq!(gate.enter("barrier").unwrap_err(), first);
+    assert_eq!(gate.enter(Operation::Barrier).unwrap_err(), first);
 }
 
 #[test]
 fn a_panic_inside_a_call_is_announced_and_final() {
     let mut gate = gate();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _call = gate.enter("barrier").unwrap();
+        let _call = gate.enter(Operation::Barrier).unwrap();
         panic!("inside");
     }));
     assert!(panicked.is_err());
-    let error = gate.enter("allreduce").unwrap_err();
+    let error = gate.enter(Operation::Allreduce).unwrap_err();
     let text = error.to_string();
     assert!(error.is_fatal());
     assert!(
@@ -102,12 +105,12 @@ fn a_panic_after_a_failure_changes_nothing() {
     let gate = gate();
     let fatal = CommError::failed("barrier", FailureKind::PeerLost, Some(0), "");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let mut call = gate.enter("barrier").unwrap();
+        let mut call = gate.enter(Operation::Barrier).unwrap();
         call.fail(fatal.clone());
         panic!("inside");
     }));
     assert!(panicked.is_err());
-    assert_eq!(gate.enter("barrier").unwrap_err(), fatal);
+    assert_eq!(gate.enter(Operation::Barrier).unwrap_err(), fatal);
     assert_eq!(gate.transport().panics.load(Ordering::Relaxed), 0);
 }
 
@@ -116,7 +119,7 @@ struct Last<'a>(&'a Gate<Links>);
 
 impl Drop for Last<'_> {
     fn drop(&mut self) {
-        drop(self.0.enter("barrier").unwrap());
+        drop(self.0.enter(Operation::Barrier).unwrap());
     }
 }
 
@@ -128,7 +131,7 @@ fn a_call_while_another_panic_unwinds_is_a_call() {
         panic!("outside");
     }));
     assert!(panicked.is_err());
-    assert!(gate.enter("barrier").is_ok());
+    assert!(gate.enter(Operation::Barrier).is_ok());
     assert_eq!(gate.transport().panics.load(Ordering::Relaxed), 0);
 }
 

@@ -71,6 +71,7 @@ fn refuses_what_no_machine_has() {
             Err(CommError::AllocationFailed {
                 requested_bytes,
                 message,
+                ..
             }) => {
                 assert_eq!(requested_bytes, bytes);
                 if let Some(free) = message

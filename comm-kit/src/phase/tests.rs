@@ -1,6 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use comm_api::FailureKind;
+use comm_api::{FailureKind, Operation};
 
 use super::*;
 
@@ -108,7 +108,7 @@ fn only_the_communicator_that_created_a_gathered_region_exchanges_it() {
 #[test]
 fn a_refused_exchange_leaves_the_phase_and_a_fatal_one_breaks_the_handle() {
     let (id, mut phases) = gathered();
-    let refusal = words::refused("exchange", 1, None);
+    let refusal = words::refused(Operation::Exchange, 1, None);
     assert_eq!(phases.exchange_alone(|| Err(refusal.clone())), Err(refusal));
     phases.expect_write();
     assert_eq!(phases.check_exchange(id, 3), Ok(NUMBER));

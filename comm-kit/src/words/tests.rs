@@ -1,4 +1,4 @@
-use comm_api::{ReduceOp, ScalarKind};
+use comm_api::{Operation, ReduceOp, ScalarKind};
 
 use super::*;
 
@@ -33,18 +33,18 @@ fn the_sentences_are_pinned() {
     for (text, expected) in pinned {
         assert_eq!(text, expected);
     }
-    let error = CommError::InvalidRoot { root: 9, size: 4 };
+    let error = CommError::invalid_root(Operation::Broadcast, 9, 4);
     assert_eq!(
-        refused("barrier", 2, Some(&reason(&error))).to_string(),
+        refused(Operation::Barrier, 2, Some(&reason(&error))).to_string(),
         "barrier: refused, rank 2: it refused its arguments: broadcast: root 9 is not a rank of a communicator of size \
          4; use 0..4; nothing was exchanged, this communicator stays usable"
     );
-    let unknown = refused("barrier", 2, None).to_string();
+    let unknown = refused(Operation::Barrier, 2, None).to_string();
     assert!(
         unknown.contains("it refused its arguments; nothing"),
         "{unknown}"
     );
-    assert!(!busy("fence", 0).is_fatal());
+    assert!(!busy(Operation::Fence, 0).is_fatal());
 }
 
 #[test]
@@ -149,9 +149,6 @@ fn a_loss_survives_its_code() {
 fn what_comes_from_elsewhere_is_one_short_printable_line() {
     assert_eq!(printable(b"a\x1b[2J\nb\xff", 100), "a [2J b\u{fffd}");
     assert_eq!(printable("ééé".as_bytes(), 3), "é");
-    let long = CommError::AllocationFailed {
-        requested_bytes: 1,
-        message: "é".repeat(500),
-    };
+    let long = CommError::allocation_failed(1, "é".repeat(500));
     assert!(reason(&long).len() <= LONGEST_REASON);
 }

@@ -1,6 +1,6 @@
 //! Which reductions MPI may do: those whose bits do not depend on an order.
 
-use comm_api::{CommError, ReduceOp, ScalarKind};
+use comm_api::{CommError, Operation, ReduceOp, ScalarKind};
 use ferrompi::{Error, ReduceOp as MpiOp};
 
 use crate::chunk::MOST;
@@ -51,7 +51,9 @@ impl Ranks {
                 return self.fold_in_order(scratch, send, recv, scalar, op);
             }
             (F32 | F64, BitwiseOr | BitwiseAnd) => {
-                return Err(CommError::UnsupportedReduction { op, scalar }.into());
+                return Err(
+                    CommError::unsupported_reduction(Operation::Allreduce, op, scalar).into(),
+                );
             }
         };
         Ok(done?)

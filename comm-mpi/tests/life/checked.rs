@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comm_api::{
-    CommError, Communicator, FailureKind, ReduceOp, SharedMemoryProvider, SharedRegion,
+    CommError, Communicator, FailureKind, Operation, ReduceOp, SharedMemoryProvider, SharedRegion,
 };
 use comm_mpi::{FerrompiBackend, MpiConfig};
 
@@ -156,7 +156,7 @@ fn are_ahead(comm: &FerrompiBackend) {
     if comm.rank() == 0 {
         let refusal = CommError::failed("barrier", FailureKind::Refused, None, "on purpose");
         for comm in &all {
-            (0..16).for_each(|_| comm.refuse("barrier", &refusal));
+            (0..16).for_each(|_| comm.refuse(Operation::Barrier, &refusal));
         }
     }
     // Until here rank 1 calls nothing of MPI, which would take cards out of the buffer; a fence does not either. Open MPI does not need the

@@ -211,9 +211,9 @@ fn a_forked_child_is_refused() {
     let mut inherited = Some(comm);
     let well = crate::fork::ends_well(|| {
         let comm = inherited.take().unwrap();
-        assert_eq!(comm.barrier(), Err(CommError::InvalidCommunicator));
+        assert_eq!(comm.barrier(), Err(CommError::invalid_communicator()));
         let reduced = comm.allreduce_scalar(1, ReduceOp::Sum);
-        assert_eq!(reduced, Err(CommError::InvalidCommunicator));
+        assert_eq!(reduced, Err(CommError::invalid_communicator()));
         assert!(comm.create_shared_region::<u8>(1).is_err());
     });
     assert!(well);
@@ -440,7 +440,7 @@ fn a_forked_child_of_compared_ranks() {
     let mut inherited = Some((comm, local));
     let well = crate::fork::ends_well(|| {
         let (comm, local) = inherited.take().unwrap();
-        let invalid = CommError::InvalidCommunicator;
+        let invalid = CommError::invalid_communicator();
         assert_eq!(local.barrier(), Err(invalid.clone()));
         assert_eq!(comm.split_local().err(), Some(invalid));
     });

@@ -294,22 +294,22 @@ fn map_range<M>(
     }
     if reports[failed][0] != Unable::MAP {
         let reason = NoRoom::from_words(reports[failed]).message(failed);
-        return Err(CommError::AllocationFailed {
+        return Err(CommError::allocation_failed(
             requested_bytes,
-            message: format!("rank {failed} cannot reserve its part: {reason}"),
-        });
+            format!("rank {failed} cannot reserve its part: {reason}"),
+        ));
     }
     let reason = match mapped {
         Some(Unable::Map(error)) => format!(": {error}"),
         _ => String::new(),
     };
-    Err(CommError::AllocationFailed {
+    Err(CommError::allocation_failed(
         requested_bytes,
-        message: format!(
+        format!(
             "rank {failed} could not map it{reason}; look at its limits (ulimit -v, \
              vm.max_map_count)"
         ),
-    })
+    ))
 }
 
 /// Takes one step in which every rank contributes numbers; the call has `more` steps to come.

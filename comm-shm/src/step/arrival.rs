@@ -3,7 +3,7 @@
 //! The order of looking is: lines (a complete step succeeds, whatever happened after it), refusals,
 //! cause, departures, deaths.
 
-use comm_api::CommError;
+use comm_api::{CommError, Operation};
 use comm_kit::processors::give_way;
 use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
@@ -35,7 +35,7 @@ pub(super) enum Halt {
 pub(super) struct Wait {
     pub(super) step: u64,
     pub(super) goal: Goal,
-    pub(super) operation: &'static str,
+    pub(super) operation: Operation,
     /// Whether the step is the first of a call, so that the lines show what was called.
     pub(super) first: bool,
     /// Whether the call has more steps, so that the lines of the dead do not suffice.
@@ -47,7 +47,7 @@ pub(super) struct Wait {
 pub(super) fn wait_for_presence(
     pass: &mut Pass<'_, ShmTransport>,
     step: u64,
-    operation: &'static str,
+    operation: Operation,
 ) -> Result<(), CommError> {
     let wait = Wait {
         step,

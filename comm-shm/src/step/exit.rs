@@ -1,6 +1,6 @@
 //! The ways out of a step other than its completion: a refusal, a departure, a failure.
 
-use comm_api::CommError;
+use comm_api::{CommError, Operation};
 use comm_kit::words::{self, Lost};
 use comm_kit::{Call, Transport};
 
@@ -87,7 +87,7 @@ impl ShmTransport {
 
     /// Returns the error of a sequence that failed, in a call that is at `step`.
     #[cold]
-    pub(super) fn error(&self, cause: Cause, operation: &'static str, step: u64) -> CommError {
+    pub(super) fn error(&self, cause: Cause, operation: Operation, step: u64) -> CommError {
         // C1: the caller gets its buffers back after this, and the cause stands.
         leaver_fence(Ordering::SeqCst);
         let size = self.board.size();

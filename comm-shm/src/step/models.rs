@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::words::Lost;
 use comm_kit::{Call, Transport};
 use loom::cell::UnsafeCell;
@@ -93,7 +93,7 @@ impl Slots {
     /// One call that carries `value` and checks what the other rank carried.
     fn exchange(&self, rank: &Sequence, value: u64) -> Result<(), CommError> {
         if broken(Rule::Presence) {
-            let mut progress = rank.gate.enter("barrier").unwrap();
+            let mut progress = rank.gate.enter(Operation::Barrier).unwrap();
             progress.seen = progress.step;
         }
         let mut turn = rank.begin(Call::barrier())?;
@@ -155,7 +155,7 @@ fn a_refusal_protects_the_slots_before_it() {
         two_with_slots(|rank, slots| {
             slots.exchange(rank, 1).unwrap();
             if rank.rank() == 0 {
-                rank.gate.refuse(&CommError::InvalidCommunicator);
+                rank.gate.refuse(&CommError::invalid_communicator());
             } else {
                 let refused = slots.exchange(rank, 2).unwrap_err();
                 assert_eq!(blame(&refused), (FailureKind::Refused, Some(0)));
@@ -199,7 +199,7 @@ fn reason(rank: usize) -> String {
 }
 
 fn refuse(rank: &Sequence) {
-    let mut pass = rank.gate.enter("refuse").unwrap();
+    let mut pass = rank.gate.enter(Operation::Other("refuse")).unwrap();
     let transport = pass.transport();
     transport.refuse(&mut pass, &reason(rank.rank()));
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Instant;
 
-use comm_api::FailureKind;
+use comm_api::{FailureKind, Operation};
 use comm_kit::{Call, interrupt};
 
 use super::*;
@@ -122,7 +122,7 @@ impl World {
     /// Runs the call of rank 0.
     fn allreduce(&self) -> Result<(), CommError> {
         let (send, mut recv) = (vec![1; BYTES], vec![0; BYTES]);
-        run(&self.gate, "allreduce", |engine| {
+        run(&self.gate, Operation::Allreduce, |engine| {
             engine.allreduce(&send, &mut recv, ScalarKind::U8, ReduceOp::Sum)
         })
     }

@@ -4,7 +4,7 @@ mod late;
 
 use std::time::{Duration, Instant};
 
-use comm_api::FailureKind;
+use comm_api::{FailureKind, Operation};
 use comm_kit::Call;
 use comm_kit::words::{self, Lost, SLOW};
 
@@ -57,7 +57,7 @@ struct Overdue {
 /// What the log says about a call that waits for long.
 #[derive(Debug)]
 pub(crate) struct Warning {
-    operation: &'static str,
+    operation: Operation,
     missing: String,
     waited: Duration,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::clock::{Clock, sleep_limit};
 use comm_kit::words::{self, Lost};
 use comm_kit::{Call, interrupt};
@@ -75,7 +75,7 @@ impl Meeting {
     pub(super) fn sit(&self, rank: usize, size: usize) -> Result<bool, CommError> {
         let mut state = self.lock();
         if size != self.size || rank >= size || state.seated[rank] {
-            return Err(CommError::InvalidCommunicator);
+            return Err(CommError::invalid_communicator());
         }
         state.seated[rank] = true;
         Ok(state.seated.iter().all(|&seated| seated))
@@ -91,7 +91,7 @@ impl Meeting {
     pub(super) fn abort(&self, rank: usize, code: i32) {
         let message = words::aborted(code);
         let error = CommError::failed("abort", FailureKind::Aborted, Some(rank), message);
-        self.end(&mut self.lock(), "abort", error);
+        self.end(&mut self.lock(), Operation::Other("abort"), error);
     }
 
     /// Puts down a refusal and goes on at once.
@@ -184,18 +184,13 @@ impl Meeting {
     }
 
     /// Sets `error` as the cause unless there is one; returns the cause as the error of `operation`.
-    fn end(&self, state: &mut State, operation: &'static str, error: CommError) -> CommError {
+    fn end(&self, state: &mut State, operation: Operation, error: CommError) -> CommError {
         self.bell.notify_all();
         state.cause.get_or_insert(error).again(operation)
     }
 
     /// Returns the error at the timeout: who is missing, unless those who came disagree.
-    fn late(
-        &self,
-        operation: &'static str,
-        parts: &[Option<Part>],
-        missing: &[usize],
-    ) -> CommError {
+    fn late(&self, operation: Operation, parts: &[Option<Part>], missing: &[usize]) -> CommError {
         disagreement(operation, parts).unwrap_or_else(|| {
             let absent = words::ranks(missing);
             let message = words::absent(&absent, self.timeout, "the timeout of the reference");
@@ -210,7 +205,7 @@ impl Meeting {
 }
 
 /// Decides a complete step: a refusal, else a disagreement, else the data of all.
-fn decide(operation: &'static str, parts: &[Option<Part>]) -> Result<Vec<Arc<[u8]>>, CommError> {
+fn decide(operation: Operation, parts: &[Option<Part>]) -> Result<Vec<Arc<[u8]>>, CommError> {
     let refused = |(rank, part): (usize, &Option<Part>)| match part {
         Some(Part::Refused { reason }) => Some(words::refused(operation, rank, Some(reason))),
         _ => None,
@@ -227,7 +222,7 @@ fn decide(operation: &'static str, parts: &[Option<Part>]) -> Result<Vec<Arc<[u8
 }
 
 /// Returns the error of ranks that called different things, if those who came did.
-fn disagreement(operation: &'static str, parts: &[Option<Part>]) -> Option<CommError> {
+fn disagreement(operation: Operation, parts: &[Option<Part>]) -> Option<CommError> {
     let called = |(rank, part): (usize, &Option<Part>)| match part {
         Some(Part::Called { call, .. }) => Some((rank, *call)),
         _ => None,

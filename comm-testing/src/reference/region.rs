@@ -60,13 +60,13 @@ impl Reference {
                 whole,
                 bounds,
             }),
-            (_, short) => Err(CommError::AllocationFailed {
-                requested_bytes: total.saturating_mul(size_of::<T>()),
-                message: format!(
+            (_, short) => Err(CommError::allocation_failed(
+                total.saturating_mul(size_of::<T>()),
+                format!(
                     "rank {} has no room for the region",
                     short.unwrap_or(pass.rank())
                 ),
-            }),
+            )),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) const NOTICE: &str = "witness";
 pub(crate) fn kind_and_rank(error: &CommError) -> (String, Option<usize>) {
     match error {
         CommError::CollectiveFailed { kind, rank, .. } => (format!("{kind:?}"), *rank),
-        CommError::InvalidCommunicator => ("InvalidCommunicator".to_owned(), None),
+        CommError::InvalidCommunicator { .. } => ("InvalidCommunicator".to_owned(), None),
         other => (format!("{other:?}"), None),
     }
 }

@@ -1,6 +1,8 @@
 //! Allreduce in place, and the rank of the smallest and the largest: C3, bit by bit.
 
-use comm_api::{CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, ScalarKind};
+use comm_api::{
+    CommError, Communicator, CommunicatorExt, FailureKind, Operation, ReduceOp, ScalarKind,
+};
 use comm_testing::reference::fold_all;
 
 use super::allreduce::naive::Naive;
@@ -109,10 +111,7 @@ fn some_ranks_have_two_buffers<C: Communicator>(run: &Run, comm: &C) -> Verdict 
 /// The others are told, whichever of the two they call.
 fn one_rank_is_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let op = ReduceOp::BitwiseAnd;
-    let error = CommError::UnsupportedReduction {
-        op,
-        scalar: ScalarKind::F32,
-    };
+    let error = CommError::unsupported_reduction(Operation::Allreduce, op, ScalarKind::F32);
     for culprit in 0..run.size() {
         run.at(format_args!("bits of floats in place, on rank {culprit}"));
         let mut buf = [1.0_f32; 3];

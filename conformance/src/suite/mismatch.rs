@@ -156,7 +156,11 @@ fn all_are_told<S: Subject>(run: &Run, odd: Odd) -> Verdict {
         let what = format!("{odd:?} on rank {who}");
         if let Err(CommError::CollectiveFailed { operation, .. }) = &result {
             let own = odd.text(run.rank == who).split('(').next();
-            assert_eq!(Some(*operation), own, "{what}: the method of this rank");
+            assert_eq!(
+                Some(operation.as_str()),
+                own,
+                "{what}: the method of this rank"
+            );
         }
         let lowest = who.max(1);
         let message = fails(&what, result, FailureKind::Mismatch, lowest);

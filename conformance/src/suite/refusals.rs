@@ -5,7 +5,9 @@ mod bytes;
 
 use std::time::Duration;
 
-use comm_api::{Argument, CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp};
+use comm_api::{
+    Argument, CommError, Communicator, CommunicatorExt, FailureKind, Operation, ReduceOp,
+};
 
 use super::{fails, kind_and_rank, still_works, words};
 use crate::case::{Case, Verdict};
@@ -216,12 +218,8 @@ fn among_large_calls<C: Communicator>(run: &Run, comm: &C) -> Verdict {
         run.at(format_args!("a large allreduce, wrong on rank {culprit}"));
         let until = if run.rank == culprit { len - 1 } else { len };
         let result = comm.allreduce(&send, &mut recv[..until], ReduceOp::Max);
-        let error = CommError::InvalidBufferSize {
-            operation: "allreduce",
-            argument: Argument::Recv,
-            expected: len,
-            actual: len - 1,
-        };
+        let error =
+            CommError::invalid_buffer_size(Operation::Allreduce, Argument::Recv, len, len - 1);
         if run.rank == culprit {
             assert_eq!(result, Err(error));
         } else {

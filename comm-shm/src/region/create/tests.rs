@@ -166,6 +166,7 @@ fn what_one_rank_cannot_reserve_no_rank_keeps() {
     let CommError::AllocationFailed {
         requested_bytes,
         message,
+        ..
     } = error
     else {
         panic!("{error}");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use comm_api::Operation;
 use comm_kit::Call;
 
 use super::*;
@@ -34,7 +35,7 @@ fn three(name: &str) -> Vec<Sequence> {
 const WAIT: Wait = Wait {
     step: 1,
     goal: Goal::Lines,
-    operation: "barrier",
+    operation: Operation::Barrier,
     first: true,
     more: false,
 };

@@ -1,6 +1,6 @@
 //! Every refusal of the contract's table, with the error it gives.
 
-use comm_api::{Argument, CommError, Communicator, ReduceOp, ScalarKind};
+use comm_api::{Argument, CommError, Communicator, Operation, ReduceOp, ScalarKind};
 
 /// Names a way to call a collective wrongly, and its right twin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,11 +81,8 @@ impl Wrong {
 
     /// Returns the error of the wrong call, the same on every rank.
     pub(super) fn error(self, size: usize) -> CommError {
-        let buffer = |operation, argument, expected, actual| CommError::InvalidBufferSize {
-            operation,
-            argument,
-            expected,
-            actual,
+        let buffer = |operation, argument, expected, actual| {
+            CommError::invalid_buffer_size(operation, argument, expected, actual)
         };
         match self {
             Self::Counts => buffer("allgatherv", Argument::Counts, size, size + 1),
@@ -100,14 +97,12 @@ impl Wrong {
                 buffer("allgatherv", last_two, 2 * size, 2 * size - 1)
             }
             Self::Lengths => buffer("allreduce", Argument::Recv, 2, 3),
-            Self::Bitwise => CommError::UnsupportedReduction {
-                op: ReduceOp::BitwiseOr,
-                scalar: ScalarKind::F32,
-            },
-            Self::Root => CommError::InvalidRoot {
-                root: size + 5,
-                size,
-            },
+            Self::Bitwise => CommError::unsupported_reduction(
+                Operation::Allreduce,
+                ReduceOp::BitwiseOr,
+                ScalarKind::F32,
+            ),
+            Self::Root => CommError::invalid_root(Operation::Broadcast, size + 5, size),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use comm_api::{CommError, Communicator, FailureKind, ReduceOp, ScalarKind, check};
+use comm_api::{CommError, Communicator, FailureKind, Operation, ReduceOp, ScalarKind, check};
 
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
@@ -61,7 +61,7 @@ impl Mutation<Reference> for MissesMismatches {
 pub(crate) struct HangsOnRefusals;
 
 impl Mutation<Reference> for HangsOnRefusals {
-    fn refuse(&self, _: &Reference, _: &'static str, _: &CommError) {}
+    fn refuse(&self, _: &Reference, _: Operation, _: &CommError) {}
 }
 
 /// Has room for so many refusals, and no more.
@@ -71,7 +71,7 @@ pub(crate) struct LosesRefusalsFarAhead {
 }
 
 impl Mutation<Reference> for LosesRefusalsFarAhead {
-    fn refuse(&self, comm: &Reference, operation: &'static str, error: &CommError) {
+    fn refuse(&self, comm: &Reference, operation: Operation, error: &CommError) {
         if self.refused.fetch_add(1, Ordering::Relaxed) < 500 {
             comm.refuse(operation, error);
         }

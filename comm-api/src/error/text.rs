@@ -1,0 +1,145 @@
+//! What a person reads of an error.
+
+use std::fmt;
+
+use super::{Argument, CommError, FailureKind};
+use crate::operation::Operation;
+
+impl fmt::Debug for CommError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        match self {
+            Self::CollectiveFailed {
+                operation,
+                kind,
+                rank,
+                mpi_error_code,
+                message,
+            } => f
+                .debug_struct("CollectiveFailed")
+                .field("operation", operation)
+                .field("kind", kind)
+                .field("rank", rank)
+                .field("mpi_error_code", mpi_error_code)
+                .field("message", message)
+                .finish(),
+            Self::InvalidBufferSize {
+                operation,
+                argument,
+                expected,
+                actual,
+            } => f
+                .debug_struct("InvalidBufferSize")
+                .field("operation", operation)
+                .field("argument", argument)
+                .field("expected", expected)
+                .field("actual", actual)
+                .finish(),
+            Self::InvalidRoot {
+                operation,
+                root,
+                size,
+            } => f
+                .debug_struct("InvalidRoot")
+                .field("operation", operation)
+                .field("root", root)
+                .field("size", size)
+                .finish(),
+            Self::InvalidCommunicator { .. } => f.write_str("InvalidCommunicator"),
+            Self::AllocationFailed {
+                requested_bytes,
+                message,
+            } => f
+                .debug_struct("AllocationFailed")
+                .field("requested_bytes", requested_bytes)
+                .field("message", message)
+                .finish(),
+            Self::UnsupportedReduction {
+                operation,
+                op,
+                scalar,
+            } => f
+                .debug_struct("UnsupportedReduction")
+                .field("operation", operation)
+                .field("op", op)
+                .field("scalar", scalar)
+                .finish(),
+        }
+    }
+}
+
+/// Writes what is wrong with the length of an argument.
+pub(super) struct Length {
+    pub(super) operation: Operation,
+    pub(super) argument: Argument,
+    pub(super) expected: usize,
+    pub(super) actual: usize,
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self {
+            operation,
+            argument,
+            expected,
+            actual,
+        } = self;
+        let expected = Count(expected);
+        let name = argument.as_str();
+        match argument {
+            Argument::Counts | Argument::Displs => write!(
+                f,
+                "{operation}: {name} has {actual} entries, expected {expected}, one per rank"
+            ),
+            Argument::Overlap(first, second) => write!(
+                f,
+                "{operation}: {name} lets the blocks of ranks {first} and {second} overlap; all blocks cover {actual} \
+                 elements of recv, expected {expected}"
+            ),
+            _ => write!(
+                f,
+                "{operation}: {name} has a length of {actual}, expected {expected}"
+            ),
+        }?;
+        f.write_str("; nothing was sent, correct the arguments and call again")
+    }
+}
+
+/// A number of elements that was calculated; the largest stands for all that are larger.
+struct Count(usize);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            usize::MAX => f.write_str("more than can be counted"),
+            count => count.fmt(f),
+        }
+    }
+}
+
+/// Writes a collective failure: `allreduce: peer lost, rank 2: killed by a signal`.
+pub(super) struct Failure<'a> {
+    pub(super) operation: Operation,
+    pub(super) kind: FailureKind,
+    pub(super) rank: Option<usize>,
+    pub(super) mpi_error_code: i32,
+    pub(super) message: &'a str,
+}
+
+impl fmt::Display for Failure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.operation, self.kind)?;
+        if let Some(rank) = self.rank {
+            write!(f, ", rank {rank}")?;
+        }
+        if self.mpi_error_code != 0 {
+            write!(f, ", MPI error {}", self.mpi_error_code)?;
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        Ok(())
+    }
+}
