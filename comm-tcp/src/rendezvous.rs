@@ -23,6 +23,7 @@ mod crowd;
 mod dial;
 mod join;
 mod lookup;
+mod messages;
 mod ring;
 mod seats;
 

@@ -1,6 +1,6 @@
 //! The part of rank 0.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use comm_kit::{report, words};
 use rustix::event::{PollFd, PollFlags};
 
 use super::accept::Acceptor;
+use super::messages::{Seated, Start};
 use super::ring::{self, RingStreams};
 use super::seats::{Seat, Seats};
 use super::{Countdown, Identity, Joined, say, silent_until_the_end, unexpected};
@@ -37,8 +38,14 @@ pub(crate) fn coordinate(
 
     let wanted = identity.size > 2 && config.ring;
     let limit = ring::limit(time);
-    let bodies = (1..identity.size).map(|rank| seat_body(&seats, rank, wanted, limit));
-    let bodies: Vec<Vec<u8>> = bodies.collect();
+    let seated = |rank| Seated {
+        successor: seats.successor(rank),
+        local_ranks: seats.neighbours(rank),
+        ring: wanted.then_some(limit),
+    };
+    let bodies: Vec<Vec<u8>> = (1..identity.size)
+        .map(|rank| seated(rank).encode())
+        .collect();
     let (successor, local_ranks) = (seats.successor(0), seats.neighbours(0));
     let (mut data, watch, places) = split(seats.into_seats(), config)?;
     let stop = |data: &mut [Link], error: InitError| {
@@ -80,7 +87,8 @@ pub(crate) fn coordinate(
         report::no_ring();
     }
     let crowded = local_ranks > processors();
-    let body = [u8::from(streams.is_ok()), u8::from(crowded)];
+    let ring = streams.is_ok();
+    let body = Start { ring, crowded }.encode();
     for place in 0..data.len() {
         if let Err(broken) = say(&mut data[place], Kind::Start, &body) {
             let error = gone(place + 1, &places, &broken.reason);
@@ -191,24 +199,6 @@ fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
         }
     }
     Ok(None)
-}
-
-/// Returns what is sent to a worker once all are there: its successor, how many share its processors,
-/// whether there is to be a ring, and how long building it may take.
-fn seat_body(seats: &Seats<'_>, rank: usize, ring: bool, limit: Duration) -> Vec<u8> {
-    let successor = seats.successor(rank);
-    let ip = match successor {
-        SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
-        SocketAddr::V6(address) => *address.ip(),
-    };
-    let mut body = Vec::new();
-    body.extend_from_slice(&ip.octets());
-    body.extend_from_slice(&successor.port().to_be_bytes());
-    body.extend_from_slice(&super::number(seats.neighbours(rank)).to_be_bytes());
-    body.push(u8::from(ring));
-    let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
-    body.extend_from_slice(&limit.to_be_bytes());
-    body
 }
 
 type Split = (Vec<Link>, Vec<Channel>, Vec<String>);

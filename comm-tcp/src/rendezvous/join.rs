@@ -10,6 +10,7 @@ use super::accept::{Acceptor, HANDSHAKE};
 use super::coordinate::link_ring;
 use super::dial::{Dial, DialError};
 use super::lookup::Lookup;
+use super::messages::{Seated, Start};
 use super::ring;
 use super::{Countdown, Identity, Joined, NOWHERE, hear, say, scoped, unexpected};
 use crate::config::TcpConfig;
@@ -124,13 +125,14 @@ fn attempt(
         }
         heard => heard?,
     };
-    match header.kind {
-        Kind::Start if body.len() == 2 => {}
+    let start = match header.kind {
+        Kind::Start => Start::decode(&body),
         Kind::Stop => return Err(Attempt::Final(stopped(&body))),
-        _ => return Err(unexpected(0).into()),
-    }
+        _ => None,
+    };
+    let Start { ring, crowded } = start.ok_or_else(|| unexpected(0))?;
     let ring = match streams {
-        Ok(streams) if body[0] == 1 => Some(link_ring(streams, identity, config)?),
+        Ok(streams) if ring => Some(link_ring(streams, identity, config)?),
         _ => None,
     };
     let place = coordinator.ip().to_canonical().to_string();
@@ -144,7 +146,7 @@ fn attempt(
         hub: None,
         signals: std::sync::Arc::new(Signals::default()),
         local_ranks,
-        crowded: body[1] == 1,
+        crowded,
     })
 }
 
@@ -275,7 +277,7 @@ pub(super) fn seated(
     time: &mut Countdown,
 ) -> Result<(SocketAddr, usize, Option<Duration>), Attempt> {
     let mut missing: Option<String> = None;
-    let body = loop {
+    let seated = loop {
         let (header, body) = match hear(data_link, time) {
             Ok(frame) => frame,
             Err(broken) => {
@@ -287,7 +289,10 @@ pub(super) fn seated(
             }
         };
         match header.kind {
-            Kind::Seat if body.len() == 27 => break body,
+            Kind::Seat => match Seated::decode(&body, config.size) {
+                Some(seated) => break seated,
+                None => return Err(unexpected(0).into()),
+            },
             Kind::Missing => {
                 missing = Some(text(&body));
                 tell(data_link, Kind::Pong, &[]);
@@ -296,24 +301,18 @@ pub(super) fn seated(
             _ => return Err(unexpected(0).into()),
         }
     };
-    let mut octets = [0; 16];
-    octets.copy_from_slice(&body[..16]);
-    let ip = Ipv6Addr::from(octets).to_canonical();
-    let port = u16::from_be_bytes([body[16], body[17]]);
-    let successor = match SocketAddr::new(ip, port) {
+    let Seated {
+        successor,
+        local_ranks,
+        ring,
+    } = seated;
+    let successor = match successor {
         NOWHERE => coordinator,
         address => scoped(address, coordinator),
     };
-    let body = &body[18..];
-    let local = u32::from_be_bytes([body[0], body[1], body[2], body[3]]);
-    let limit = u32::from_be_bytes([body[5], body[6], body[7], body[8]]);
     // Rank 0 may have more time than this rank.
-    let limit = Duration::from_millis(limit.into()).min(ring::limit(time));
-    Ok((
-        successor,
-        usize::try_from(local).unwrap_or(1),
-        (body[4] == 1).then_some(limit),
-    ))
+    let limit = ring.map(|limit| limit.min(ring::limit(time)));
+    Ok((successor, local_ranks, limit))
 }
 
 /// Sends rank 0 a small frame. If that fails, the link is still read: rank 0 may have said why it gave up before it closed.

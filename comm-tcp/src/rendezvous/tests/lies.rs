@@ -12,6 +12,7 @@ use super::*;
 use crate::error::InitError;
 use crate::handshake::Server;
 use crate::notice::Notice;
+use crate::rendezvous::messages::{Seated, Start};
 
 /// Writes the same bytes again and again, and reads nothing, until it is dropped or the other end is gone.
 struct Flood(Arc<AtomicBool>, Option<JoinHandle<()>>);
@@ -61,12 +62,13 @@ fn admit(listener: &TcpListener) -> [TcpStream; 2] {
 }
 
 /// What rank 0 tells a worker once all are there; opening links may take `limit` milliseconds.
-fn seat(ring: bool, limit: u32) -> Vec<u8> {
-    let mut body = vec![0; 18];
-    body.extend_from_slice(&1_u32.to_be_bytes());
-    body.push(u8::from(ring));
-    body.extend_from_slice(&limit.to_be_bytes());
-    frame(Kind::Seat, 0, &body)
+fn seat(ring: bool, limit: u64) -> Vec<u8> {
+    let seated = Seated {
+        successor: NOWHERE,
+        local_ranks: 1,
+        ring: ring.then_some(Duration::from_millis(limit)),
+    };
+    frame(Kind::Seat, 0, &seated.encode())
 }
 
 /// Starts a worker, and gives its links to `lie`; returns its error, and how long it took.
@@ -90,7 +92,7 @@ fn a_rank_0_that_takes_its_time_to_start_keeps_nobody_beyond_its_connect_timeout
 ) {
     let _turn = listen();
     let (error, took) = lied_to(|[mut data, watch]| {
-        data.write_all(&seat(ring, limit)).unwrap();
+        data.write_all(&seat(ring, limit.into())).unwrap();
         (data, watch)
     });
     assert!(error.message.contains("rank 0 did not start"), "{error}");
@@ -215,7 +217,12 @@ fn a_rank_0_that_asks_without_end_keeps_nobody_beyond_the_timeout() {
     let [mut data, watch] = admit(&listener);
     data.write_all(&seat(false, 0)).unwrap();
     await_frame(&mut data, Kind::Ring);
-    data.write_all(&frame(Kind::Start, 0, &[0, 0])).unwrap();
+    let start = Start {
+        ring: false,
+        crowded: false,
+    };
+    data.write_all(&frame(Kind::Start, 0, &start.encode()))
+        .unwrap();
     let flood = Flood::of(&Notice::Ping.encode(), watch);
     let (error, took) = worker.join().unwrap();
     drop(flood);
