@@ -7,6 +7,8 @@ use comm_local::LocalBackend;
 use crate::backend::CommBackend;
 use crate::error::BackendError;
 use crate::kind::{BackendKind, COMPILED};
+#[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
+use crate::launcher::announced_by;
 use crate::name::Name;
 #[cfg(feature = "tcp")]
 use crate::select::Filled;
@@ -127,6 +129,7 @@ fn failed(backend: Name, error: InitError) -> BackendError {
             BackendError::MissingConfiguration {
                 backend,
                 missing_vars: error.variables,
+                announced_by: environment().ok().as_ref().and_then(announced_by),
             }
         }
         _ => BackendError::InitializationFailed {

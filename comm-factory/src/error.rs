@@ -3,9 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::launcher;
 use crate::name::{Name, nearest};
-use crate::select::environment;
 
 /// Why a communicator could not be created, and what to do about it.
 ///
@@ -33,12 +31,14 @@ pub enum BackendError {
         available: Vec<String>,
     },
     /// Variables that the backend needs are not set.
-    #[error("{backend}: {}not set: {}; set them, or start the ranks with comm-run, which does", announced(), .missing_vars.join(", "))]
+    #[error("{backend}: {}not set: {}; set them, or start the ranks with comm-run, which does", announced(.announced_by.as_deref()), .missing_vars.join(", "))]
     MissingConfiguration {
         /// The backend that was chosen.
         backend: String,
         /// Every variable that is missing.
         missing_vars: Vec<String>,
+        /// The variables, with their values, by which a launcher announced ranks that nothing connects.
+        announced_by: Option<String>,
     },
     /// The backend was there and configured, and could not start.
     #[error("{backend}: {source}")]
@@ -75,10 +75,12 @@ impl fmt::Debug for BackendError {
             Self::MissingConfiguration {
                 backend,
                 missing_vars,
+                announced_by,
             } => f
                 .debug_struct("MissingConfiguration")
                 .field("backend", backend)
                 .field("missing_vars", missing_vars)
+                .field("announced_by", announced_by)
                 .finish(),
             Self::InitializationFailed { backend, source } => f
                 .debug_struct("InitializationFailed")
@@ -114,17 +116,10 @@ impl BackendError {
     }
 }
 
-/// Says by which variables a launcher announced the ranks that nothing connects. Read where the message is written, because the
-/// fields of the error are part of the contract.
-fn announced() -> String {
-    let variables = environment().unwrap_or_default();
-    match comm_kit::launcher::announced(&variables) {
-        Ok(Some(announced)) => {
-            let by = launcher::announcement(&announced, &variables);
-            format!("{by} announces ranks, and what connects them is ")
-        }
-        _ => String::new(),
-    }
+fn announced(by: Option<&str>) -> String {
+    by.map_or_else(String::new, |by| {
+        format!("{by} announces ranks, and what connects them is ")
+    })
 }
 
 fn suggestion(requested: &str) -> String {

@@ -46,6 +46,13 @@ pub(crate) fn announcement(announced: &Announcement, variables: &Variables) -> S
     given.collect::<Vec<_>>().join(" ")
 }
 
+/// Names the variables by which a launcher announced ranks, with their values, if one did.
+#[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
+pub(crate) fn announced_by(variables: &Variables) -> Option<String> {
+    let announced = comm_kit::launcher::announced(variables).ok()??;
+    Some(announcement(&announced, variables))
+}
+
 /// Returns the first of `names` that is set.
 pub(crate) fn first_set(variables: &Variables, names: &[&'static str]) -> Option<&'static str> {
     let mut names = names.iter();

@@ -118,6 +118,7 @@ fn auto(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendEr
         return Err(BackendError::MissingConfiguration {
             backend: backend.to_string(),
             missing_vars,
+            announced_by: Some(launcher::announcement(&announced, variables)),
         });
     }
     Err(not_available(wanted[0], compiled))

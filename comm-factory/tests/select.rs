@@ -220,15 +220,24 @@ fn many_ranks_and_nothing_to_connect_them(
     #[case] missing: &[&str],
 ) {
     let error = choose(text, compiled).unwrap_err();
+    let message = error.to_string();
     let BackendError::MissingConfiguration {
         backend,
         missing_vars,
+        announced_by,
     } = error
     else {
-        panic!("{error}");
+        panic!("{message}");
     };
     assert_eq!(backend, chosen);
     assert_eq!(missing_vars, missing);
+    // The rank and the size, as far as the launcher says them; where a process runs decides nothing here.
+    let by = announced_by.expect("the variables of a launcher");
+    assert!(by.split(' ').all(|pair| text.contains(pair)), "{by}");
+    assert!(
+        message.contains(&format!("{chosen}: {by} announces ranks")),
+        "{message}"
+    );
 }
 
 #[rstest]
