@@ -40,7 +40,7 @@ pub(crate) fn allgatherv(
     }
 
     let keep = keep_for(recv.len());
-    let way = one_copy::way_of_gathering(&mut turn, longest);
+    let way = one_copy::way_of(&mut turn, Kind::Gathering, longest);
     let mut trial = Trial::begin(&turn, Kind::Gathering, longest, way);
     let blocks = Blocks {
         send: Some(send),

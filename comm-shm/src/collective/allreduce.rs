@@ -40,7 +40,7 @@ pub(crate) fn allreduce(
     } else if recv.len().saturating_mul(turn.size()) <= FOLD_ALL || turn.size() == 1 {
         fold.whole(&mut turn, recv)
     } else {
-        let way = one_copy::way_of_reducing(&mut turn, recv.len());
+        let way = one_copy::way_of(&mut turn, Kind::Reducing, recv.len());
         let mut trial = Trial::begin(&turn, Kind::Reducing, recv.len(), way);
         if way == Way::Read {
             return fold.halved(&mut turn, recv, &mut trial);

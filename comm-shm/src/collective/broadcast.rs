@@ -34,7 +34,7 @@ pub(crate) fn broadcast(
         return Ok(());
     }
 
-    let way = one_copy::way_of_broadcast(&mut turn, buf.len());
+    let way = one_copy::way_of(&mut turn, Kind::Broadcast, buf.len());
     let mut trial = Trial::begin(&turn, Kind::Broadcast, buf.len(), way);
     if way == Way::Read && one_copy::broadcast(&mut turn, buf, root, &mut trial)? {
         return Ok(());

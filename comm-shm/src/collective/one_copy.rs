@@ -27,15 +27,9 @@ use crate::slot::{Keep, copy_slice};
 use crate::step::ways::{Kind, Way};
 use crate::step::{Stage, Turn};
 
-/// From how many bytes of the longest block on two ranks read each other's memory in an allgatherv. Both ranks copy at the same
-/// time, so that longer ones may take less through the slots: then they [choose](crate::step::ways).
-const GATHER_FROM: usize = 32 * 1024;
-
-/// From how many bytes on two ranks do so in a broadcast, where the root would copy alone.
-const BROADCAST_FROM: usize = 64 * 1024;
-
-/// From how many bytes on more ranks do, up to [`MOST_RANKS`].
-const BROADCAST_MANY_FROM: usize = 256 * 1024;
+/// From how many bytes on three ranks read each other's memory in a broadcast, where the root would copy alone; two ranks
+/// [choose](crate::step::ways).
+const BROADCAST_FROM: usize = 256 * 1024;
 
 /// How many bytes of an allreduce are read before they are folded: they are still in the caches then.
 const BLOCK: usize = 64 * 1024;
@@ -46,40 +40,19 @@ const LATE: usize = 16 * 1024;
 /// The most bytes that a rank reads between two steps.
 const PART: usize = 8 * 1024 * 1024;
 
-/// Returns the way of an allgatherv. All that it depends on is the same on all ranks.
-pub(super) fn way_of_gathering(turn: &mut Turn<'_>, longest: usize) -> Way {
-    let may_read = turn.size() == 2 && turn.copies_once();
-    if !may_read || longest < GATHER_FROM {
-        Way::Slots
-    } else if turn.has_choice(Kind::Gathering, longest) {
-        turn.ways().choose(Kind::Gathering, longest)
-    } else {
+/// Returns the way of a call whose longest block has `len` bytes. All that it depends on is the same on all ranks.
+pub(super) fn way_of(turn: &mut Turn<'_>, kind: Kind, len: usize) -> Way {
+    let more_ranks = 3..=MOST_RANKS;
+    if turn.has_choice(kind, len) {
+        turn.ways().choose(kind, len)
+    } else if kind == Kind::Broadcast
+        && more_ranks.contains(&turn.size())
+        && (BROADCAST_FROM..PART).contains(&len)
+        && turn.copies_once()
+    {
         Way::Read
-    }
-}
-
-/// Returns the way of an allreduce. All that it depends on is the same on all ranks.
-pub(super) fn way_of_reducing(turn: &mut Turn<'_>, len: usize) -> Way {
-    if turn.has_choice(Kind::Reducing, len) {
-        turn.ways().choose(Kind::Reducing, len)
     } else {
         Way::Slots
-    }
-}
-
-/// Returns the way of a broadcast. All that it depends on is the same on all ranks.
-pub(super) fn way_of_broadcast(turn: &mut Turn<'_>, len: usize) -> Way {
-    let from = match turn.size() {
-        2 => BROADCAST_FROM,
-        3..=MOST_RANKS if len < PART => BROADCAST_MANY_FROM,
-        _ => return Way::Slots,
-    };
-    if len < from || !turn.copies_once() {
-        Way::Slots
-    } else if turn.has_choice(Kind::Broadcast, len) {
-        turn.ways().choose(Kind::Broadcast, len)
-    } else {
-        Way::Read
     }
 }
 
@@ -148,13 +121,8 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
     ) -> Result<bool, CommError> {
         let (rank, size) = (turn.rank(), turn.size());
         let (own, longest) = ((self.length)(rank), self.longest(size));
-        // The others are not there yet in either step: there is something to do in both. What is measured ends with the last copy, before
-        // the second one.
-        let early = if turn.has_choice(Kind::Gathering, longest) {
-            own
-        } else {
-            own.saturating_sub(LATE)
-        };
+        // The others are not there yet in either step: there is something to do in both.
+        let early = own.saturating_sub(LATE);
         let mut has_read = true;
         for k in 0..longest.div_ceil(PART) {
             turn.offer_part(k, self.own(recv, rank));
@@ -168,8 +136,9 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
                     turn.read(other, part.start, &mut recv[(self.start)(other)..][part])
                 });
         }
+        let done = turn.agree(has_read, || self.keep_own(recv, rank, early..own))?;
         trial.end(turn);
-        turn.agree(has_read, || self.keep_own(recv, rank, early..own))
+        Ok(done)
     }
 }
 
@@ -199,8 +168,9 @@ pub(super) fn broadcast(
                     && (head.is_empty() || turn.read(root, skip, head))
             });
     }
+    let done = turn.agree(has_read, || ())?;
     trial.end(turn);
-    turn.agree(has_read, || ())
+    Ok(done)
 }
 
 /// Folds this rank's half of the inputs of two ranks into that half of `recv`; returns how many bytes of each half are folded: fewer than it

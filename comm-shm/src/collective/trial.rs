@@ -69,7 +69,7 @@ impl Trial {
 impl Turn<'_> {
     /// Returns whether a call may take either way; all ranks agree.
     pub(super) fn has_choice(&self, kind: Kind, len: usize) -> bool {
-        self.size() == 2 && self.copies_once() && len > kind.no_choice_up_to()
+        self.size() == 2 && self.copies_once() && len >= kind.choice_from()
     }
 
     /// Writes two words into this rank's line of the step.

@@ -15,18 +15,17 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns up to how many bytes, of the longest block, one way is the faster one everywhere.
-    pub(crate) const fn no_choice_up_to(self) -> usize {
+    /// Returns from how many bytes on, of the longest block, either way may be the faster one; below, the slots are.
+    pub(crate) const fn choice_from(self) -> usize {
         match self {
-            Self::Gathering => 192 * 1024,
-            Self::Broadcast => 8 * 1024 * 1024,
-            Self::Reducing => 64 * 1024,
+            Self::Gathering => 32 * 1024,
+            Self::Broadcast | Self::Reducing => 64 * 1024,
         }
     }
 }
 
 /// Lengths are told apart by their highest bit, from this one on.
-const LOWEST: usize = 16;
+const LOWEST: usize = 15;
 const CLASSES: usize = 16;
 
 /// Returns whether a call goes the way that is not preferred: what was measured may have been delayed, or have changed since. That is tried
@@ -93,8 +92,9 @@ impl Ways {
         match nearest {
             Some(preferred) if is_probe(calls) => preferred.other(),
             Some(preferred) => preferred,
-            None if calls % 2 == 0 => Way::Slots,
-            None => Way::Read,
+            // Far apart, slots cost more than reading does at its worst: a call that stays the only one reads.
+            None if calls % 2 == 0 => Way::Read,
+            None => Way::Slots,
         }
     }
 
@@ -234,8 +234,8 @@ mod tests {
         assert_eq!(run(&mut ranks, 3, 8 * MIB, long), [Way::Slots; 3]);
         assert_eq!(run(&mut ranks, 3, MIB / 2, short), [Way::Read; 3]);
         // A call of another kind has figures of its own.
-        assert_eq!(ranks[0].choose(Broadcast, MIB), Way::Slots);
-        for longest in [0, Gathering.no_choice_up_to() + 1, 262_144, usize::MAX] {
+        assert_eq!(ranks[0].choose(Broadcast, 4 * MIB), Way::Read);
+        for longest in [0, Gathering.choice_from(), 262_144, usize::MAX] {
             run(&mut ranks, 2, longest, short);
         }
     }
