@@ -9,7 +9,7 @@
 //!
 //! Which one it is, and the number of steps, follow from the arguments all ranks agree on.
 
-use crate::slot::Keep;
+use crate::protocol::slot::Keep;
 
 mod allgatherv;
 mod allreduce;

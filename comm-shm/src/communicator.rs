@@ -7,16 +7,16 @@ use comm_api::{
 };
 use comm_kit::{exit_code, report_while_unwinding};
 
-use crate::board::Board;
 use crate::collective;
 use crate::config::{OneCopy, ShmConfig};
 use crate::error::InitError;
-use crate::layout::{self, Layout, SLOT_BYTES};
-use crate::ranges::Range;
+use crate::protocol::board::Board;
+use crate::protocol::step::Sequence;
+use crate::protocol::wait::WaitPolicy;
 use crate::region::{self, ShmRegion};
 use crate::segment::Segment;
-use crate::step::Sequence;
-use crate::wait::WaitPolicy;
+use crate::segment::layout::{self, Layout, SLOT_BYTES};
+use crate::segment::ranges::Range;
 
 /// Communicates with the other processes (or threads) of a job through shared memory.
 ///

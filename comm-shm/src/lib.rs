@@ -44,21 +44,6 @@
     )
 )]
 
-#[cfg_attr(loom, path = "step/models/board.rs")]
-mod board;
-mod cause;
-mod given_up;
-mod layout;
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub mod node;
-mod note;
-mod round;
-mod step;
-#[cfg_attr(loom, path = "step/models/sync.rs")]
-mod sync;
-mod wait;
-
 #[cfg(not(loom))]
 mod collective;
 #[cfg(not(loom))]
@@ -66,37 +51,17 @@ mod communicator;
 mod config;
 mod error;
 #[cfg(not(loom))]
-#[cfg_attr(
-    any(not(target_os = "linux"), comm_portable_wait),
-    path = "foreign/nowhere.rs"
-)]
-mod foreign;
-#[cfg(not(loom))]
-mod identity;
-#[cfg(not(loom))]
 mod liveness;
 #[cfg(not(loom))]
-mod mapping;
-#[cfg(not(loom))]
-mod name;
+#[doc(hidden)]
+pub mod node;
 #[cfg(not(loom))]
 mod one_copy;
-#[cfg(not(loom))]
-mod process;
-#[cfg(not(loom))]
-mod processors;
-#[cfg(not(loom))]
-mod ranges;
+mod protocol;
 #[cfg(not(loom))]
 mod region;
 #[cfg(not(loom))]
-mod remedy;
-#[cfg(not(loom))]
-mod room;
-#[cfg(not(loom))]
 mod segment;
-#[cfg(not(loom))]
-mod slot;
 #[cfg(not(loom))]
 mod startup;
 

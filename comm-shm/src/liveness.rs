@@ -1,7 +1,7 @@
 //! Whether the process of a rank has ended.
 //!
 //! A rank looks at those it waits for, and at nobody else: whoever computes learns of a death in its next
-//! wait. Those who wait for the same ranks share the work, see [`round`](crate::round).
+//! wait. Those who wait for the same ranks share the work, see [`round`](crate::liveness::round).
 //!
 //! Only "no such process" is a death. Whatever else keeps a rank from looking, such as a lack of descriptors,
 //! leaves the question open until the next look.
@@ -13,6 +13,8 @@
 //! Asking by signal 0 would find a zombie alive, and a heartbeat needs a thread.
 
 mod creator;
+pub(crate) mod process;
+pub(crate) mod round;
 
 #[cfg(any(not(target_os = "linux"), comm_portable_wait))]
 mod lock;

@@ -1,13 +1,19 @@
 //! Whether the ranks of a job can read each other's memory: found out while they attach, by reading a known word of each, and
 //! decided once for all of them.
 
+#[cfg_attr(
+    any(not(target_os = "linux"), comm_portable_wait),
+    path = "one_copy/foreign/nowhere.rs"
+)]
+pub(crate) mod foreign;
+
 use comm_kit::Beacon;
 
+use self::foreign::Foreign;
 use crate::config::OneCopy;
-use crate::foreign::{self, Foreign};
-use crate::layout::Member;
-use crate::process::Process;
-use crate::sync::Ordering;
+use crate::liveness::process::Process;
+use crate::protocol::sync::Ordering;
+use crate::segment::layout::Member;
 
 /// With more ranks the slots are as fast, whatever travels: nobody opens its memory, or tries to read R x R times.
 pub(crate) const MOST_RANKS: usize = 3;

@@ -7,8 +7,8 @@ mod memory;
 use comm_api::{CommData, CommError, SharedRegion};
 use comm_kit::Call;
 
-use crate::ranges::Range;
-use crate::step::Sequence;
+use crate::protocol::step::Sequence;
+use crate::segment::ranges::Range;
 
 pub(crate) use create::{gathered, of_a_job, partitioned, shared, split};
 use memory::Memory;

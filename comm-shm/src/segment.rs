@@ -1,22 +1,31 @@
 //! The file that the ranks of one job share.
 
+pub(crate) mod identity;
+pub(crate) mod layout;
+pub(crate) mod mapping;
+pub(crate) mod name;
+pub(crate) mod ranges;
+pub(crate) mod remedy;
+pub(crate) mod room;
+
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::cause::{Cause, Failure};
+use self::layout::{Header, PAGE, RANGE_ALIGN};
+use self::mapping::Mapping;
+use self::ranges::{Range, Ranges};
+use self::room::NoRoom;
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::foreign::Foreign;
-use crate::given_up;
-use crate::layout::{self, Control, Header, PAGE, RANGE_ALIGN};
 use crate::liveness::{Alive, Peers};
-use crate::mapping::Mapping;
-use crate::processors;
-use crate::ranges::{Range, Ranges};
-use crate::room::{self, NoRoom};
+use crate::one_copy::foreign::Foreign;
+use crate::protocol::cause::{Cause, Failure};
+use crate::protocol::control::Control;
+use crate::protocol::given_up;
+use crate::startup::processors;
 use crate::startup::{self, Started};
 
 /// The segment of a job, as one rank has it.

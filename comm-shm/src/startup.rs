@@ -7,6 +7,7 @@
 //! dies before that, those who wait for it take over its lock and remove the name.
 
 mod gather;
+pub(crate) mod processors;
 
 use std::fs::File;
 use std::io;
@@ -19,22 +20,21 @@ use comm_kit::clock::Clock;
 use comm_kit::interrupt;
 use comm_kit::words::Lost;
 
-use crate::cause::{Cause, Failure};
 use crate::config::ShmConfig;
 use crate::error::InitError;
-use crate::foreign::Foreign;
-use crate::identity::Identity;
-use crate::layout::{Header, MEMBERS};
+use crate::liveness::process::{Origin, Process};
 use crate::liveness::{Alive, Peers, creator_ended, creator_lives};
-use crate::mapping::Mapping;
-use crate::name::{self, Found, Nameless};
 use crate::one_copy;
-use crate::process::{Origin, Process};
-use crate::processors;
-use crate::remedy;
-use crate::room::{self, NoRoom};
-use crate::sync::Ordering;
-use crate::wait::LOOK;
+use crate::one_copy::foreign::Foreign;
+use crate::protocol::cause::{Cause, Failure};
+use crate::protocol::sync::Ordering;
+use crate::protocol::wait::LOOK;
+use crate::segment::identity::Identity;
+use crate::segment::layout::{Header, MEMBERS};
+use crate::segment::mapping::Mapping;
+use crate::segment::name::{self, Found, Nameless};
+use crate::segment::remedy;
+use crate::segment::room::{self, NoRoom};
 
 use gather::{CAME, announce, member, reach};
 

@@ -7,10 +7,10 @@ use comm_kit::Call;
 
 use super::trial::Trial;
 use super::{cut, keep_for, one_copy, piece_len};
-use crate::layout::INLINE;
-use crate::slot::{Keep, copy_slice};
-use crate::step::ways::{Kind, Way};
-use crate::step::{Sequence, Turn};
+use crate::protocol::line::INLINE;
+use crate::protocol::route::{Kind, Way};
+use crate::protocol::slot::{Keep, copy_slice};
+use crate::protocol::step::{Sequence, Turn};
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
 #[inline]

@@ -10,10 +10,10 @@ use comm_kit::{Call, fold_into, fold_rows};
 use super::allgatherv::Blocks;
 use super::trial::Trial;
 use super::{cut, keep_for, one_copy};
-use crate::layout::INLINE;
-use crate::slot::Keep;
-use crate::step::ways::{Kind, Way};
-use crate::step::{Sequence, Turn};
+use crate::protocol::line::INLINE;
+use crate::protocol::route::{Kind, Way};
+use crate::protocol::slot::Keep;
+use crate::protocol::step::{Sequence, Turn};
 
 /// Slots are never borrowed, so what is folded passes through a block on the stack.
 const BLOCK: usize = 8 * 1024;
@@ -238,11 +238,11 @@ mod tests {
 
     use super::*;
     use crate::ShmConfig;
-    use crate::board::Board;
-    use crate::cause::{Cause, Failure};
-    use crate::layout::{self, Layout, SLOT_BYTES, SPLIT_SLOT_BYTES};
+    use crate::protocol::board::Board;
+    use crate::protocol::cause::{Cause, Failure};
+    use crate::protocol::wait::WaitPolicy;
     use crate::segment::Segment;
-    use crate::wait::WaitPolicy;
+    use crate::segment::layout::{self, Layout, SLOT_BYTES, SPLIT_SLOT_BYTES};
 
     /// Something failed, and nobody leaves for it: the patience of a rank ended just as the step was complete, or another thread aborts. What
     /// was folded has replaced its input, and is not folded again.

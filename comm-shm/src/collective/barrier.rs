@@ -3,7 +3,7 @@
 use comm_api::CommError;
 use comm_kit::Call;
 
-use crate::step::Sequence;
+use crate::protocol::step::Sequence;
 
 #[inline]
 pub(crate) fn barrier(sequence: &Sequence) -> Result<(), CommError> {

@@ -5,9 +5,9 @@ use comm_kit::Call;
 
 use super::trial::Trial;
 use super::{cut, keep_for, one_copy, piece_len};
-use crate::layout::INLINE;
-use crate::step::Sequence;
-use crate::step::ways::{Kind, Way};
+use crate::protocol::line::INLINE;
+use crate::protocol::route::{Kind, Way};
+use crate::protocol::step::Sequence;
 
 /// The most bytes of one step: the second half of what the root writes waits in its cache.
 const PIECE: usize = 256 * 1024;

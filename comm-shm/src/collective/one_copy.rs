@@ -23,12 +23,12 @@ use super::allreduce::Fold;
 use super::cut;
 use super::trial::Trial;
 use crate::one_copy::MOST_RANKS;
-use crate::slot::{Keep, copy_slice};
-use crate::step::ways::{Kind, Way};
-use crate::step::{Stage, Turn};
+use crate::protocol::route::{Kind, Way};
+use crate::protocol::slot::{Keep, copy_slice};
+use crate::protocol::step::{Stage, Turn};
 
 /// From how many bytes on three ranks read each other's memory in a broadcast, where the root would copy alone; two ranks
-/// [choose](crate::step::ways).
+/// [choose](crate::protocol::route).
 const BROADCAST_FROM: usize = 256 * 1024;
 
 /// How many bytes of an allreduce are read before they are folded: they are still in the caches then.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use comm_api::CommError;
 
-use crate::step::Turn;
-use crate::step::ways::{Kind, Way};
+use crate::protocol::route::{Kind, Way};
+use crate::protocol::step::Turn;
 
 /// Measures one call, without the time in which this rank waits for the others to come; not at all if there is no choice.
 pub(super) struct Trial(Option<Measured>);

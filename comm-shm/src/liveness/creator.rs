@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::has_ended;
-use crate::name::{is_free, is_named};
-use crate::process::Origin;
+use crate::liveness::process::Origin;
+use crate::segment::name::{is_free, is_named};
 
 /// How long rank 0 may take between the lock of a stale segment and its removal.
 const REMOVAL: Duration = Duration::from_millis(10);
@@ -46,8 +46,8 @@ fn ended_by_pid(own: &Origin, creator: &Origin) -> Option<bool> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::name::{lock, path};
-    use crate::process::Process;
+    use crate::liveness::process::Process;
+    use crate::segment::name::{lock, path};
 
     /// Where starts are not known, as in a container without a `/proc`, a pid means nothing by itself: an earlier
     /// container had the same.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::name::{is_free, is_named, lock, open_private};
-use crate::process::Process;
+use crate::liveness::process::Process;
+use crate::segment::name::{is_free, is_named, lock, open_private};
 
 /// The files that the ranks of one segment have locked.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::process::{Process, Stat, has_own_proc};
+use crate::liveness::process::{Process, Stat, has_own_proc};
 
 /// How many processes are watched at a time, by all communicators of this one.
 const MOST_WATCHES: usize = 16;

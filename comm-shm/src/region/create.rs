@@ -23,13 +23,13 @@ use comm_kit::words::too_large;
 use comm_kit::{Call, Origin, Parts, Phases};
 
 use super::{Memory, ShmRegion};
-use crate::board::Board;
-use crate::layout::{Layout, PAGE, SPLIT_SLOT_BYTES};
-use crate::mapping::Mapping;
-use crate::ranges::Range as FileRange;
-use crate::room::NoRoom;
-use crate::step::{Sequence, Turn};
-use crate::sync::Ordering;
+use crate::protocol::board::Board;
+use crate::protocol::step::{Sequence, Turn};
+use crate::protocol::sync::Ordering;
+use crate::segment::layout::{Layout, PAGE, SPLIT_SLOT_BYTES};
+use crate::segment::mapping::Mapping;
+use crate::segment::ranges::Range as FileRange;
+use crate::segment::room::NoRoom;
 
 /// Creates a region of `count` elements that rank 0 owns.
 pub(crate) fn shared<T: CommData>(

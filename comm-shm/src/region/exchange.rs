@@ -11,8 +11,8 @@ use comm_kit::{Call, CommId, Ended};
 
 use super::ShmRegion;
 use super::memory::Memory;
-use crate::step::{Sequence, Turn};
-use crate::sync::Ordering;
+use crate::protocol::step::{Sequence, Turn};
+use crate::protocol::sync::Ordering;
 
 /// Lets those who fence a region know that this rank will not, unless the exchange goes well or is refused: they are in
 /// the read phase then, if the step was complete for them.

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use comm_api::{CommData, CommError};
 use comm_kit::{CommId, Ended, Phases};
 
-use crate::mapping::Mapping;
-use crate::step::{Stage, Turn};
+use crate::protocol::step::{Stage, Turn};
+use crate::segment::mapping::Mapping;
 
 /// The elements of a region, and the part this rank owns.
 #[derive(Debug)]

@@ -10,18 +10,18 @@ use comm_kit::report;
 use comm_kit::words::{self, Lost};
 
 use super::{EACH, Start, Stop};
-use crate::cause::{Cause, Failure};
 use crate::config::{MOST_RANKS, ShmConfig};
 use crate::error::InitError;
-use crate::foreign::Foreign;
-use crate::layout::{GO, Header, MEMBERS, Member};
+use crate::liveness::process::Process;
+use crate::liveness::round;
 use crate::liveness::{Peers, has_left};
-use crate::mapping::Mapping;
 use crate::one_copy;
-use crate::process::Process;
-use crate::round;
-use crate::sync::{Ordering, POLLING, fence};
-use crate::wait::LOOK;
+use crate::one_copy::foreign::Foreign;
+use crate::protocol::cause::{Cause, Failure};
+use crate::protocol::sync::{Ordering, POLLING, fence};
+use crate::protocol::wait::LOOK;
+use crate::segment::layout::{GO, Header, MEMBERS, Member};
+use crate::segment::mapping::Mapping;
 
 /// A rank has mapped the segment.
 pub(super) const CAME: u32 = 1;

@@ -8,9 +8,9 @@ use comm_api::FailureKind;
 
 use super::*;
 use crate::ShmConfig;
-use crate::layout::sequence as place;
+use crate::protocol::wait::WaitPolicy;
 use crate::segment::Segment;
-use crate::wait::WaitPolicy;
+use crate::segment::layout::sequence as place;
 
 /// Runs `first` on rank 0 and `second` on rank 1 of a job.
 fn two<A: Send>(

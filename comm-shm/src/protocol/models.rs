@@ -19,15 +19,15 @@ use comm_kit::words::Lost;
 use comm_kit::{Call, Transport};
 use loom::cell::UnsafeCell;
 
-use crate::board::Board;
-use crate::cause::Cause;
-use crate::given_up;
-use crate::layout::{Note, note_index};
-use crate::note;
-use crate::sync::{AtomicU64, Ordering, Rule, break_rule, broken};
-use crate::wait::WaitPolicy;
+use crate::protocol::board::Board;
+use crate::protocol::cause::Cause;
+use crate::protocol::given_up;
+use crate::protocol::note;
+use crate::protocol::note::{Note, note_index};
+use crate::protocol::sync::{AtomicU64, Ordering, Rule, break_rule, broken};
+use crate::protocol::wait::WaitPolicy;
 
-use super::Sequence;
+use super::step::Sequence;
 
 /// Sleeps at once and for ever.
 const POLICY: WaitPolicy = WaitPolicy {
@@ -93,7 +93,7 @@ impl Slots {
     /// One call that carries `value` and checks what the other rank carried.
     fn exchange(&self, rank: &Sequence, value: u64) -> Result<(), CommError> {
         if broken(Rule::Presence) {
-            let mut progress = rank.gate.enter(Operation::Barrier).unwrap();
+            let mut progress = rank.gate().enter(Operation::Barrier).unwrap();
             progress.seen = progress.step;
         }
         let mut turn = rank.begin(Call::barrier())?;
@@ -155,7 +155,7 @@ fn a_refusal_protects_the_slots_before_it() {
         two_with_slots(|rank, slots| {
             slots.exchange(rank, 1).unwrap();
             if rank.rank() == 0 {
-                rank.gate.refuse(&CommError::invalid_communicator());
+                rank.gate().refuse(&CommError::invalid_communicator());
             } else {
                 let refused = slots.exchange(rank, 2).unwrap_err();
                 assert_eq!(blame(&refused), (FailureKind::Refused, Some(0)));
@@ -184,7 +184,7 @@ fn what_concerns_the_next_call_is_not_forgotten() {
         two(|rank| {
             barrier(rank).unwrap();
             if rank.rank() == 0 {
-                rank.gate.transport().leave(Lost::Dropped);
+                rank.gate().transport().leave(Lost::Dropped);
             } else {
                 let lost = barrier(rank).unwrap_err();
                 assert_eq!(blame(&lost), (FailureKind::PeerLost, Some(0)));
@@ -199,7 +199,7 @@ fn reason(rank: usize) -> String {
 }
 
 fn refuse(rank: &Sequence) {
-    let mut pass = rank.gate.enter(Operation::Other("refuse")).unwrap();
+    let mut pass = rank.gate().enter(Operation::Other("refuse")).unwrap();
     let transport = pass.transport();
     transport.refuse(&mut pass, &reason(rank.rank()));
 }
@@ -266,7 +266,7 @@ fn the_first_cause_stands() {
         let fail = |board: Board, rank: usize| {
             let sequence = Sequence::new(board, rank, POLICY);
             let cause = Cause::lost(1 - rank, Lost::Ended);
-            sequence.gate.transport().fail(cause)
+            sequence.gate().transport().fail(cause)
         };
         let other = board.clone();
         let thread = loom::thread::spawn(move || fail(other, 1));
@@ -321,7 +321,7 @@ fn a_departure_wakes() {
     explore(3, &rules, || {
         two(|rank| {
             if rank.rank() == 0 {
-                rank.gate.transport().leave(Lost::Dropped);
+                rank.gate().transport().leave(Lost::Dropped);
             } else {
                 let lost = barrier(rank).unwrap_err();
                 assert_eq!(blame(&lost), (FailureKind::PeerLost, Some(0)));
@@ -375,7 +375,7 @@ fn what_was_read_counts_only_while_it_was_lent() {
     let rules = [Rule::FenceAfterRead, Rule::FenceBeforeRing];
     explore(3, &rules, || {
         lend(&Board::new(2), |owner| {
-            owner.gate.transport().fail(Cause::lost(1, Lost::Ended));
+            owner.gate().transport().fail(Cause::lost(1, Lost::Ended));
         });
     });
 }
@@ -386,7 +386,7 @@ fn what_was_read_from_a_rank_that_panicked_does_not_count() {
     let rules = [Rule::FenceAfterRead, Rule::FenceBeforeRing];
     explore(3, &rules, || {
         lend(&Board::new(2), |owner| {
-            owner.gate.transport().leave(Lost::PanickedInside);
+            owner.gate().transport().leave(Lost::PanickedInside);
         });
     });
 }
@@ -399,7 +399,10 @@ fn what_was_read_from_a_rank_that_heard_of_a_cause_does_not_count() {
         let other = board.clone();
         let failing = loom::thread::spawn(move || {
             let sequence = Sequence::new(other, 2, POLICY);
-            sequence.gate.transport().fail(Cause::lost(2, Lost::Ended));
+            sequence
+                .gate()
+                .transport()
+                .fail(Cause::lost(2, Lost::Ended));
         });
         lend(&board, |owner| {
             barrier(owner).unwrap_err();

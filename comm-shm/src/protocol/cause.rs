@@ -11,7 +11,7 @@ use comm_kit::Call;
 use comm_kit::words::{self, Lost};
 
 use crate::config::TIMEOUT;
-use crate::sync::{AtomicU64, Ordering};
+use crate::protocol::sync::{AtomicU64, Ordering};
 
 /// Why a sequence failed, and through which rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::cause::Cause;
-use crate::foreign::Foreign;
-use crate::layout::{Bell, Control, Layout, Line, Note, Standing};
-use crate::mapping::Mapping;
-use crate::ranges::Range;
-use crate::round;
+use crate::liveness::round;
+use crate::one_copy::foreign::Foreign;
+use crate::protocol::cause::Cause;
+use crate::protocol::control::{Bell, Control, Standing};
+use crate::protocol::line::Line;
+use crate::protocol::note::Note;
+use crate::protocol::sync::Ordering;
 use crate::segment::Segment;
-use crate::sync::Ordering;
+use crate::segment::layout::Layout;
+use crate::segment::mapping::Mapping;
+use crate::segment::ranges::Range;
 
 /// Lines, bells, standings, notes, slots and one control block.
 #[derive(Debug)]

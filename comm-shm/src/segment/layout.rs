@@ -15,10 +15,10 @@
 
 use std::ops::Range;
 
-use comm_kit::words::LONGEST_REASON;
-
-use crate::config::MOST_RANKS;
-use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
+use crate::protocol::control::{Bell, Control, Standing};
+use crate::protocol::line::Line;
+use crate::protocol::note::{NOTES, Note, note_index};
+use crate::protocol::sync::{AtomicU32, AtomicU64, Futex};
 
 /// The unit in which the parts of a segment are laid out; it is mapped as one.
 pub(crate) const PAGE: usize = 4096;
@@ -40,7 +40,7 @@ pub(crate) const SPLIT_SLOT_BYTES: usize = 124 * 1024;
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// The words of [`Identity`](crate::identity::Identity).
+    /// The words of [`Identity`](crate::segment::identity::Identity).
     pub(crate) identity: [AtomicU64; IDENTITY_WORDS],
     /// How the start went: 0 as long as ranks are waited for, then [`GO`] or a cause word.
     pub(crate) verdict: AtomicU64,
@@ -52,7 +52,7 @@ pub(crate) struct Header {
     pub(crate) abort: AtomicU64,
     /// A bit for each processor that a rank may use.
     pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
-    /// The range that all ranks have given up last, see [`given_up`](crate::given_up).
+    /// The range that all ranks have given up last, see [`given_up`](crate::protocol::given_up).
     pub(crate) given_up: AtomicU64,
     /// Whose turn it is to be looked at while ranks wait for the start.
     pub(crate) turn: AtomicU32,
@@ -71,7 +71,7 @@ pub(crate) const IDENTITY_WORDS: usize = 48;
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// 0, or the [process](crate::process::Process::seat) of this rank; taken by compare-exchange.
+    /// 0, or the [process](crate::liveness::process::Process::seat) of this rank; taken by compare-exchange.
     pub(crate) seat: AtomicU64,
     /// How far the rank is on its way in.
     pub(crate) ready: AtomicU32,
@@ -79,160 +79,6 @@ pub(crate) struct Member {
     pub(crate) reads: AtomicU32,
     /// Address and word of its [`Beacon`](comm_kit::Beacon), 0 if it has none; written before it came.
     pub(crate) beacon: [AtomicU64; 2],
-}
-
-/// What all ranks of a sequence write, rarely.
-#[repr(C, align(128))]
-#[derive(Debug, Default)]
-pub(crate) struct Control {
-    /// Why the sequence failed: 0, or the first [`Cause`](crate::cause::Cause).
-    pub(crate) cause: AtomicU64,
-    /// Counts refusals, departures and causes: as long as it stands still, so does all of that.
-    pub(crate) events: AtomicU32,
-    /// How many ranks sleep or are about to.
-    pub(crate) sleepers: AtomicU32,
-    /// Whose turn it is to be looked at by a rank that waits, see [`round`](crate::round).
-    pub(crate) turn: AtomicU32,
-    /// How many ranks have given up the range in which this lies.
-    pub(crate) released: AtomicU32,
-    /// Once all have: the range that was given up before.
-    pub(crate) below: AtomicU64,
-    /// Who refused a step first, see [`blame`](crate::note::blame).
-    pub(crate) refusals: [AtomicU64; NOTES],
-}
-
-/// What one rank puts into one step; a cache line, so a small call costs one transfer per rank.
-///
-/// A rank has two, by step parity, and nobody else writes them.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub(crate) struct Line {
-    /// The step this line belongs to; stored last, with release.
-    pub(crate) step: AtomicU64,
-    /// What was called, see [`Call`](comm_kit::Call).
-    pub(crate) call: [AtomicU64; 2],
-    /// A payload of up to [`INLINE`] bytes.
-    pub(crate) inline: [AtomicU64; INLINE_WORDS],
-}
-
-/// The bytes a line carries beside its header.
-pub(crate) const INLINE: usize = 8 * INLINE_WORDS;
-
-const INLINE_WORDS: usize = 5;
-
-impl Line {
-    /// Checks whether its rank has published `step`.
-    #[inline]
-    pub(crate) fn shows(&self, step: u64) -> bool {
-        // Acquire: what the rank wrote before it published is read after this (I1).
-        self.step.load(Ordering::Acquire) == step
-    }
-
-    /// Reads what was called.
-    #[inline]
-    pub(crate) fn call_words(&self) -> [u64; 2] {
-        [
-            self.call[0].load(Ordering::Relaxed),
-            self.call[1].load(Ordering::Relaxed),
-        ]
-    }
-
-    /// Writes a payload of up to [`INLINE`] bytes.
-    #[inline]
-    pub(crate) fn put(&self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks();
-        for (place, &word) in self.inline.iter().zip(words) {
-            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
-        }
-        if let (Some(place), false) = (self.inline.get(words.len()), rest.is_empty()) {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
-        }
-    }
-
-    /// Reads a payload of up to [`INLINE`] bytes.
-    #[inline]
-    pub(crate) fn take(&self, bytes: &mut [u8]) {
-        let (words, rest) = bytes.as_chunks_mut();
-        for (place, word) in self.inline.iter().zip(&mut *words) {
-            *word = place.load(Ordering::Relaxed).to_ne_bytes();
-        }
-        if let (Some(place), false) = (self.inline.get(words.len()), rest.is_empty()) {
-            let word = place.load(Ordering::Relaxed).to_ne_bytes();
-            rest.copy_from_slice(&word[..rest.len()]);
-        }
-    }
-}
-
-/// The word a rank sleeps on: 0 awake, `p + 1` asleep until rank `p` publishes.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub(crate) struct Bell {
-    pub(crate) word: Futex,
-}
-
-/// What a rank did outside of its lines.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub(crate) struct Standing {
-    /// The last step this rank refused.
-    pub(crate) refused: AtomicU64,
-    /// Why this rank left, see [`Lost`](comm_kit::words::Lost); 0 as long as it has not.
-    pub(crate) left: AtomicU64,
-    /// Whom this rank missed when its patience ended, a bit for each; written before the cause that
-    /// names this rank as its witness.
-    pub(crate) missed: [AtomicU64; MISSED_WORDS],
-}
-
-impl Standing {
-    /// Writes down who is missing.
-    pub(crate) fn miss(&self, ranks: &[usize]) {
-        for (index, word) in self.missed.iter().enumerate() {
-            let bits = ranks.iter().filter(|&&rank| rank / 64 == index);
-            let bits = bits.fold(0, |bits, rank| bits | 1 << (rank % 64));
-            word.store(bits, Ordering::Relaxed);
-        }
-    }
-
-    /// Reads who was missing, of `size` ranks.
-    pub(crate) fn missed(&self, size: usize) -> Vec<usize> {
-        let bit = |rank: usize| {
-            let word = self.missed.get(rank / 64);
-            word.is_some_and(|word| word.load(Ordering::Relaxed) >> (rank % 64) & 1 == 1)
-        };
-        (0..size).filter(|&rank| bit(rank)).collect()
-    }
-}
-
-/// A bit for each rank there can be.
-const MISSED_WORDS: usize = if cfg!(loom) {
-    1
-} else {
-    MOST_RANKS.div_ceil(64)
-};
-
-/// Why a rank refused a step, in words.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub(crate) struct Note {
-    /// The step the text belongs to; 0 while it is written.
-    pub(crate) step: AtomicU64,
-    /// UTF-8, padded with zeros.
-    pub(crate) text: [AtomicU64; NOTE_WORDS],
-}
-
-/// How many refusals in a row keep their reason, and who was first.
-pub(crate) const NOTES: usize = if cfg!(loom) { 2 } else { 16 };
-
-const NOTE_WORDS: usize = if cfg!(loom) { 2 } else { LONGEST_REASON / 8 };
-
-/// The bytes of the reason of a refusal that are kept.
-pub(crate) const NOTE_BYTES: usize = 8 * NOTE_WORDS;
-
-/// Returns which of a rank's notes belongs to `step`.
-pub(crate) fn note_index(step: u64) -> usize {
-    usize::try_from(step % NOTES as u64).unwrap_or(0)
 }
 
 /// Where the members begin.

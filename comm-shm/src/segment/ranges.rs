@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::layout;
+use crate::segment::layout;
 
 const ALIGN: u64 = layout::RANGE_ALIGN as u64;
 

@@ -4,7 +4,7 @@
 //! processor to itself spins for some microseconds first. With more ranks than processors the one
 //! that is waited for may need this very processor, so there a rank yields at once.
 //!
-//! No wake-up is lost: see [`publisher_fence`] and [`publish`](crate::sync::publish).
+//! No wake-up is lost: see [`publisher_fence`] and [`publish`](crate::protocol::sync::publish).
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use comm_kit::clock::{self, Clock};
 use comm_kit::processors::give_way;
 use comm_kit::words::SLOW;
 
-use crate::board::Board;
-use crate::sync::{Ordering, POLLING, publisher_fence, second_look, sleeper_fence};
+use crate::protocol::board::Board;
+use crate::protocol::sync::{Ordering, POLLING, publisher_fence, second_look, sleeper_fence};
 
 /// How often a waiting rank looks whether the others live.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -230,7 +230,7 @@ pub(crate) fn sleep(
 }
 
 /// Wakes the ranks that sleep until `rank` publishes; called right after it did, by
-/// [`publish`](crate::sync::publish).
+/// [`publish`](crate::protocol::sync::publish).
 #[inline]
 pub(crate) fn ring(board: &Board, rank: usize) {
     // Sequentially consistent, as the publication before it.

@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 
 use crate::config::{LONGEST_JOB_ID, ShmConfig};
 use crate::error::InitError;
-use crate::layout::{Header, IDENTITY_WORDS};
-use crate::process::{Origin, Process};
-use crate::sync::Ordering;
+use crate::liveness::process::{Origin, Process};
+use crate::protocol::sync::Ordering;
+use crate::segment::layout::{Header, IDENTITY_WORDS};
 
 const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
 
@@ -153,9 +153,9 @@ mod tests {
     use comm_kit::Call;
 
     use super::*;
-    use crate::cause::{Cause, Failure};
-    use crate::layout::Layout;
-    use crate::sync::AtomicU64;
+    use crate::protocol::cause::{Cause, Failure};
+    use crate::protocol::sync::AtomicU64;
+    use crate::segment::layout::Layout;
 
     /// Whoever shares a name and no pids would watch the wrong processes.
     #[test]

@@ -9,10 +9,10 @@ use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
 
 use super::{Progress, ShmTransport, Stage, Turn};
-use crate::cause::{Cause, Failure};
-use crate::layout::Line;
-use crate::sync::{self, Ordering};
-use crate::wait::{self, Backoff, Pause};
+use crate::protocol::cause::{Cause, Failure};
+use crate::protocol::line::Line;
+use crate::protocol::sync::{self, Ordering};
+use crate::protocol::wait::{self, Backoff, Pause};
 
 /// What a rank waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

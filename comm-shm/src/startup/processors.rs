@@ -5,8 +5,8 @@
 
 use comm_kit::processors;
 
-use crate::layout::PROCESSOR_WORDS;
-use crate::sync::{AtomicU64, Ordering};
+use crate::protocol::sync::{AtomicU64, Ordering};
+use crate::segment::layout::PROCESSOR_WORDS;
 
 /// Adds the processors of the calling thread to the set of its job.
 pub(crate) fn add(set: &[AtomicU64; PROCESSOR_WORDS]) {
@@ -43,8 +43,8 @@ mod tests {
 
     use super::*;
     use crate::ShmConfig;
+    use crate::protocol::wait::WaitPolicy;
     use crate::segment::Segment;
-    use crate::wait::WaitPolicy;
 
     /// Returns whether ranks that are bound to these processors, one each, spin.
     fn spin(name: &str, bound: [usize; 2]) -> [bool; 2] {

@@ -1,9 +1,31 @@
 //! Refusals: who was first, and why, in words that cross from one process to another.
 
-use comm_kit::words;
+use comm_kit::words::{self, LONGEST_REASON};
 
-use crate::layout::{NOTE_BYTES, Note};
-use crate::sync::{AtomicU64, Ordering, fence, text_fence};
+use crate::protocol::sync::{AtomicU64, Ordering, fence, text_fence};
+
+/// Why a rank refused a step, in words.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    /// The step the text belongs to; 0 while it is written.
+    pub(crate) step: AtomicU64,
+    /// UTF-8, padded with zeros.
+    pub(crate) text: [AtomicU64; NOTE_WORDS],
+}
+
+/// How many refusals in a row keep their reason, and who was first.
+pub(crate) const NOTES: usize = if cfg!(loom) { 2 } else { 16 };
+
+const NOTE_WORDS: usize = if cfg!(loom) { 2 } else { LONGEST_REASON / 8 };
+
+/// The bytes of the reason of a refusal that are kept.
+pub(crate) const NOTE_BYTES: usize = 8 * NOTE_WORDS;
+
+/// Returns which of a rank's notes belongs to `step`.
+pub(crate) fn note_index(step: u64) -> usize {
+    usize::try_from(step % NOTES as u64).unwrap_or(0)
+}
 
 /// Of a word, what holds a rank: there are at most 1024. The rest holds a step.
 const RANK_BITS: u32 = 10;

@@ -18,22 +18,19 @@
 //! line of `s` can be overwritten only after all have published `s + 1`.
 
 mod arrival;
-mod copy;
 mod exit;
-#[cfg(all(test, loom))]
-mod models;
-pub(crate) mod ways;
+mod lending;
 
 use comm_api::{CommError, Operation};
 use comm_kit::{Call, Gate, Pass};
 
-use crate::board::Board;
-use crate::layout::Line;
-use crate::sync::{self, Ordering};
-use crate::wait::{self, SpinTime, WaitPolicy};
+use crate::protocol::board::Board;
+use crate::protocol::line::Line;
+use crate::protocol::sync::{self, Ordering};
+use crate::protocol::wait::{self, SpinTime, WaitPolicy};
 
+use crate::protocol::route::Ways;
 use arrival::{Goal, Wait};
-use ways::Ways;
 
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
@@ -53,9 +50,9 @@ pub(crate) struct ShmTransport {
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// The last step this rank published or refused.
-    step: u64,
+    pub(in crate::protocol) step: u64,
     /// Every rank was seen at this step or later.
-    seen: u64,
+    pub(in crate::protocol) seen: u64,
     /// Whether ranks read each other's memory; the same on all of them.
     one_copy: bool,
     ways: Ways,

@@ -8,11 +8,11 @@ use comm_kit::Call;
 
 use super::*;
 use crate::ShmConfig;
-use crate::board::Board;
-use crate::layout::{Layout, sequence as place};
+use crate::protocol::board::Board;
+use crate::protocol::step::Sequence;
+use crate::protocol::wait::WaitPolicy;
 use crate::segment::Segment;
-use crate::step::Sequence;
-use crate::wait::WaitPolicy;
+use crate::segment::layout::{Layout, sequence as place};
 
 /// Opens the sequences of three ranks.
 fn three(name: &str) -> Vec<Sequence> {

@@ -24,7 +24,10 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::mm::Advice;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::layout::{Bell, Control, Header, Line, Member, Note, PAGE, Standing};
+use crate::protocol::control::{Bell, Control, Standing};
+use crate::protocol::line::Line;
+use crate::protocol::note::Note;
+use crate::segment::layout::{Header, Member, PAGE};
 
 /// Marks what other processes may write while it is borrowed.
 ///
@@ -101,7 +104,7 @@ impl Mapping {
     fn leave_out_of_dumps(&self) {}
 
     /// As [`of`](Self::of), with the byte at `at` on an address that is a multiple of `align`, a power of
-    /// two. `at` itself is a multiple of `align` or, if that is less, of [`RANGE_ALIGN`](crate::layout::RANGE_ALIGN).
+    /// two. `at` itself is a multiple of `align` or, if that is less, of [`RANGE_ALIGN`](crate::segment::layout::RANGE_ALIGN).
     pub(crate) fn aligned(
         file: &File,
         offset: u64,

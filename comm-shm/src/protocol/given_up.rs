@@ -2,7 +2,7 @@
 //!
 //! Any rank adds to it. Only the leader takes, and always all, so what was on top cannot come back between two looks at it.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::protocol::sync::{AtomicU64, Ordering};
 
 /// Says that there is nothing below: no range begins where the segment does.
 pub(crate) const NONE: u64 = 0;

@@ -13,7 +13,7 @@ use std::io;
 use comm_api::CommError;
 use rustix::io::Errno;
 
-use crate::remedy;
+use crate::segment::remedy;
 
 /// What a reservation that was interrupted is cut into at least: takes microseconds.
 const SMALLEST_PIECE: u64 = 256 * 1024;

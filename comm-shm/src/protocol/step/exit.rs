@@ -6,11 +6,11 @@ use comm_kit::{Call, Transport};
 
 use super::arrival::{Halt, Wait};
 use super::{Progress, Sequence, ShmTransport, Turn};
-use crate::board::Board;
-use crate::cause::Cause;
-use crate::layout::note_index;
-use crate::sync::{AtomicU64, Ordering, leaver_fence};
-use crate::{note, wait};
+use crate::protocol::board::Board;
+use crate::protocol::cause::Cause;
+use crate::protocol::note::note_index;
+use crate::protocol::sync::{AtomicU64, Ordering, leaver_fence};
+use crate::protocol::{note, wait};
 
 impl Transport for ShmTransport {
     type State = Progress;
@@ -43,7 +43,7 @@ impl Sequence {
 
 impl ShmTransport {
     /// Leaves the sequence; the others fail when they wait for a step this rank did not take.
-    pub(super) fn leave(&self, lost: Lost) {
+    pub(in crate::protocol) fn leave(&self, lost: Lost) {
         let left = &self.board.standing(self.rank).left;
         // The first reason stands; nobody else writes this word.
         if left.load(Ordering::Relaxed) == 0 {
@@ -53,7 +53,7 @@ impl ShmTransport {
     }
 
     /// Ends the sequence for every rank, and returns the cause that stands.
-    pub(super) fn fail(&self, cause: Cause) -> Cause {
+    pub(in crate::protocol) fn fail(&self, cause: Cause) -> Cause {
         let cause = cause.record(&self.board.control().cause, self.board.size());
         self.announce();
         cause

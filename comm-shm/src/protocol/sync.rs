@@ -21,7 +21,7 @@ pub(crate) use std::sync::atomic::fence as sleeper_fence;
 /// Orders that a note is being written before its new text; a name of its own, so that a model can break it.
 pub(crate) use std::sync::atomic::fence as text_fence;
 
-/// Orders the look for a cause after the reading of a buffer that another rank lends, see `step/copy.rs`.
+/// Orders the look for a cause after the reading of a buffer that another rank lends, see `step/lending.rs`.
 pub(crate) use std::sync::atomic::fence as reader_fence;
 /// Orders the cause before what its caller writes into a buffer that it lent; the other half of [`reader_fence`].
 pub(crate) use std::sync::atomic::fence as leaver_fence;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::cause::Cause;
-use crate::layout::{Bell, Control, Line, NOTES, Note, Standing, note_index};
-use crate::sync::{Rule, broken};
+use crate::protocol::cause::Cause;
+use crate::protocol::control::{Bell, Control, Standing};
+use crate::protocol::line::Line;
+use crate::protocol::note::{NOTES, Note, note_index};
+use crate::protocol::sync::{Rule, broken};
 
 /// What the ranks of one model share.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 //! a word in the segment holds whose turn it is, and each look takes the next few ranks. Any subset of the waiting ranks covers all
 //! ranks, because no rank is assigned to another.
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::protocol::sync::{AtomicU32, Ordering};
 
 /// How many times each rank is looked at in one interval, by all ranks that wait.
 const LOOKS: usize = 2;

@@ -20,7 +20,7 @@
     reason = "slots are never borrowed as slices, so they are copied by pointer"
 )]
 
-use crate::step::{Stage, Turn};
+use crate::protocol::step::{Stage, Turn};
 
 impl Turn<'_> {
     /// Returns the bytes of a slot.

@@ -9,8 +9,8 @@
 //!   buffer was still lent when it was read: had it seen a byte that was written later, it would see the cause too.
 
 use super::Turn;
-use super::ways::Ways;
-use crate::sync::{Ordering, reader_fence};
+use crate::protocol::route::Ways;
+use crate::protocol::sync::{Ordering, reader_fence};
 
 impl Turn<'_> {
     /// Returns whether large payloads are read from the memory of their owners; all ranks agree.

@@ -11,8 +11,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::InitError;
-use crate::identity::Identity;
-use crate::remedy;
+use crate::segment::identity::Identity;
+use crate::segment::remedy;
 
 /// Returns where the segment of a job is found.
 pub(crate) fn path(name: &str) -> PathBuf {

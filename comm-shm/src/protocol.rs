@@ -1,0 +1,30 @@
+//! How the ranks of one sequence meet, in any memory that they share: steps, lines and slots, the first cause, refusals, sleeping.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`step`] | steps: taking one, waiting for the others, the ways out |
+//! | [`board`] | where one sequence has what its ranks share |
+//! | [`line`], [`control`], [`slot`] | what they share: payload and call of a step; cause, events, bells, standings; large payloads |
+//! | [`cause`], [`note`] | why a sequence failed; why a call was refused |
+//! | [`route`] | which of two ways a large call takes |
+//! | [`given_up`] | the ranges that no rank uses any more |
+//! | [`wait`], [`sync`] | spinning, yielding, sleeping; atomics and fences |
+//!
+//! `models` lets loom explore all of this but slots, on a board of its own and with the layer [`sync`] replaced.
+
+#[cfg_attr(loom, path = "protocol/models/board.rs")]
+pub(crate) mod board;
+pub(crate) mod cause;
+pub(crate) mod control;
+pub(crate) mod given_up;
+pub(crate) mod line;
+#[cfg(all(test, loom))]
+mod models;
+pub(crate) mod note;
+pub(crate) mod route;
+#[cfg(not(loom))]
+pub(crate) mod slot;
+pub(crate) mod step;
+#[cfg_attr(loom, path = "protocol/models/sync.rs")]
+pub(crate) mod sync;
+pub(crate) mod wait;

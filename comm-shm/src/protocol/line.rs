@@ -1,0 +1,67 @@
+//! Lines: what a rank puts into a step.
+
+use crate::protocol::sync::{AtomicU64, Ordering};
+
+/// What one rank puts into one step; a cache line, so a small call costs one transfer per rank.
+///
+/// A rank has two, by step parity, and nobody else writes them.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// The step this line belongs to; stored last, with release.
+    pub(crate) step: AtomicU64,
+    /// What was called, see [`Call`](comm_kit::Call).
+    pub(crate) call: [AtomicU64; 2],
+    /// A payload of up to [`INLINE`] bytes.
+    pub(crate) inline: [AtomicU64; INLINE_WORDS],
+}
+
+/// The bytes a line carries beside its header.
+pub(crate) const INLINE: usize = 8 * INLINE_WORDS;
+
+const INLINE_WORDS: usize = 5;
+
+impl Line {
+    /// Checks whether its rank has published `step`.
+    #[inline]
+    pub(crate) fn shows(&self, step: u64) -> bool {
+        // Acquire: what the rank wrote before it published is read after this (I1).
+        self.step.load(Ordering::Acquire) == step
+    }
+
+    /// Reads what was called.
+    #[inline]
+    pub(crate) fn call_words(&self) -> [u64; 2] {
+        [
+            self.call[0].load(Ordering::Relaxed),
+            self.call[1].load(Ordering::Relaxed),
+        ]
+    }
+
+    /// Writes a payload of up to [`INLINE`] bytes.
+    #[inline]
+    pub(crate) fn put(&self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
+        for (place, &word) in self.inline.iter().zip(words) {
+            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        if let (Some(place), false) = (self.inline.get(words.len()), rest.is_empty()) {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a payload of up to [`INLINE`] bytes.
+    #[inline]
+    pub(crate) fn take(&self, bytes: &mut [u8]) {
+        let (words, rest) = bytes.as_chunks_mut();
+        for (place, word) in self.inline.iter().zip(&mut *words) {
+            *word = place.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        if let (Some(place), false) = (self.inline.get(words.len()), rest.is_empty()) {
+            let word = place.load(Ordering::Relaxed).to_ne_bytes();
+            rest.copy_from_slice(&word[..rest.len()]);
+        }
+    }
+}
