@@ -27,11 +27,10 @@ macro_rules! forward_to {
             &self,
             send: &[u8],
             recv: &mut [u8],
-            counts: &[usize],
-            displs: &[usize],
+            from: comm_api::Blocks<'_>,
             elem_size: usize,
         ) -> Result<(), CommError> {
-            $each!(self, comm => comm.allgatherv_bytes(send, recv, counts, displs, elem_size))
+            $each!(self, comm => comm.allgatherv_bytes(send, recv, from, elem_size))
         }
 
         #[inline]

@@ -21,6 +21,7 @@
 //! In bytes, a length that is no whole number of elements is refused too, with the nearest whole
 //! length below as the expected one; zero-sized elements take no bytes.
 
+use crate::blocks::Blocks;
 use crate::error::{Argument, CommError};
 use crate::op::{ReduceOp, ScalarKind};
 use crate::operation::Operation;
@@ -55,10 +56,10 @@ pub fn allgatherv_bytes(
     size: usize,
     send: &[u8],
     recv: &[u8],
-    counts: &[usize],
-    displs: &[usize],
+    from: Blocks<'_>,
     elem_size: usize,
 ) -> Result<(), CommError> {
+    let Blocks { counts, displs } = from;
     lists(rank, size, counts, displs)?;
     let send_len = elements(Operation::Allgatherv, Argument::Send, send.len(), elem_size)?;
     let recv_len = elements(Operation::Allgatherv, Argument::Recv, recv.len(), elem_size)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
+use crate::blocks::Blocks;
 use crate::check;
 use crate::element::{CommData, Reduce};
 use crate::error::CommError;
@@ -102,7 +103,7 @@ pub trait Communicator: Send + Sync {
 
     /// Gathers blocks of bytes; what a backend implements for [`allgatherv`](Self::allgatherv).
     ///
-    /// `counts` and `displs` are in elements of `elem_size` bytes. The typed method passes checked
+    /// The counts and displacements of `from` are in elements of `elem_size` bytes. The typed method passes checked
     /// arguments; a direct call may pass anything, so an implementation begins with
     /// [`check::allgatherv_bytes`].
     ///
@@ -113,8 +114,7 @@ pub trait Communicator: Send + Sync {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError>;
 
@@ -239,7 +239,7 @@ pub trait Communicator: Send + Sync {
         match check::allgatherv(rank, size, send.len(), recv.len(), counts, displs) {
             Ok(()) => {
                 let (send, recv) = (cast_slice(send), cast_slice_mut(recv));
-                self.allgatherv_bytes(send, recv, counts, displs, size_of::<T>())
+                self.allgatherv_bytes(send, recv, Blocks::new(counts, displs), size_of::<T>())
             }
             Err(error) => refused(self, Operation::Allgatherv, error),
         }
@@ -410,11 +410,10 @@ macro_rules! forward {
                 &self,
                 send: &[u8],
                 recv: &mut [u8],
-                counts: &[usize],
-                displs: &[usize],
+                from: Blocks<'_>,
                 elem_size: usize,
             ) -> Result<(), CommError> {
-                (**self).allgatherv_bytes(send, recv, counts, displs, elem_size)
+                (**self).allgatherv_bytes(send, recv, from, elem_size)
             }
 
             #[inline]

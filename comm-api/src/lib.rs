@@ -28,7 +28,7 @@
 //! | for | look at |
 //! |---|---|
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
-//! | what travels | [`CommData`], [`Reduce`], [`ReduceOp`] |
+//! | what travels | [`Blocks`], [`CommData`], [`Reduce`], [`ReduceOp`] |
 //! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Operation`], [`Argument`] |
 //! | backend authors | the byte level of [`Communicator`], [`check`], and the crate `comm-kit` |
 //!
@@ -58,6 +58,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod blocks;
 mod communicator;
 mod element;
 mod error;
@@ -72,6 +73,7 @@ pub mod memory;
 
 pub use bytemuck;
 
+pub use blocks::Blocks;
 pub use communicator::Communicator;
 pub use element::{CommData, Reduce};
 pub use error::{Argument, CommError, FailureKind, Scope};

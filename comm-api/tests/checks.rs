@@ -3,7 +3,8 @@
 mod common;
 
 use comm_api::{
-    Argument, CommError, Communicator, CommunicatorExt, Operation, ReduceOp, ScalarKind, check,
+    Argument, Blocks, CommError, Communicator, CommunicatorExt, Operation, ReduceOp, ScalarKind,
+    check,
 };
 use common::{Event, Recorder};
 use rstest::rstest;
@@ -268,7 +269,7 @@ fn a_rank_out_of_range_is_an_error() {
 fn the_byte_level_refuses_parts_of_elements() {
     let gather = |send: usize, recv: usize, elem_size| {
         let (send, recv) = (vec![0; send], vec![0; recv]);
-        check::allgatherv_bytes(0, 2, &send, &recv, &[1, 2], &[0, 1], elem_size)
+        check::allgatherv_bytes(0, 2, &send, &recv, Blocks::new(&[1, 2], &[0, 1]), elem_size)
     };
     assert_eq!(gather(8, 24, 8), Ok(()));
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use comm_api::{Argument, CommError, Operation, check};
+use comm_api::{Argument, Blocks, CommError, Operation, check};
 use proptest::prelude::*;
 
 /// Says what the contract says, by marking every element.
@@ -86,7 +86,8 @@ fn agree(rank: usize, size: usize, lens: (usize, usize), counts: &[usize], displ
 
     // Whole elements in bytes are refused alike, and what passes lies inside the buffer.
     let (send, recv) = (vec![0; lens.0 * 3], vec![0; lens.1 * 3]);
-    let in_bytes = check::allgatherv_bytes(rank, size, &send, &recv, counts, displs, 3);
+    let in_bytes =
+        check::allgatherv_bytes(rank, size, &send, &recv, Blocks::new(counts, displs), 3);
     assert_eq!(in_bytes, checked);
     if in_bytes.is_ok() {
         for (&count, &displ) in counts.iter().zip(displs) {

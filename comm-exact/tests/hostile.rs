@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 use comm_api::bytemuck::cast_slice;
-use comm_api::{Argument, CommError, Communicator, Operation, ReduceOp};
+use comm_api::{Argument, Blocks, CommError, Communicator, Operation, ReduceOp};
 use comm_exact::{ExactSum, exact_sums};
 use comm_local::LocalBackend;
 use proptest::prelude::*;
@@ -87,8 +87,7 @@ impl Communicator for Alike {
         &self,
         _: &[u8],
         _: &mut [u8],
-        _: &[usize],
-        _: &[usize],
+        _: Blocks<'_>,
         _: usize,
     ) -> Result<(), CommError> {
         panic!("a sum is reduced")

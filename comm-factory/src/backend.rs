@@ -1,7 +1,8 @@
 //! The communicator that can be any of them: one match per call.
 
 use comm_api::{
-    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider,
+    Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind,
+    SharedMemoryProvider,
 };
 #[cfg(any(feature = "mpi", feature = "shm"))]
 use comm_kit::words;
@@ -136,11 +137,10 @@ impl Communicator for CommBackend {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        each!(self, comm => comm.allgatherv_bytes(send, recv, counts, displs, elem_size))
+        each!(self, comm => comm.allgatherv_bytes(send, recv, from, elem_size))
     }
 
     #[inline]

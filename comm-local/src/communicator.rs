@@ -1,7 +1,7 @@
 //! The communicator of size 1.
 
 use comm_api::{
-    CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
+    Blocks, CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
 use comm_kit::{CommId, Origin, Parts, exit_code};
 
@@ -47,12 +47,11 @@ impl Communicator for LocalBackend {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        check::allgatherv_bytes(0, 1, send, recv, counts, displs, elem_size)?;
-        let start = displs[0] * elem_size;
+        check::allgatherv_bytes(0, 1, send, recv, from, elem_size)?;
+        let start = from.displs[0] * elem_size;
         recv[start..start + send.len()].copy_from_slice(send);
         Ok(())
     }

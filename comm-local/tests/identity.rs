@@ -1,6 +1,6 @@
 //! What copies and what does nothing: the two must not be confused.
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_api::{Blocks, CommError, Communicator, ReduceOp, ScalarKind};
 use comm_local::LocalBackend;
 use rstest::rstest;
 
@@ -48,12 +48,12 @@ fn broadcast_and_barrier_touch_nothing() {
 }
 
 #[rstest]
-#[case::lists(LocalBackend.allgatherv_bytes(&[1], &mut [0], &[], &[], 1))]
-#[case::ends(LocalBackend.allgatherv_bytes(&[1], &mut [0], &[1], &[usize::MAX], 1))]
-#[case::bytes_overflow(LocalBackend.allgatherv_bytes(&[1; 8], &mut [0; 8], &[1], &[usize::MAX / 8], 8))]
-#[case::send(LocalBackend.allgatherv_bytes(&[1, 2], &mut [0; 9], &[1], &[0], 1))]
-#[case::part_of_an_element(LocalBackend.allgatherv_bytes(&[1; 3], &mut [0; 8], &[1], &[0], 4))]
-#[case::no_size(LocalBackend.allgatherv_bytes(&[1], &mut [0], &[1], &[0], 0))]
+#[case::lists(LocalBackend.allgatherv_bytes(&[1], &mut [0], Blocks::new(&[], &[]), 1))]
+#[case::ends(LocalBackend.allgatherv_bytes(&[1], &mut [0], Blocks::new(&[1], &[usize::MAX]), 1))]
+#[case::bytes_overflow(LocalBackend.allgatherv_bytes(&[1; 8], &mut [0; 8], Blocks::new(&[1], &[usize::MAX / 8]), 8))]
+#[case::send(LocalBackend.allgatherv_bytes(&[1, 2], &mut [0; 9], Blocks::new(&[1], &[0]), 1))]
+#[case::part_of_an_element(LocalBackend.allgatherv_bytes(&[1; 3], &mut [0; 8], Blocks::new(&[1], &[0]), 4))]
+#[case::no_size(LocalBackend.allgatherv_bytes(&[1], &mut [0], Blocks::new(&[1], &[0]), 0))]
 #[case::reduce_lengths(LocalBackend.allreduce_bytes(&[0; 8], &mut [0; 16], ScalarKind::F64, ReduceOp::Sum))]
 #[case::reduce_part(LocalBackend.allreduce_bytes(&[0; 9], &mut [0; 9], ScalarKind::F64, ReduceOp::Sum))]
 #[case::reduce_bits(LocalBackend.allreduce_bytes(&[0; 8], &mut [0; 8], ScalarKind::F64, ReduceOp::BitwiseOr))]

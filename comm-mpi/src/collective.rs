@@ -5,4 +5,4 @@ mod allreduce;
 mod broadcast;
 mod ordered;
 
-pub(crate) use allgatherv::Blocks;
+pub(crate) use allgatherv::ByteBlocks;

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
-use comm_api::{CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
+use comm_api::{Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
 use comm_kit::{Call, exit_code};
 
-use crate::collective::Blocks;
+use crate::collective::ByteBlocks;
 use crate::config::MpiConfig;
 use crate::entry::Rules;
 use crate::error::InitError;
@@ -108,7 +108,12 @@ impl FerrompiBackend {
 
 impl Ranks {
     #[inline]
-    fn gather(&self, send: &[u8], recv: &mut [u8], blocks: Blocks<'_>) -> Result<(), CommError> {
+    fn gather(
+        &self,
+        send: &[u8],
+        recv: &mut [u8],
+        blocks: ByteBlocks<'_>,
+    ) -> Result<(), CommError> {
         let call = || Call::allgatherv(blocks.counts, blocks.elem_size);
         self.perform(Operation::Allgatherv, call, |work| {
             Ok(self.allgatherv(&mut work.lists, send, recv, blocks)?)
@@ -148,19 +153,13 @@ impl Communicator for Ranks {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank, self.size);
-        let checked = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
+        let checked = check::allgatherv_bytes(rank, size, send, recv, from, elem_size);
         self.gate().checked(checked)?;
-        let blocks = Blocks {
-            counts,
-            displs,
-            elem_size,
-        };
-        self.gather(send, recv, blocks)
+        self.gather(send, recv, ByteBlocks::new(from, elem_size))
     }
 
     #[inline]
@@ -251,12 +250,10 @@ impl Communicator for FerrompiBackend {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        self.ranks
-            .allgatherv_bytes(send, recv, counts, displs, elem_size)
+        self.ranks.allgatherv_bytes(send, recv, from, elem_size)
     }
 
     /// Checks in elements only: the provided method would check the same blocks in bytes again,
@@ -272,11 +269,7 @@ impl Communicator for FerrompiBackend {
         let Ranks { rank, size, .. } = self.ranks;
         let checked = check::allgatherv(rank, size, send.len(), recv.len(), counts, displs);
         self.ranks.gate().checked(checked)?;
-        let blocks = Blocks {
-            counts,
-            displs,
-            elem_size: size_of::<T>(),
-        };
+        let blocks = ByteBlocks::new(Blocks::new(counts, displs), size_of::<T>());
         self.ranks
             .gather(cast_slice(send), cast_slice_mut(recv), blocks)
     }

@@ -1,6 +1,6 @@
 //! `allgather` and `allgatherv`: the arrays of all ranks, on every rank.
 
-use comm_factory::api::{CommError, Communicator, FailureKind};
+use comm_factory::api::{Blocks, CommError, Communicator, FailureKind};
 use comm_kit::Label;
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -144,8 +144,14 @@ pub(crate) fn words(
     run(py, operation, || {
         let recv = all.as_flattened_mut().as_flattened_mut();
         // Inside a signal handler this may be in the middle of a call that has a label.
-        Label::NONE
-            .on(|| comm.allgatherv_bytes(bytes.as_flattened(), recv, &counts, &displs, BYTES))
+        Label::NONE.on(|| {
+            comm.allgatherv_bytes(
+                bytes.as_flattened(),
+                recv,
+                Blocks::new(&counts, &displs),
+                BYTES,
+            )
+        })
     })?;
     let number = |pair: [[u8; 8]; 2]| pair.map(u64::from_ne_bytes);
     Ok(all.into_iter().map(number).collect())
@@ -272,6 +278,6 @@ fn exchange(
     let send = copy.as_deref().unwrap_or_else(|| send.bytes());
     let recv = recv.bytes_mut();
     run(py, operation, || {
-        label.on(|| comm.allgatherv_bytes(send, recv, counts, &displs, elem_size))
+        label.on(|| comm.allgatherv_bytes(send, recv, Blocks::new(counts, &displs), elem_size))
     })
 }

@@ -1,6 +1,6 @@
 //! Objects of Python, pickled, among the ranks of one job.
 
-use comm_factory::api::Communicator;
+use comm_factory::api::{Blocks, Communicator};
 use comm_kit::Label;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -78,7 +78,7 @@ pub(crate) fn allgather_object<'py>(
     let mut failed = None;
     let all = PyBytes::new_with(py, total, |recv| {
         let gathered = run(py, OPERATION, || {
-            PICKLE.on(|| comm.allgatherv_bytes(send, recv, &counts, &displs, 1))
+            PICKLE.on(|| comm.allgatherv_bytes(send, recv, Blocks::new(&counts, &displs), 1))
         });
         failed = gathered.err();
         Ok(())

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use comm_api::{
-    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider, check,
+    Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind,
+    SharedMemoryProvider, check,
 };
 use comm_kit::{exit_code, report_while_unwinding};
 
@@ -130,14 +131,13 @@ impl Communicator for ShmBackend {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank(), self.size());
-        let checked = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
+        let checked = check::allgatherv_bytes(rank, size, send, recv, from, elem_size);
         self.sequence.gate().checked(checked)?;
-        collective::allgatherv(&self.sequence, send, recv, counts, displs, elem_size)
+        collective::allgatherv(&self.sequence, send, recv, from, elem_size)
     }
 
     #[inline]

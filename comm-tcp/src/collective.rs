@@ -17,7 +17,7 @@ mod way;
 
 use crate::notice::Cause;
 
-pub(crate) use allgatherv::Blocks;
+pub(crate) use allgatherv::ByteBlocks;
 pub use way::Hosts;
 #[cfg(test)]
 pub(crate) use way::Outgoing;

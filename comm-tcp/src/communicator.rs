@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use comm_api::{CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
+use comm_api::{Blocks, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
 use comm_kit::clock::Clock;
 use comm_kit::words::{self, Lost};
 use comm_kit::{CommId, Gate, Owner, Pass, Transport, exit_code};
 
-use crate::collective::{Blocks, Failure, Hosts};
+use crate::collective::{ByteBlocks, Failure, Hosts};
 use crate::config::TcpConfig;
 use crate::engine::Engine;
 use crate::error::InitError;
@@ -279,18 +279,13 @@ impl Communicator for TcpBackend {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank, self.size);
-        let checked = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
+        let checked = check::allgatherv_bytes(rank, size, send, recv, from, elem_size);
         self.checked(checked)?;
-        let blocks = Blocks {
-            counts,
-            displs,
-            elem_size,
-        };
+        let blocks = ByteBlocks::new(from, elem_size);
         match self.gate()? {
             None => recv[blocks.range(0)].copy_from_slice(send),
             Some(gate) => run(gate, Operation::Allgatherv, |engine| {

@@ -4,7 +4,7 @@ use comm_api::{CommData, CommError, Communicator, Operation, SharedMemoryProvide
 use comm_kit::{Call, Origin, Parts, words};
 use comm_local::{HeapRegion, LocalBackend};
 
-use crate::collective::Blocks;
+use crate::collective::ByteBlocks;
 use crate::communicator::{TcpBackend, run, run_inside};
 
 impl TcpBackend {
@@ -27,7 +27,7 @@ impl TcpBackend {
             let mut all = vec![[0; 2]; self.size()];
             all[rank] = own;
             let (counts, displs): (Vec<_>, Vec<_>) = (0..self.size()).map(|rank| (1, rank)).unzip();
-            let blocks = Blocks {
+            let blocks = ByteBlocks {
                 counts: &counts,
                 displs: &displs,
                 elem_size: size_of::<[u64; 2]>(),
@@ -84,7 +84,7 @@ impl SharedMemoryProvider for TcpBackend {
             let Some(gate) = gate else {
                 return Ok(());
             };
-            let blocks = Blocks {
+            let blocks = ByteBlocks {
                 counts: parts.counts(),
                 displs: parts.displs(),
                 elem_size: size_of::<T>(),

@@ -1,7 +1,7 @@
 //! Which way calls go and what large ones put on the links: for the test that checks the figures of
 //! the documentation. No part of the interface.
 
-use crate::collective::{Blocks, Load, Way, ring};
+use crate::collective::{ByteBlocks, Load, Way, ring};
 
 pub use crate::collective::Hosts;
 pub use crate::frame::HEADER;
@@ -40,8 +40,8 @@ pub fn small_up_to(ranks: usize, hosts: Hosts) -> [usize; 3] {
     loads.map(|load| Way::limit(load, ranks, hosts))
 }
 
-fn blocks<'a>(counts: &'a [usize], displs: &'a [usize]) -> Blocks<'a> {
-    Blocks {
+fn blocks<'a>(counts: &'a [usize], displs: &'a [usize]) -> ByteBlocks<'a> {
+    ByteBlocks {
         counts,
         displs,
         elem_size: 1,

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm_api::{
-    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider, check,
+    Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind,
+    SharedMemoryProvider, check,
 };
 use comm_kit::words::Lost;
 use comm_kit::{Call, Gate, Pass, Transport, exit_code};
@@ -144,15 +145,14 @@ impl Communicator for Reference {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank(), self.size());
-        let check = check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size);
+        let check = check::allgatherv_bytes(rank, size, send, recv, from, elem_size);
         self.gate.checked(check)?;
-        let met = self.meet(Call::allgatherv(counts, elem_size), send)?;
-        for (block, &displ) in met.data.iter().zip(displs) {
+        let met = self.meet(Call::allgatherv(from.counts, elem_size), send)?;
+        for (block, &displ) in met.data.iter().zip(from.displs) {
             if !block.is_empty() {
                 let start = displ * elem_size;
                 recv[start..start + block.len()].copy_from_slice(block);

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use comm_api::bytemuck::cast_slice;
-use comm_api::{CommData, CommError, Communicator, Operation, Reduce, ReduceOp, ScalarKind, check};
+use comm_api::{
+    Blocks, CommData, CommError, Communicator, Operation, Reduce, ReduceOp, ScalarKind, check,
+};
 
 /// Answers the collectives of a program with what a script says, one after the other.
 ///
@@ -190,12 +192,11 @@ impl Communicator for Script {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank, self.size);
-        check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)?;
+        check::allgatherv_bytes(rank, size, send, recv, from, elem_size)?;
         self.follow(Operation::Allgatherv, elem_size, recv)
     }
 

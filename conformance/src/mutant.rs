@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use comm_api::{
-    CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, SharedMemoryProvider,
-    SharedRegion, bytemuck,
+    Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind,
+    SharedMemoryProvider, SharedRegion, bytemuck,
 };
 
 use crate::chaos::{Fault, Round};
@@ -47,10 +47,10 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         comm: &C,
         send: &[u8],
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)
+        comm.allgatherv_bytes(send, recv, from, elem_size)
     }
 
     /// Stands for [`Communicator::allreduce_bytes`].
@@ -181,13 +181,11 @@ impl<C: Communicator + SharedMemoryProvider, M: Mutation<C> + ?Sized> Communicat
         &self,
         send: &[u8],
         recv: &mut [u8],
-        counts: &[usize],
-        displs: &[usize],
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        let layout = (counts, displs);
         let (mutation, comm) = (&self.mutation, &self.comm);
-        self.changed(mutation.allgatherv(comm, send, recv, layout, elem_size))
+        self.changed(mutation.allgatherv(comm, send, recv, from, elem_size))
     }
 
     fn allreduce_bytes(

@@ -1,5 +1,6 @@
 //! A block from everybody to everybody.
 
+use comm_api::Blocks;
 use comm_api::bytemuck::zeroed_vec;
 use ferrompi::Error;
 
@@ -9,10 +10,21 @@ use crate::ranks::Ranks;
 
 /// The arguments of an `allgatherv`, checked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Blocks<'a> {
+pub(crate) struct ByteBlocks<'a> {
     pub(crate) counts: &'a [usize],
     pub(crate) displs: &'a [usize],
     pub(crate) elem_size: usize,
+}
+
+impl<'a> ByteBlocks<'a> {
+    pub(crate) const fn new(from: Blocks<'a>, elem_size: usize) -> Self {
+        let Blocks { counts, displs, .. } = from;
+        Self {
+            counts,
+            displs,
+            elem_size,
+        }
+    }
 }
 
 impl Ranks {
@@ -23,7 +35,7 @@ impl Ranks {
         lists: &mut Lists,
         send: &[u8],
         recv: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Error> {
         if self.size == 1 {
             let start = blocks.displs[0] * blocks.elem_size;
@@ -40,7 +52,7 @@ impl Ranks {
         lists: &mut Lists,
         send: &[u8],
         recv: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Error> {
         let scale = blocks.elem_size / size_of::<W>();
         let route = lists.fill(blocks.counts, blocks.displs, scale, MOST);
@@ -66,7 +78,7 @@ impl Ranks {
         lists: &mut Lists,
         send: &[W],
         recv: &mut [W],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
         scale: usize,
     ) -> Result<(), Error> {
         lists.pack();
@@ -88,7 +100,7 @@ impl Ranks {
         &self,
         send: &[W],
         recv: &mut [W],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
         scale: usize,
     ) -> Result<(), Error> {
         let pairs = blocks.counts.iter().zip(blocks.displs);

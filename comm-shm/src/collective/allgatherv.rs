@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use comm_api::CommError;
+use comm_api::{Blocks, CommError};
 use comm_kit::Call;
 
 use super::trial::Trial;
@@ -18,10 +18,10 @@ pub(crate) fn allgatherv(
     sequence: &Sequence,
     send: &[u8],
     recv: &mut [u8],
-    counts: &[usize],
-    displs: &[usize],
+    from: Blocks<'_>,
     elem_size: usize,
 ) -> Result<(), CommError> {
+    let Blocks { counts, displs, .. } = from;
     let call = Call::allgatherv(counts, elem_size);
     let mut turn = sequence.begin(call)?;
     let length = |rank: usize| counts[rank].saturating_mul(elem_size);
@@ -42,7 +42,7 @@ pub(crate) fn allgatherv(
     let keep = keep_for(recv.len());
     let way = one_copy::way_of(&mut turn, Kind::Gathering, longest);
     let mut trial = Trial::begin(&turn, Kind::Gathering, longest, way);
-    let blocks = Blocks {
+    let blocks = ByteBlocks {
         send: Some(send),
         length,
         start,
@@ -52,7 +52,7 @@ pub(crate) fn allgatherv(
 }
 
 /// What is gathered, and where the block of each rank lies in the result.
-pub(super) struct Blocks<'a, L, S> {
+pub(super) struct ByteBlocks<'a, L, S> {
     /// Where the block of this rank is, unless it is in its place already.
     pub(super) send: Option<&'a [u8]>,
     pub(super) length: L,
@@ -60,7 +60,7 @@ pub(super) struct Blocks<'a, L, S> {
     pub(super) keep: Keep,
 }
 
-impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
+impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
     /// Gathers the blocks, by one copy or through the slots.
     pub(super) fn gather(
         &self,

@@ -7,7 +7,7 @@
 use comm_api::{CommError, ReduceOp, ScalarKind};
 use comm_kit::{Call, fold_into, fold_rows};
 
-use super::allgatherv::Blocks;
+use super::allgatherv::ByteBlocks;
 use super::trial::Trial;
 use super::{cut, keep_for, one_copy};
 use crate::protocol::line::INLINE;
@@ -115,7 +115,7 @@ impl Fold<'_> {
                 turn.advance();
             }
         }
-        let blocks = Blocks {
+        let blocks = ByteBlocks {
             send: None,
             length: |rank: usize| halves[rank].len(),
             start: |rank: usize| halves[rank].start,

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use comm_api::CommError;
 
-use super::allgatherv::Blocks;
+use super::allgatherv::ByteBlocks;
 use super::allreduce::Fold;
 use super::cut;
 use super::trial::Trial;
@@ -111,7 +111,7 @@ impl Turn<'_> {
     }
 }
 
-impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> Blocks<'_, L, S> {
+impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
     /// Reads the blocks of all others; returns whether every rank could. If not, the next step may be written.
     pub(super) fn read(
         &self,

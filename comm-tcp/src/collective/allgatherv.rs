@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use comm_api::Blocks;
 use comm_kit::Call;
 
 use super::Failure;
@@ -13,7 +14,7 @@ impl Engine {
         &mut self,
         send: &[u8],
         recv: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
         let call = Call::allgatherv(blocks.counts, blocks.elem_size);
         let own = blocks.range(self.rank);
@@ -46,7 +47,7 @@ impl Engine {
         &mut self,
         call: Call,
         whole: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
         let way = self.begin(call, Load::Gathered(blocks.total()))?;
         self.gather_in_place(call, way, whole, blocks)
@@ -59,7 +60,7 @@ impl Engine {
         call: Call,
         way: Way,
         recv: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
         let own = blocks.range(self.rank);
         match way {
@@ -80,7 +81,7 @@ impl Engine {
             Way::Ring => self.gather_along_the_ring(call, None, recv, blocks),
             Way::Pieces => self.in_pieces(Load::Gathered(blocks.total()), 1, |engine, piece| {
                 let (counts, displs) = blocks.within(piece);
-                let parts = Blocks {
+                let parts = ByteBlocks {
                     counts: &counts,
                     displs: &displs,
                     elem_size: 1,
@@ -96,7 +97,7 @@ impl Engine {
         call: Call,
         block: &[u8],
         recv: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
         match blocks.together() {
             Some(whole) => self.enter(call, block, &mut recv[whole]),
@@ -110,7 +111,7 @@ impl Engine {
         call: Call,
         send: Option<&[u8]>,
         recv: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
         let at = (self.sequence, call);
         self.run(
@@ -124,7 +125,7 @@ impl Engine {
         &mut self,
         call: Call,
         recv: &mut [u8],
-        blocks: Blocks<'_>,
+        blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
         let refused = self.collect(call, Contributions::Blocks(blocks, recv))?;
         if let Some(whole) = blocks.together() {
@@ -156,13 +157,22 @@ fn apart(buffer: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&mut [u8], &mu
 
 /// Where the blocks of an allgatherv lie in the buffer of one rank. The arguments were checked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Blocks<'a> {
+pub(crate) struct ByteBlocks<'a> {
     pub(crate) counts: &'a [usize],
     pub(crate) displs: &'a [usize],
     pub(crate) elem_size: usize,
 }
 
-impl Blocks<'_> {
+impl<'a> ByteBlocks<'a> {
+    pub(crate) const fn new(from: Blocks<'a>, elem_size: usize) -> Self {
+        let Blocks { counts, displs, .. } = from;
+        Self {
+            counts,
+            displs,
+            elem_size,
+        }
+    }
+
     /// Returns the range of block `rank`.
     pub(crate) fn range(&self, rank: usize) -> Range<usize> {
         if self.elem_size == 0 {
@@ -219,7 +229,7 @@ impl Blocks<'_> {
 /// Spreads a payload that holds all blocks in rank order over a buffer.
 #[derive(Debug)]
 pub(crate) struct Scatter<'a> {
-    blocks: Blocks<'a>,
+    blocks: ByteBlocks<'a>,
     buffer: &'a mut [u8],
     total: usize,
     /// The block that was asked for last, and where it begins in the payload.
@@ -227,7 +237,7 @@ pub(crate) struct Scatter<'a> {
 }
 
 impl<'a> Scatter<'a> {
-    pub(crate) fn new(blocks: Blocks<'a>, buffer: &'a mut [u8]) -> Self {
+    pub(crate) fn new(blocks: ByteBlocks<'a>, buffer: &'a mut [u8]) -> Self {
         Self {
             total: blocks.total(),
             blocks,
@@ -271,7 +281,7 @@ mod tests {
 
     /// Returns where the rooms begin that a payload is read into, and how long they are, in elements, if every room is filled.
     fn rooms(counts: &[usize], displs: &[usize]) -> Vec<(usize, usize)> {
-        let blocks = Blocks {
+        let blocks = ByteBlocks {
             counts,
             displs,
             elem_size: 2,
@@ -300,7 +310,7 @@ mod tests {
     #[test]
     fn the_pieces_of_blocks_hold_every_byte_once_in_rank_order() {
         let (counts, displs) = ([3, 0, 2, 4], [10, 40, 0, 4]);
-        let blocks = Blocks {
+        let blocks = ByteBlocks {
             counts: &counts,
             displs: &displs,
             elem_size: 2,
@@ -321,7 +331,7 @@ mod tests {
     #[test]
     fn a_room_goes_on_where_the_last_read_ended() {
         let mut buffer: Vec<u8> = (0..9).collect();
-        let blocks = Blocks {
+        let blocks = ByteBlocks {
             counts: &[2, 3, 4],
             displs: &[0, 2, 5],
             elem_size: 1,

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use clap::Parser;
 use comm_conformance::mutant::{Mutant, Mutation};
-use comm_factory::api::{CommError, Communicator, SharedMemoryProvider};
+use comm_factory::api::{Blocks, CommError, Communicator, SharedMemoryProvider};
 
 use super::sddp::options::Options;
 use super::sddp::train::train;
@@ -60,10 +60,11 @@ impl<C: Communicator + SharedMemoryProvider> Mutation<C> for Reversed {
         comm: &C,
         send: &[u8],
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)?;
+        comm.allgatherv_bytes(send, recv, from, elem_size)?;
+        let counts = from.counts;
         let bytes = send.len();
         let even = counts.iter().all(|count| *count == counts[0]);
         if even && bytes > 0 && self.costs && (self.exchanges || counts[0] <= FEW) {
@@ -86,7 +87,12 @@ impl<C: Communicator + SharedMemoryProvider> Mutation<C> for Reversed {
         let displs: Vec<usize> = (0..size).map(|rank| rank * bytes).collect();
         let mut all = vec![0; size * bytes];
         // Where the parts are not even the others pass other counts, and the job ends.
-        let gathered = comm.allgatherv_bytes(written, &mut all, &vec![bytes; size], &displs, 1);
+        let gathered = comm.allgatherv_bytes(
+            written,
+            &mut all,
+            Blocks::new(&vec![bytes; size], &displs),
+            1,
+        );
         if gathered.is_ok() {
             let other = (size - 1 - rank) * bytes;
             written.copy_from_slice(&all[other..other + bytes]);

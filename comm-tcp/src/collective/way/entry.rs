@@ -10,7 +10,7 @@ use comm_api::FailureKind;
 use comm_kit::{Call, words};
 use rustix::event::PollFd;
 
-use crate::collective::{Blocks, Failure};
+use crate::collective::{ByteBlocks, Failure};
 use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::{Header, Kind};
 use crate::link::Broken;
@@ -233,7 +233,7 @@ pub(crate) enum Contributions<'a> {
     /// Nothing comes along.
     Nothing,
     /// Each worker's block, into its place.
-    Blocks(Blocks<'a>, &'a mut [u8]),
+    Blocks(ByteBlocks<'a>, &'a mut [u8]),
     /// This many bytes of each worker, which stay in the inboxes of their links.
     Held(usize),
     /// One slot of this many bytes per worker, in rank order.

@@ -1,6 +1,6 @@
 //! Elements of 16 MiB and more: their sizes are compared exactly, whatever a fingerprint has room for.
 
-use comm_api::{Communicator, FailureKind, SharedMemoryProvider};
+use comm_api::{Blocks, Communicator, FailureKind, SharedMemoryProvider};
 
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C9, C10};
@@ -52,7 +52,7 @@ fn gathered<S: Subject>(run: &Run) -> Verdict {
     let mut recv = vec![0; elem_size];
     run.at(format_args!("gathering an element of {elem_size} bytes"));
     let displs = vec![0; run.size()];
-    let result = spare.allgatherv_bytes(&send, &mut recv, &counts, &displs, elem_size);
+    let result = spare.allgatherv_bytes(&send, &mut recv, Blocks::new(&counts, &displs), elem_size);
     fails(
         "elements of another size",
         result,

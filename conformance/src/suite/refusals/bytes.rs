@@ -1,6 +1,6 @@
 //! The byte level, which anyone may call with anything: what makes no sense is refused, and the others are told.
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_api::{Blocks, CommError, Communicator, ReduceOp, ScalarKind};
 
 use super::told;
 use crate::case::Verdict;
@@ -16,12 +16,12 @@ fn nonsense<C: Communicator>(comm: &C, at: usize) -> Result<(), CommError> {
     let mut recv = vec![0_u8; 8 * size];
     let short = &mut [0_u8; 7];
     match at {
-        0 => comm.allgatherv_bytes(&[0; 3], &mut recv, &ones, &zeros, 8),
-        1 => comm.allgatherv_bytes(&[0; 8], short, &ones, &zeros, 8),
-        2 => comm.allgatherv_bytes(&[0; 8], &mut recv, &ones, &far, 8),
-        3 => comm.allgatherv_bytes(&[0; 8], &mut recv, &far, &far, whole),
-        4 => comm.allgatherv_bytes(&[0; 8], &mut recv, &[], &[], 8),
-        5 => comm.allgatherv_bytes(&[0; 8], &mut recv, &ones, &zeros, 0),
+        0 => comm.allgatherv_bytes(&[0; 3], &mut recv, Blocks::new(&ones, &zeros), 8),
+        1 => comm.allgatherv_bytes(&[0; 8], short, Blocks::new(&ones, &zeros), 8),
+        2 => comm.allgatherv_bytes(&[0; 8], &mut recv, Blocks::new(&ones, &far), 8),
+        3 => comm.allgatherv_bytes(&[0; 8], &mut recv, Blocks::new(&far, &far), whole),
+        4 => comm.allgatherv_bytes(&[0; 8], &mut recv, Blocks::new(&[], &[]), 8),
+        5 => comm.allgatherv_bytes(&[0; 8], &mut recv, Blocks::new(&ones, &zeros), 0),
         6 => comm.allreduce_bytes(&[0; 7], short, ScalarKind::F64, ReduceOp::Sum),
         7 => comm.allreduce_bytes(&[0; 12], &mut [0; 12], ScalarKind::U64, ReduceOp::Sum),
         8 => comm.allreduce_bytes(&[0; 8], short, ScalarKind::U8, ReduceOp::Sum),

@@ -14,7 +14,7 @@ use std::ops::Range;
 use comm_kit::Call;
 use rustix::event::PollFd;
 
-use crate::collective::Blocks;
+use crate::collective::ByteBlocks;
 use crate::collective::way::{Heads, PORTION};
 use crate::engine::{Links, Progress, Task};
 use crate::link::{Broken, Link};
@@ -27,7 +27,7 @@ pub(crate) struct Allgatherv<'a> {
     /// The block of this rank, unless it is in its place already.
     send: Option<&'a [u8]>,
     recv: &'a mut [u8],
-    blocks: Blocks<'a>,
+    blocks: ByteBlocks<'a>,
     out: Cursor,
     inward: Cursor,
 }
@@ -54,7 +54,7 @@ impl<'a> Allgatherv<'a> {
         rank: usize,
         send: Option<&'a [u8]>,
         recv: &'a mut [u8],
-        blocks: Blocks<'a>,
+        blocks: ByteBlocks<'a>,
     ) -> Self {
         let bytes_in = blocks.total_without(rank);
         let start = Cursor {
@@ -179,7 +179,7 @@ impl Task for Allgatherv<'_> {
 }
 
 /// Returns how many bytes a rank sends to its successor: all blocks but the successor's own.
-pub(crate) fn bytes_out(blocks: Blocks<'_>, rank: usize) -> usize {
+pub(crate) fn bytes_out(blocks: ByteBlocks<'_>, rank: usize) -> usize {
     let successor = (rank + 1) % blocks.counts.len();
     blocks.total_without(successor)
 }

@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use comm_api::{CommError, Communicator, FailureKind, Operation, ReduceOp, ScalarKind, check};
+use comm_api::{
+    Blocks, CommError, Communicator, FailureKind, Operation, ReduceOp, ScalarKind, check,
+};
 
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
@@ -32,10 +34,10 @@ impl Mutation<Reference> for LiesAboutRank {
         comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)?;
+        comm.allgatherv_bytes(send, recv, from, elem_size)?;
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -123,12 +125,12 @@ impl Mutation<Reference> for KeepsRefusedBytesToItself {
         comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         let (rank, size) = (comm.rank(), comm.size());
-        check::allgatherv_bytes(rank, size, send, recv, counts, displs, elem_size)?;
-        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)
+        check::allgatherv_bytes(rank, size, send, recv, from, elem_size)?;
+        comm.allgatherv_bytes(send, recv, from, elem_size)
     }
 }
 
@@ -141,13 +143,13 @@ impl Mutation<Reference> for ClampsElementSizes {
         comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         let clamped = elem_size.min(1 << 24);
         let kept = |bytes: usize| bytes / elem_size.max(1) * clamped;
         let (out, back) = (kept(send.len()), kept(recv.len()));
-        comm.allgatherv_bytes(&send[..out], &mut recv[..back], counts, displs, clamped)
+        comm.allgatherv_bytes(&send[..out], &mut recv[..back], from, clamped)
     }
 }
 

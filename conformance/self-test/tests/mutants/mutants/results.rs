@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use comm_api::{CommError, Communicator, ReduceOp, ScalarKind};
+use comm_api::{Blocks, CommError, Communicator, ReduceOp, ScalarKind};
 use comm_kit::fold_into;
 
 use comm_conformance::mutant::Mutation;
@@ -14,7 +14,7 @@ pub(super) fn everybody(comm: &Reference, send: &[u8]) -> Result<Vec<Vec<u8>>, C
     let (size, len) = (comm.size(), send.len());
     let mut all = vec![0; size * len];
     let displs: Vec<usize> = (0..size).map(|rank| rank * len).collect();
-    comm.allgatherv_bytes(send, &mut all, &vec![len; size], &displs, 1)?;
+    comm.allgatherv_bytes(send, &mut all, Blocks::new(&vec![len; size], &displs), 1)?;
     Ok(all.chunks(len.max(1)).map(<[u8]>::to_vec).collect())
 }
 
@@ -199,11 +199,11 @@ impl Mutation<Reference> for OverwritesGaps {
         comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
         recv.fill(0);
-        comm.allgatherv_bytes(send, recv, counts, displs, elem_size)
+        comm.allgatherv_bytes(send, recv, from, elem_size)
     }
 }
 
@@ -216,9 +216,10 @@ impl Mutation<Reference> for SortsBlocks {
         comm: &Reference,
         send: &[u8],
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
+        let Blocks { counts, displs, .. } = from;
         let start = displs.iter().min().copied().unwrap_or(0);
         let sorted: Vec<usize> = counts
             .iter()
@@ -228,6 +229,6 @@ impl Mutation<Reference> for SortsBlocks {
                 Some(displ)
             })
             .collect();
-        comm.allgatherv_bytes(send, recv, counts, &sorted, elem_size)
+        comm.allgatherv_bytes(send, recv, Blocks::new(counts, &sorted), elem_size)
     }
 }
