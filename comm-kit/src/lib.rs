@@ -10,6 +10,7 @@
 //! | what a language without types compares beyond that | [`Label`] |
 //! | every sentence of an error | [`words`] |
 //! | timers that a suspended job survives | [`clock`] |
+//! | spinning, yielding and sleeping until something comes | [`wait`] |
 //! | a blocked rank that its language can interrupt | [`interrupt`] |
 //! | reductions with the same bits everywhere | [`fold_into`], [`fold_rows`] |
 //! | the phases of a shared region | [`Phases`] |
@@ -53,6 +54,7 @@ pub mod report;
 pub mod secret_file;
 pub mod segments;
 pub mod variables;
+pub mod wait;
 pub mod words;
 
 pub use call::Call;

@@ -26,6 +26,12 @@ pub fn allowed() -> Option<Vec<usize>> {
     None
 }
 
+/// Returns how many processors this process may use at once: those that it may run on, within its quota.
+#[must_use]
+pub fn usable() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Lets other threads use this processor before the calling one goes on.
 ///
 /// Not through the C library: where ranks share a processor, each page of code that a rank runs through after a switch has to be looked up

@@ -1,21 +1,15 @@
 //! How long a rank waits for the card of another, and how it spends that time.
 //!
 //! A receive of MPI waits for ever. So the comparison asks whether a card is there, again and again, and looks at the clock
-//! in between: see [`Patience::pause`].
+//! in between: see [`Patience::pause`]. Libraries do not wake a rank that sleeps, so it naps.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm_api::{CommError, FailureKind, Operation};
-use comm_kit::clock::Clock;
 use comm_kit::processors::give_way;
+use comm_kit::wait::{Backoff, Every, Pause, Policy};
 use comm_kit::{interrupt, words};
-
-/// How long a rank asks without sleeping. Whoever comes to a call at about the same time comes within this time.
-const AWAKE: Duration = Duration::from_millis(2);
-
-/// A rank that sleeps does so for this part of the time that it has waited: it hears of a card that much later at most.
-const PART: u32 = 20;
 
 /// The longest sleep.
 const LONGEST: Duration = Duration::from_millis(5);
@@ -33,10 +27,9 @@ pub(crate) enum Over {
 #[derive(Debug)]
 pub(crate) struct Patience {
     timeout: Option<Duration>,
-    /// Started at the first pause: a card that is there costs no look at the clock.
-    since: Option<(Clock, Instant)>,
-    /// When the log hears of it next.
-    logged: Duration,
+    backoff: Backoff,
+    /// When the log hears of it.
+    log: Every,
 }
 
 impl Patience {
@@ -44,8 +37,9 @@ impl Patience {
     pub(crate) fn new(timeout: Option<Duration>) -> Self {
         Self {
             timeout,
-            since: None,
-            logged: words::SLOW,
+            // Ranks may outnumber processors.
+            backoff: Backoff::new(Policy::CROWDED),
+            log: Every::new(words::SLOW),
         }
     }
 
@@ -53,33 +47,31 @@ impl Patience {
     /// waited.
     #[inline]
     pub(crate) fn pause(&mut self, log: impl FnOnce(Duration)) -> Result<(), Over> {
-        let (clock, began) = self.since.get_or_insert_with(|| {
-            let clock = Clock::start();
-            let began = clock.last();
-            (clock, began)
-        });
-        let waited = clock.now().saturating_duration_since(*began);
-        if self.timeout.is_some_and(|timeout| waited >= timeout) {
+        if self.backoff.gives_way() {
+            give_way();
+            return Ok(());
+        }
+        let pause = self.backoff.pause();
+        if self.backoff.expired(self.timeout) {
             return Err(Over::TimedOut);
         }
-        if waited < AWAKE {
-            // Ranks may outnumber processors.
+        if pause != Pause::Sleep {
             give_way();
             return Ok(());
         }
         if interrupt::requested() {
             return Err(Over::Interrupted);
         }
-        if waited >= self.logged {
-            self.logged += words::SLOW;
+        let waited = self.backoff.waited();
+        if self.log.is_due(waited) {
             log(waited);
         }
-        let mut nap = (waited / PART).min(LONGEST);
+        let mut nap = self.backoff.nap(LONGEST);
         if let Some(timeout) = self.timeout {
             nap = nap.min(timeout.saturating_sub(waited));
         }
         thread::sleep(nap);
-        clock.waited(nap);
+        self.backoff.slept(nap);
         Ok(())
     }
 }
@@ -114,6 +106,8 @@ pub(crate) fn error(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn wait(timeout: Option<Duration>, looks: usize) -> Result<Duration, Over> {

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use comm_api::{Blocks, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
 use comm_kit::clock::Clock;
+use comm_kit::processors::usable;
+use comm_kit::wait::Policy;
 use comm_kit::words::{self, Lost};
 use comm_kit::{CommId, Gate, Owner, Pass, Transport, exit_code};
 
@@ -19,7 +21,6 @@ use crate::error::InitError;
 use crate::handshake::{Keys, LAYOUT, SESSION, job};
 use crate::link::{Link, Voice};
 use crate::notice::Notice;
-use crate::patience::Patience;
 use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
 use crate::watch::{Outlook, Signals};
@@ -233,7 +234,7 @@ impl Job {
             links: joined.links,
             watcher: joined.watcher,
             signals: joined.signals,
-            patience: Patience::new(joined.local_ranks),
+            awake: Policy::new(joined.local_ranks, usable()),
             timeout: config.timeout,
             sequence: 0,
             outlook: Outlook::Entering,

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use comm_api::FailureKind;
 use comm_kit::clock::sleep_limit;
 use comm_kit::processors::give_way;
+use comm_kit::wait::{Backoff, Pause, Policy};
 use comm_kit::{Call, interrupt, words};
 use rustix::event::PollFd;
 
 use crate::collective::Hosts;
 use crate::link::{Broken, Link};
 use crate::notice::{Cause, Flow, Notice};
-use crate::patience::{Idle, Patience, Pause, poll_for};
+use crate::poll::poll_for;
 use crate::variables;
 use crate::watch::{Outlook, Signals, Watcher};
 
@@ -113,7 +114,8 @@ pub(crate) struct Engine {
     pub(crate) links: Links,
     pub(crate) watcher: Watcher,
     pub(crate) signals: Arc<Signals>,
-    pub(crate) patience: Patience,
+    /// How to wait, and what was learnt of that.
+    pub(crate) awake: Policy,
     pub(crate) timeout: Option<Duration>,
     /// The number of the current or next call.
     pub(crate) sequence: u64,
@@ -128,39 +130,39 @@ pub(crate) struct Engine {
 impl Engine {
     /// Runs a task to its end, or to the reason why it has none.
     pub(crate) fn drive(&mut self, call: Call, task: &mut impl Task) -> Result<(), Cause> {
-        let mut idle = Idle::new(self.patience);
+        let mut backoff = Backoff::new(self.awake);
         let mut timers = Timers::new(self.timeout);
         // What had gone and come before the last sleep.
         let mut flow = None;
         loop {
             match task.advance(&mut self.links) {
                 Ok(Progress::Done) => {
-                    self.patience = idle.finish();
+                    self.awake = backoff.finish();
                     return Ok(());
                 }
                 Ok(Progress::Moved) => {
                     flow = None;
-                    idle.moved();
+                    backoff.moved();
                     // Some have entered: those that have not may be waiting for this processor.
-                    if !task.is_underway() && idle.gives_way() {
+                    if !task.is_underway() && backoff.gives_way() {
                         give_way();
                     }
                 }
-                Ok(Progress::Stuck) if idle.gives_way() => give_way(),
+                Ok(Progress::Stuck) if backoff.gives_way() => give_way(),
                 Ok(Progress::Stuck) => {
-                    let (pause, now, since) = idle.pause();
+                    let (pause, now, since) = backoff.pause_at();
                     timers.waiting(since);
                     match pause {
                         Pause::Spin => std::hint::spin_loop(),
                         Pause::Yield => give_way(),
                         Pause::Sleep if flow.is_some_and(|flow| flow != self.links.flow()) => {
                             flow = None;
-                            idle.moved();
+                            backoff.moved();
                         }
                         Pause::Sleep => {
                             flow = Some(self.links.flow());
                             let planned = self.sleep(call, task, (now, since), &mut timers)?;
-                            idle.slept(planned);
+                            backoff.slept(planned);
                             if interrupt::requested() {
                                 return Err(self.watcher.interrupt());
                             }

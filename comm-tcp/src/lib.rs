@@ -47,7 +47,7 @@ mod inherited;
 mod link;
 mod listen;
 mod notice;
-mod patience;
+mod poll;
 mod region;
 mod rendezvous;
 mod seal;

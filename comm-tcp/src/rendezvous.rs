@@ -44,7 +44,7 @@ use crate::frame::{Header, Kind};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
 use crate::link::{Broken, Link};
 use crate::notice::frame;
-use crate::patience::poll_for;
+use crate::poll::poll_for;
 use crate::watch::{Signals, Watcher};
 
 pub(crate) use coordinate::coordinate;

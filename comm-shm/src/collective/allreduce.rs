@@ -258,10 +258,8 @@ mod tests {
             let (map, layout) = (Arc::clone(segment.map()), Layout::new(2, SLOT_BYTES));
             let board = Board::new(Arc::new(segment), map, layout::sequence(2), layout);
             // Ranks that come close together do not look for a cause.
-            let policy = WaitPolicy {
-                eager_looks: 10_000_000,
-                ..WaitPolicy::new(2, 2, None)
-            };
+            let mut policy = WaitPolicy::new(2, 2, None);
+            policy.awake.eager_looks = 10_000_000;
             let sequence = Sequence::new(board, rank.into(), policy);
             let call = Call::allreduce(LEN, scalar, op);
             let mut turn = sequence.begin(call).expect("nothing has failed");

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm_api::{CommError, FailureKind, Operation};
+use comm_kit::wait::Policy;
 use comm_kit::words::Lost;
 use comm_kit::{Call, Transport};
 use loom::cell::UnsafeCell;
@@ -31,10 +32,7 @@ use super::step::Sequence;
 
 /// Sleeps at once and for ever.
 const POLICY: WaitPolicy = WaitPolicy {
-    roomy: false,
-    eager_looks: 0,
-    longest_spin: Duration::ZERO,
-    yield_time: Duration::ZERO,
+    awake: Policy::ASLEEP,
     look: Duration::ZERO,
     timeout: None,
 };

@@ -22,12 +22,13 @@ mod exit;
 mod lending;
 
 use comm_api::{CommError, Operation};
+use comm_kit::wait::Policy;
 use comm_kit::{Call, Gate, Pass};
 
 use crate::protocol::board::Board;
 use crate::protocol::line::Line;
 use crate::protocol::sync::{self, Ordering};
-use crate::protocol::wait::{self, SpinTime, WaitPolicy};
+use crate::protocol::wait::{self, WaitPolicy};
 
 use crate::protocol::route::Ways;
 use arrival::{Goal, Wait};
@@ -56,7 +57,8 @@ pub(crate) struct Progress {
     /// Whether ranks read each other's memory; the same on all of them.
     one_copy: bool,
     ways: Ways,
-    spin_time: SpinTime,
+    /// How to wait, and what was learnt of that.
+    awake: Policy,
     /// The number of events at a look that found nothing, neither for its step nor for a later one: as long as it stands,
     /// there is nothing to be found.
     calm: Option<u32>,
@@ -82,7 +84,7 @@ impl Sequence {
             seen: 0,
             one_copy: transport.board.copies_once(),
             ways: Ways::default(),
-            spin_time: SpinTime::new(policy),
+            awake: policy.awake,
             calm: None,
         };
         Self {
@@ -244,7 +246,7 @@ impl<'a> Turn<'a> {
         };
         let (lines, own) = (self.lines(), self.rank());
         let mut rank = 0;
-        let policy = &self.pass.transport().policy;
+        let policy = &self.pass.transport().policy.awake;
         let mut looks = policy.eager_looks;
         while let Some(line) = lines.get(rank) {
             if rank == own || line.shows(wait.step) {

@@ -23,7 +23,7 @@ pub(crate) fn add(set: &[AtomicU64; PROCESSOR_WORDS]) {
 pub(crate) fn count(set: &[AtomicU64; PROCESSOR_WORDS]) -> usize {
     let ones = |word: &AtomicU64| word.load(Ordering::Relaxed).count_ones() as usize;
     match set.iter().map(ones).sum() {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        0 => processors::usable(),
         together => processors::quota().map_or(together, |quota| within(together, quota)),
     }
 }
@@ -39,11 +39,11 @@ fn within(count: usize, quota: f64) -> usize {
 mod tests {
     use std::thread;
 
+    use comm_kit::wait::Policy;
     use rustix::thread::{CpuSet, sched_setaffinity};
 
     use super::*;
     use crate::ShmConfig;
-    use crate::protocol::wait::WaitPolicy;
     use crate::segment::Segment;
 
     /// Returns whether ranks that are bound to these processors, one each, spin.
@@ -57,7 +57,7 @@ mod tests {
                 sched_setaffinity(None, &set).expect("one of ours");
                 assert_eq!(thread::available_parallelism().map_or(0, usize::from), 1);
                 let segment = Segment::open(&ShmConfig::new(&name, rank, 2), 0).expect("attaches");
-                WaitPolicy::new(2, segment.processors(), None).roomy
+                Policy::new(2, segment.processors()).is_roomy()
             })
         });
         ranks.map(|rank| rank.join().expect("no panic"))

@@ -103,7 +103,7 @@ impl World {
             },
             watcher: own,
             signals: Arc::clone(&signals),
-            patience: Patience::new(WORKERS + 1),
+            awake: Policy::new(WORKERS + 1, usable()),
             timeout: None,
             sequence: 0,
             outlook: Outlook::Entering,

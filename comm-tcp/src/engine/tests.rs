@@ -10,6 +10,8 @@ use std::thread;
 
 use comm_api::{ReduceOp, ScalarKind};
 
+use comm_kit::processors::usable;
+
 use super::*;
 use crate::collective::Failure;
 use crate::frame::{HEADER, Header, Kind};
@@ -47,7 +49,7 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
         links: Links { data, ring: None },
         watcher: Watcher::new(Link::new(watch.into(), 0), rank, "rank 0".to_owned()),
         signals: Arc::new(Signals::default()),
-        patience: Patience::new(size),
+        awake: Policy::new(size, usable()),
         timeout: Some(WATCHDOG),
         sequence: 0,
         outlook: Outlook::Entering,

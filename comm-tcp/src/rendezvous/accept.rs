@@ -16,7 +16,7 @@ use super::{Identity, nonce};
 use crate::encryption::{Encryption, leaves_loopback};
 use crate::handshake::{CHALLENGE, HELLO, Hello, Server, Status};
 use crate::link::{Channel, Traffic};
-use crate::patience::poll_for;
+use crate::poll::poll_for;
 use crate::socket::prepare;
 
 /// How long a handshake may take.

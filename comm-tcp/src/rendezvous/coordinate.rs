@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use comm_kit::processors::usable;
 use comm_kit::{report, words};
 use rustix::event::{PollFd, PollFlags};
 
@@ -20,7 +21,6 @@ use crate::error::InitError;
 use crate::frame::Kind;
 use crate::link::{Broken, Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
-use crate::patience::processors;
 use crate::socket::{tune, tune_watch};
 use crate::variables;
 use crate::watch::{Hub, Signals, Watcher};
@@ -86,7 +86,7 @@ pub(crate) fn coordinate(
         tracing::warn!(%reason, "there is no ring: bulk goes through rank 0, which is slower");
         report::no_ring();
     }
-    let crowded = local_ranks > processors();
+    let crowded = local_ranks > usable();
     let ring = streams.is_ok();
     let body = Start { ring, crowded }.encode();
     for place in 0..data.len() {

@@ -84,7 +84,7 @@ impl<'a> Dial<'a> {
             match &mut self.state {
                 State::Connecting => {
                     let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
-                    crate::patience::poll_for(&mut fds, Some(std::time::Duration::ZERO))?;
+                    crate::poll::poll_for(&mut fds, Some(std::time::Duration::ZERO))?;
                     if fds[0].revents().is_empty() {
                         return Ok(None);
                     }

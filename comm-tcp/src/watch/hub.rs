@@ -14,7 +14,7 @@ use super::verdict::{Judge, Ruling};
 use super::{next, tell};
 use crate::link::{Link, TURN, Wire};
 use crate::notice::{Cause, Notice};
-use crate::patience::poll_for;
+use crate::poll::poll_for;
 use crate::socket::hang_up;
 
 /// Owns the watch links.

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use super::verdict::{distrusted, unreachable};
 use crate::link::{Broken, Link, TURN, Voice};
 use crate::notice::{Cause, Notice};
-use crate::patience::poll_for;
+use crate::poll::poll_for;
 
 /// How long a rank waits for the verdict of rank 0 whose link to it broke or cannot be trusted, and an
 /// interrupted rank 0 for its watch.

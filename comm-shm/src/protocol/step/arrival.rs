@@ -5,6 +5,7 @@
 
 use comm_api::{CommError, Operation};
 use comm_kit::processors::give_way;
+use comm_kit::wait::{Backoff, Pause, spin};
 use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
 
@@ -12,7 +13,7 @@ use super::{Progress, ShmTransport, Stage, Turn};
 use crate::protocol::cause::{Cause, Failure};
 use crate::protocol::line::Line;
 use crate::protocol::sync::{self, Ordering};
-use crate::protocol::wait::{self, Backoff, Pause};
+use crate::protocol::wait::{self, Vigil};
 
 /// What a rank waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub(super) fn wait_for_presence(
     };
     let transport = pass.transport();
     match transport.wait_for_all(0, wait, pass) {
-        Ok(_) => {
+        Ok(()) => {
             pass.seen = step;
             Ok(())
         }
@@ -67,15 +68,12 @@ pub(super) fn wait_for_presence(
 }
 
 impl Turn<'_> {
-    /// Waits for the lines of all ranks from `rank` on, and learns for how long to spin.
+    /// Waits for the lines of all ranks from `rank` on.
     #[cold]
     pub(super) fn wait_for_lines(&mut self, rank: usize, wait: Wait) -> Result<(), CommError> {
         let transport = self.pass.transport();
         match transport.wait_for_all(rank, wait, &mut self.pass) {
-            Ok(last) => {
-                self.pass.spin_time.learn(transport.policy, last);
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(halt) => {
                 if matches!(halt, Halt::Refused(_)) {
                     self.stage = Stage::Refused;
@@ -129,17 +127,17 @@ impl ShmTransport {
         (0..self.board.size()).filter(move |&rank| !self.has_arrived(rank, wait))
     }
 
-    /// Waits for all ranks from `rank` on, by every means there is; returns which was the last.
+    /// Waits for all ranks from `rank` on, by every means there is, and learns how to wait for the next ones.
     #[inline(never)]
     fn wait_for_all(
         &self,
         mut rank: usize,
         wait: Wait,
         progress: &mut Progress,
-    ) -> Result<Pause, Halt> {
+    ) -> Result<(), Halt> {
         let control = self.board.control();
-        let mut backoff = Backoff::new(self.policy, progress.spin_time);
-        let mut last = Pause::Spin;
+        let mut backoff = Backoff::new(progress.awake);
+        let mut vigil = Vigil::new(self.policy);
         let mut events = progress.calm;
         let lines = self.board.lines(wait.step);
         loop {
@@ -148,38 +146,39 @@ impl ShmTransport {
                 Goal::Presence => self.missing(wait).next().unwrap_or(lines.len()),
             };
             if rank == lines.len() {
-                return Ok(last);
+                progress.awake = backoff.finish();
+                return Ok(());
             }
             // Before the look at what it counts: a later event is seen in the next round.
             let count = control.events.load(Ordering::Acquire);
             if events.replace(count) != Some(count) {
                 progress.calm = self.look(wait)?.then_some(count);
             }
-            last = backoff.pause();
-            match last {
-                Pause::Spin => wait::spin(|| self.has_arrived(rank, wait)),
+            match backoff.pause() {
+                Pause::Spin => spin(|| self.has_arrived(rank, wait)),
                 Pause::Yield => give_way(),
                 Pause::Sleep => {
                     let stay = || {
                         let calm = control.events.load(Ordering::Relaxed) == count;
                         calm && !self.has_arrived(rank, wait)
                     };
-                    let time = backoff.sleep_time();
+                    let time = vigil.sleep_time(&backoff);
                     wait::sleep(&self.board, self.rank, rank, time, stay);
                     backoff.slept(time);
                     self.look(wait)?;
-                    if backoff.look_due() {
+                    let waited = backoff.waited();
+                    if vigil.look.is_due(waited) {
                         self.look_for_the_dead(wait, |rank| self.board.is_dead(rank))?;
                     }
                     if interrupt::requested() {
                         self.interrupt(wait)?;
                     }
-                    if let Some(waited) = backoff.report_due() {
+                    if vigil.report.is_due(waited) {
                         let missing: Vec<usize> = self.missing(wait).collect();
                         let missing = words::ranks(&missing);
                         words::log_waiting(wait.operation, self.rank, &missing, waited);
                     }
-                    if backoff.expired() {
+                    if vigil.is_over(&backoff) {
                         self.expire(wait)?;
                     }
                 }
