@@ -29,70 +29,35 @@
 //! Architecture invariant: knows no backend, and of the environment contract only the variables
 //! that it sets. Only the program `comm-run` asks comm-factory, to explain its choice.
 
-mod blame;
-mod delivery;
-mod descriptors;
-mod environment;
-mod error;
-mod escalation;
-mod events;
-mod forward;
-mod held;
-mod job;
-mod lane;
-mod late;
-mod launch;
-mod logs;
-mod node;
-mod notice;
-mod orphans;
-mod outcome;
-mod output;
-mod panic;
-mod prepare;
-mod proc;
-mod processors;
-mod ranks;
-mod read;
-mod reports;
-mod request;
-mod restart;
-mod running;
-mod segment;
-mod signal;
-mod sink;
-#[cfg(not(target_os = "linux"))]
-mod spawn;
+// From a description to processes.
 mod start;
+// From the start of the ranks to the end of the last.
 mod supervise;
-mod suspend;
-mod tail;
-mod tasks;
-mod terminal;
-#[cfg(target_os = "linux")]
-mod vfork;
-mod warden;
-mod write;
+// What the ranks write, and who gets it.
+mod output;
+// What became of the job, and which rank is the cause.
+mod verdict;
+// What the machine allows and tells.
+mod host;
 
-pub use environment::{
+pub use output::lane::Text;
+pub use output::logs::Logs;
+pub use output::terminal::Terminal;
+pub use output::write::{LateFile, write_fully};
+pub use output::{Line, LineEnd, Sink, Stream};
+pub use start::environment::{
     Link, Seat, Secret, Variables, environment, gives_a_place, without_identity,
 };
-pub use error::StartError;
-pub use escalation::OnFailure;
-pub use job::Job;
-pub use lane::Text;
-pub use late::LateFile;
-pub use logs::Logs;
-pub use node::{Backend, Node};
-pub use notice::Notice;
-pub use outcome::{Ending, Exit, NoRestart, Outcome, PeerReport, RankOutcome};
-pub use prepare::RankPlan;
-pub use running::{Handle, Running};
-pub use signal::Signal;
-pub use sink::{Line, LineEnd, Sink, Stream};
-pub use tail::LastLine;
-pub use terminal::Terminal;
-pub use write::write_fully;
+pub use start::error::StartError;
+pub use start::job::Job;
+pub use start::node::{Backend, Node};
+pub use start::prepare::RankPlan;
+pub use supervise::escalation::OnFailure;
+pub use supervise::notice::Notice;
+pub use supervise::running::{Handle, Running};
+pub use supervise::signals::Signal;
+pub use verdict::outcome::{Ending, Exit, NoRestart, Outcome, PeerReport, RankOutcome};
+pub use verdict::tail::LastLine;
 
 /// Keeps the examples of the README true.
 #[cfg(doctest)]

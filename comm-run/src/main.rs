@@ -1,23 +1,22 @@
 //! `comm-run -n 4 -- program`: starts the ranks of a job on this machine.
 
+// The command line, and what is printed for it.
 mod cli;
+// `comm-run doctor`: what on this machine helps or hinders a job.
 mod doctor;
-mod dry;
-mod explain;
-mod mpi;
-mod report;
-mod secret_file;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cli::{Options, Request, Variable};
+use cli::messages::{self, Voice};
+use cli::{Options, Request, Variable, dry, explain, mpi};
+use comm_kit::secret_file;
 use comm_run::{Job, LateFile, Logs, Signal, StartError};
 use doctor::Level;
-use report::Voice;
 
 /// Wrong usage.
 const USAGE: i32 = 2;
@@ -61,8 +60,8 @@ fn run(options: Options) -> i32 {
         job = job.env(name, value);
     }
     if let Some(node) = options.node {
-        if let Err(complaint) = secret_file::check(&node.secret_file) {
-            report::line(&complaint);
+        if let Err(complaint) = check_secret(&node.secret_file) {
+            messages::line(&complaint);
             return USAGE;
         }
         job = job.node(node);
@@ -84,7 +83,7 @@ fn run(options: Options) -> i32 {
         match Logs::create(&folder, first_rank, options.ranks) {
             Ok(logs) => job = job.add_sink(logs),
             Err(error) => {
-                report::line(&format!("cannot write the logs: {error}"));
+                messages::line(&format!("cannot write the logs: {error}"));
                 return USAGE;
             }
         }
@@ -95,16 +94,16 @@ fn run(options: Options) -> i32 {
             Ok(file) => job = job.events(file),
             Err(error) => {
                 let file = file.display();
-                report::line(&format!("cannot write the events to {file}: {error}"));
+                messages::line(&format!("cannot write the events to {file}: {error}"));
                 return USAGE;
             }
         }
     }
     if let Some(topology) = topology {
-        report::line(&topology.to_string());
+        messages::line(&topology.to_string());
         // What cannot be bound is said by the start, as an error.
         if let Some(bound) = job.binding() {
-            report::line(&bound);
+            messages::line(&bound);
         }
     }
     match job.run() {
@@ -121,6 +120,27 @@ fn run(options: Options) -> i32 {
     }
 }
 
+/// Checks that the ranks will find a secret in the file, and that the world does not. A group that can read it is
+/// warned of: where users share a group that is everybody, but secrets of Kubernetes come that way.
+fn check_secret(path: &Path) -> Result<(), String> {
+    let refused = |reason: &str| Err(format!("the secret file {}: {reason}", path.display()));
+    let mode = match secret_file::read(path) {
+        Ok((_, mode)) => mode,
+        Err(reason) => return refused(&reason),
+    };
+    let close = format!("close it with: chmod 600 {}", path.display());
+    if mode & 0o007 != 0 {
+        return refused(&format!("everybody on this machine can use it; {close}"));
+    }
+    if mode & 0o070 != 0 {
+        let path = path.display();
+        messages::line(&format!(
+            "warning: your group can use the secret file {path}; {close}"
+        ));
+    }
+    Ok(())
+}
+
 /// Warns of variables that nothing reads although they are named like ours: of those of this process, and of the `given` ones.
 fn warn_of_unknown(given: &[Variable]) {
     let here = std::env::vars_os().map(|(name, _)| name);
@@ -128,13 +148,13 @@ fn warn_of_unknown(given: &[Variable]) {
         .chain(given.iter().map(|(name, _)| name.clone()))
         .collect();
     for unknown in comm_kit::variables::unknown(names) {
-        report::line(&format!("warning: {unknown}"));
+        messages::line(&format!("warning: {unknown}"));
     }
 }
 
 /// Prints why a job cannot start, and returns the exit code.
 fn failed(error: &StartError) -> i32 {
-    report::line(&error.to_string());
+    messages::line(&error.to_string());
     error.exit_code()
 }
 
@@ -178,7 +198,7 @@ pub(crate) fn shown(result: std::io::Result<()>) -> i32 {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            report::line(&format!("the output cannot be written: {error}"));
+            messages::line(&format!("the output cannot be written: {error}"));
             141
         }
     }

@@ -1,172 +1,165 @@
-//! What a rank is started with, and the process that comes of it.
+//! From a description to processes: starts the ranks of a job on the thread that will watch them.
+//!
+//! | module | what |
+//! |---|---|
+//! | `job`, `node` | the description |
+//! | `prepare` | what is new in every job: names, port, secret, processors |
+//! | `environment` | the variables by which a rank finds its place |
+//! | `process` | one rank: by `vfork` on Linux, by `fork` elsewhere |
+//! | `error` | why a job did not start |
 
-use std::ffi::OsString;
-use std::io::{self, PipeWriter};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+pub(crate) mod environment;
+pub(crate) mod error;
+#[cfg(not(target_os = "linux"))]
+mod fork;
+pub(crate) mod job;
+pub(crate) mod node;
+pub(crate) mod prepare;
+pub(crate) mod process;
+#[cfg(target_os = "linux")]
+mod vfork;
+
+use std::io::PipeWriter;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::process::{Pid, Rlimit};
+use comm_kit::report;
+use tokio::sync::mpsc;
 
-use crate::environment::Variables;
+use crate::host::descriptors;
+use crate::start::error::StartError;
+use crate::start::job::Job;
+use crate::start::prepare::Prepared;
+use crate::start::process::{Passed, Pipes, Start};
+use crate::supervise::ranks::Ranks;
+use crate::supervise::signals::{Request, Signal};
+use crate::supervise::warden::Warden;
+use crate::verdict::reports::{self, Inbox, Outbox};
 
-/// A descriptor that a rank inherits under the same number, and no other process: here it stays close-on-exec.
-pub(crate) type Passed = Arc<dyn AsFd + Send + Sync>;
-
-/// What a rank is started with.
-pub(crate) struct Start {
-    pub(crate) program: OsString,
-    pub(crate) args: Vec<OsString>,
-    /// All of them: nothing is inherited beside.
-    pub(crate) variables: Variables,
-    pub(crate) folder: Option<PathBuf>,
-    /// What it reads as standard input.
-    pub(crate) null: Arc<OwnedFd>,
-    pub(crate) passed: Vec<Passed>,
-    /// The processor that it is bound to, with all its threads.
-    pub(crate) processor: Option<usize>,
-    /// Another limit on descriptors than this process has.
-    pub(crate) limit: Option<Rlimit>,
-    /// Who ends its group when the starter dies.
-    pub(crate) warden: Option<Arc<PipeWriter>>,
+/// Ranks that run.
+pub(crate) struct Started {
+    pub(crate) ranks: Arc<Ranks>,
+    pub(crate) pipes: Vec<Pipes>,
+    pub(crate) reports: Inbox,
+    /// What sets this start apart from all others, if this machine knows.
+    pub(crate) id: Option<String>,
 }
 
-/// A rank that runs its program, the leader of a group of its own, which ends with the starter.
-#[derive(Debug)]
-pub(crate) struct Leader {
-    pub(crate) pid: Pid,
-    /// What it writes.
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
-}
-
-impl Start {
-    /// Starts the rank. The parent-death signal fires when the *thread* that calls this ends, so that must live as long as the rank.
-    ///
-    /// # Errors
-    ///
-    /// What the system says about the program, or about what its process needs.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn spawn(&self) -> io::Result<Leader> {
-        crate::vfork::spawn(self)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn spawn(&self) -> io::Result<Leader> {
-        crate::spawn::spawn(self)
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use std::ffi::OsString;
-    use std::io::{self, Read as _};
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::path::PathBuf;
-    use std::sync::Arc;
-
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-
-    use super::{Leader, Start};
-    use crate::environment::Variables;
-
-    pub(crate) fn start(program: &str, args: &[&str]) -> Start {
-        Start {
-            program: program.into(),
-            args: args.iter().map(OsString::from).collect(),
-            variables: Variables::from([("PATH".into(), "/usr/bin:/bin".into())]),
-            folder: None,
-            null: Arc::new(std::fs::File::open("/dev/null").unwrap().into()),
-            passed: Vec::new(),
-            processor: None,
-            limit: None,
-            warden: None,
-        }
-    }
-
-    /// Returns what a rank writes, and the code it exits with.
-    fn run(start: &Start) -> io::Result<(String, i32)> {
-        let Leader { pid, stdout, .. } = start.spawn()?;
-        let mut text = String::new();
-        std::fs::File::from(stdout).read_to_string(&mut text)?;
-        let status = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)?.unwrap();
-        Ok((text, status.exit_status().unwrap_or(-1)))
-    }
-
-    fn kind(start: &Start) -> io::ErrorKind {
-        run(start).unwrap_err().kind()
-    }
-
-    #[test]
-    fn words_variables_and_folder_reach_the_program() {
-        let mut echo = start(
-            "sh",
-            &["-c", "echo \"$0|$1|$NAME\"; pwd; exit 3", "a b", ""],
-        );
-        echo.variables.insert("NAME".into(), "value = x".into());
-        echo.folder = Some("/usr".into());
-        assert_eq!(run(&echo).unwrap(), ("a b||value = x\n/usr\n".into(), 3));
-        let ids = start("sh", &["-c", "echo $$; cut -d' ' -f5 /proc/$$/stat"]);
-        let (ids, _) = run(&ids).unwrap();
-        let (pid, group) = ids.trim().split_once('\n').unwrap();
-        assert_eq!(pid, group, "it leads a group");
-    }
-
-    #[test]
-    fn a_program_is_found_as_a_shell_finds_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, mode: u32| -> PathBuf {
-            let path = folder.path().join(name);
-            std::fs::write(&path, "echo script $1\n").unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            path
-        };
-        // Without an interpreter in its first line a shell reads it.
-        let script = write("script", 0o755);
-        let by_path = start(script.to_str().unwrap(), &["one"]);
-        assert_eq!(run(&by_path).unwrap(), ("script one\n".into(), 0));
-        let mut by_name = start("script", &["two"]);
-        let path = format!("/no/such:{}", folder.path().display());
-        by_name.variables.insert("PATH".into(), path.into());
-        assert_eq!(run(&by_name).unwrap().0, "script two\n");
-        // One that may not be executed is a better reason than none.
-        write("forbidden", 0o644);
-        let mut forbidden = start("forbidden", &[]);
-        forbidden.variables = by_name.variables;
-        assert_eq!(kind(&forbidden), io::ErrorKind::PermissionDenied);
-        for missing in ["no-such-program", "/no/such/program", ""] {
-            assert_eq!(kind(&start(missing, &[])), io::ErrorKind::NotFound);
-        }
-        let mut nowhere = start("true", &[]);
-        nowhere.folder = Some("/no/such/folder".into());
-        assert_eq!(kind(&nowhere), io::ErrorKind::NotFound);
-        assert_eq!(kind(&start("true\0", &[])), io::ErrorKind::InvalidInput);
-    }
-
-    #[test]
-    fn it_starts_with_the_signals_of_a_fresh_program() {
-        // This program ignores SIGPIPE, as Rust does, and has handlers, as tokio does.
-        let show = start("sed", &["-n", "/^Sig[BIC]/p", "/proc/self/status"]);
-        let (masks, _) = run(&show).unwrap();
-        let mask = |name: &str| {
-            let line = masks.lines().find_map(|line| line.strip_prefix(name));
-            u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
-        };
-        assert_eq!((mask("SigBlk:"), mask("SigCgt:")), (0, 0), "{masks}");
-        assert_eq!(mask("SigIgn:") >> 12 & 1, 0, "SIGPIPE: {masks}");
-    }
-
-    #[test]
-    fn threads_start_processes_side_by_side() {
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for code in 0..20 {
-                        let exit = start("sh", &["-c", &format!("exit {code}")]);
-                        assert_eq!(run(&exit).unwrap(), (String::new(), code));
-                    }
-                });
-            }
+/// Starts every rank or none.
+pub(crate) async fn start_ranks(
+    job: &Job,
+    restart: usize,
+    sender: &mpsc::UnboundedSender<Request>,
+    requests: &mut mpsc::UnboundedReceiver<Request>,
+) -> Result<Started, StartError> {
+    // Asked first, because exec would give the same error as for a program that is not there.
+    if let Some(folder) = &job.folder
+        && let Err(source) = std::fs::metadata(folder.join("."))
+    {
+        return Err(StartError::Folder {
+            folder: folder.clone(),
+            source,
         });
+    }
+    let prepared = Prepared::new(job, restart)?;
+    let segment = prepared.segment();
+    let first_rank = job.first_rank();
+    let (outbox, reports) =
+        reports::channel(first_rank, job.size).map_err(StartError::setup("create a pipe"))?;
+    let warden =
+        Warden::start(segment.path()).map_err(StartError::setup("start /bin/sh as a warden"))?;
+    let null = std::fs::File::open("/dev/null").map_err(StartError::setup("open /dev/null"))?;
+    let null = Arc::new(OwnedFd::from(null));
+    let mut leaders = Vec::with_capacity(job.size);
+    let mut pipes = Vec::with_capacity(job.size);
+    let mut too_early = Vec::new();
+    for rank in 0..job.size {
+        let started = match stop_requested(requests, &mut too_early).await {
+            Some(signal) => Err(StartError::Stopped {
+                signal,
+                started: rank,
+                ranks: job.size,
+            }),
+            None => Start {
+                warden: warden.as_ref().map(Warden::pipe),
+                ..start(job, &prepared, &outbox, &null, rank)
+            }
+            .spawn()
+            .map_err(|source| StartError::Program {
+                program: job.program.clone(),
+                rank,
+                source,
+            }),
+        };
+        match started {
+            Ok(leader) => {
+                leaders.push(leader.pid);
+                pipes.push(leader.pipes);
+            }
+            Err(error) => {
+                Ranks::new(leaders, warden, segment).kill_and_reap_all();
+                return Err(error);
+            }
+        }
+    }
+    for request in too_early {
+        // Cannot fail: the receiver is here.
+        let _ = sender.send(request);
+    }
+    Ok(Started {
+        ranks: Arc::new(Ranks::new(leaders, warden, segment)),
+        pipes,
+        reports,
+        id: prepared.id(job),
+    })
+}
+
+/// Lets the runtime hear signals, and returns the first that asks for the end. What else is asked for waits until all ranks run.
+async fn stop_requested(
+    requests: &mut mpsc::UnboundedReceiver<Request>,
+    too_early: &mut Vec<Request>,
+) -> Option<Signal> {
+    // Once for the signal, once for the task that turns it into a request.
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
+    }
+    while let Ok(request) = requests.try_recv() {
+        match request {
+            Request::Stop(signal) => return Some(signal),
+            Request::Pass(_) | Request::Suspend => too_early.push(request),
+        }
+    }
+    None
+}
+
+fn start(
+    job: &Job,
+    prepared: &Prepared,
+    outbox: &Outbox,
+    null: &Arc<OwnedFd>,
+    rank: usize,
+) -> Start {
+    let mut variables = prepared.variables(job, rank);
+    variables
+        .entry(report::VARIABLE.into())
+        .or_insert_with(|| outbox.place(job.first_rank() + rank));
+    let own_args = job.rank_args.get(&rank).into_iter().flatten();
+    let mut passed: Vec<Passed> = vec![Arc::<PipeWriter>::clone(&outbox.pipe)];
+    if let Some(listener) = prepared.listener(rank) {
+        passed.push(listener);
+    }
+    for descriptor in job.descriptors.get(&rank).into_iter().flatten() {
+        passed.push(Arc::<OwnedFd>::clone(descriptor));
+    }
+    Start {
+        program: job.program.clone(),
+        args: job.args.iter().chain(own_args).cloned().collect(),
+        variables,
+        folder: job.folder.clone(),
+        null: Arc::clone(null),
+        passed,
+        processor: prepared.processor(rank),
+        limit: descriptors::of_rank(prepared.links(job, rank)),
+        warden: None,
     }
 }

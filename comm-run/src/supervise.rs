@@ -3,6 +3,27 @@
 //!
 //! Architecture invariant: nothing in this loop blocks, except Ctrl-Z, which stops the whole process. Whatever is written goes
 //! through a `Lane`, so a terminal that stands still cannot delay a deadline or a Ctrl-C.
+//!
+//! | module | what |
+//! |---|---|
+//! | `running` | the job's thread, and the handles that reach it |
+//! | `attempts` | one start after the other, and when another is worth it |
+//! | `ranks` | the processes: looking at them, signalling them, reaping them |
+//! | `tasks` | what runs beside the loop: two readers and a reaper for each rank |
+//! | `escalation` | how a job is ended: when which signal is due |
+//! | `signals`, `suspend` | signals and Ctrl-Z that reach the launcher |
+//! | `warden` | what cleans up when the launcher is killed |
+//! | `notice` | what the owner of the job is told meanwhile |
+
+mod attempts;
+pub(crate) mod escalation;
+pub(crate) mod notice;
+pub(crate) mod ranks;
+pub(crate) mod running;
+pub(crate) mod signals;
+mod suspend;
+pub(crate) mod tasks;
+pub(crate) mod warden;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,18 +36,17 @@ use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::blame::{Evidence, named_by, weigh};
-use crate::delivery::Lanes;
-use crate::escalation::Escalation;
-use crate::notice::{Notice, Notices};
-use crate::orphans;
-use crate::outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
-use crate::ranks::{Look, Ranks};
-use crate::reports::Inbox;
-use crate::request::Request;
-use crate::signal::Signal;
-use crate::suspend::suspend;
-use crate::tasks::{Event, Pipes, RankTasks, start_all};
+use crate::output::delivery::Lanes;
+use crate::start::process::Pipes;
+use crate::supervise::escalation::Escalation;
+use crate::supervise::notice::{Notice, Notices};
+use crate::supervise::ranks::{Look, Ranks};
+use crate::supervise::signals::{Request, Signal};
+use crate::supervise::suspend::suspend;
+use crate::supervise::tasks::{Event, RankTasks, start_all};
+use crate::verdict::judge;
+use crate::verdict::outcome::{Exit, Outcome, RankOutcome};
+use crate::verdict::reports::Inbox;
 
 /// Exits are announced by `SIGCHLD`, but a program that uses this library may have blocked it or
 /// taken it for itself.
@@ -69,28 +89,28 @@ impl Watched {
     }
 }
 
-pub(crate) struct Supervisor<'a> {
-    pub(crate) ranks: Arc<Ranks>,
-    pub(crate) started: Instant,
-    pub(crate) escalation: &'a mut Escalation,
+struct Supervisor<'a> {
+    ranks: Arc<Ranks>,
+    started: Instant,
+    escalation: &'a mut Escalation,
     /// Requests of handles and of forwarded signals.
-    pub(crate) requests: &'a mut mpsc::UnboundedReceiver<Request>,
+    requests: &'a mut mpsc::UnboundedReceiver<Request>,
     /// Made before the first rank starts, so that no exit goes unheard.
-    pub(crate) child_exits: &'a mut SignalStream,
+    child_exits: &'a mut SignalStream,
     /// What the ranks report.
-    pub(crate) reports: Inbox,
-    pub(crate) notices: &'a mut Notices,
+    reports: Inbox,
+    notices: &'a mut Notices,
     /// Whether this process gets the orphans of its container, and nobody else reaps them.
-    pub(crate) reaps_orphans: bool,
+    reaps_orphans: bool,
     /// The number of the first of these ranks in the whole job.
-    pub(crate) first_rank: usize,
+    first_rank: usize,
     /// The ranks, counted on this machine, whose lines are passed on before they end.
-    pub(crate) live: BTreeSet<usize>,
+    live: BTreeSet<usize>,
 }
 
 impl Supervisor<'_> {
     /// Follows the job to its end.
-    pub(crate) async fn run(mut self, pipes: Vec<Pipes>, lanes: &Arc<Lanes>) -> Outcome {
+    async fn run(mut self, pipes: Vec<Pipes>, lanes: &Arc<Lanes>) -> Outcome {
         let (events, mut inbox) = mpsc::unbounded_channel();
         let tasks = start_all(
             &self.ranks,
@@ -234,7 +254,7 @@ impl Supervisor<'_> {
             self.notices.tell(&Notice::NoRing);
         }
         if self.reaps_orphans {
-            orphans::reap(&self.ranks);
+            self.ranks.reap_orphans();
         }
     }
 
@@ -265,67 +285,35 @@ impl Supervisor<'_> {
 
     fn outcome(&mut self, watched: Vec<Watched>, output_error: Option<io::Error>) -> Outcome {
         let elapsed = self.started.elapsed();
-        let reports = self.reports.take();
-        let evidence = |(rank, &report): (&Watched, &_)| {
-            Evidence {
+        let pids = self.ranks.pids();
+        let ranks = watched.into_iter().zip(pids).zip(self.reports.take());
+        let ranks = ranks.map(|((rank, pid), &report)| {
+            let tail = rank.tasks.tail.lock();
+            let mut tail = tail.unwrap_or_else(PoisonError::into_inner);
+            let rank = RankOutcome {
+                pid,
+                report: None,
                 exit: rank.exit,
-                was_ended: rank.ended_by.is_some(),
-                at: rank.elapsed.unwrap_or(elapsed),
-                report,
-            }
-            .settled()
-        };
-        let unknown = |rank: &Watched| rank.exit == Some(Exit::Unknown);
-        let unknown = watched.iter().position(unknown);
-        let evidence: Vec<_> = watched.iter().zip(reports).map(evidence).collect();
-        let verdict = weigh(self.first_rank, &evidence);
-        let ending = match (self.escalation.ending(), verdict) {
-            (Ending::RankFailed(_), Some(verdict)) => Ending::RankFailed(verdict.cause),
-            (Ending::Completed, _) if let Some(rank) = unknown => Ending::Unknown(rank),
-            (ending, _) => ending,
-        };
-        let ranks = watched
-            .into_iter()
-            .zip(self.ranks.pids())
-            .zip(&evidence)
-            .map(|((rank, pid), evidence)| {
-                let tail = rank.tasks.tail.lock();
-                let mut tail = tail.unwrap_or_else(PoisonError::into_inner);
-                RankOutcome {
-                    pid,
-                    report: evidence.report.map(PeerReport::from),
-                    exit: rank.exit,
-                    ended_by: rank.ended_by,
-                    elapsed: rank.elapsed.unwrap_or(elapsed),
-                    // First: it looks at the last lines.
-                    panic_lines: tail.take_panics(),
-                    last_lines: tail.take(),
-                }
-            });
+                ended_by: rank.ended_by,
+                elapsed: rank.elapsed.unwrap_or(elapsed),
+                // First: it looks at the last lines.
+                panic_lines: tail.take_panics(),
+                last_lines: tail.take(),
+            };
+            (rank, report)
+        });
+        let ranks = ranks.collect();
         Outcome {
-            ending,
-            first_rank: self.first_rank,
-            ranks: ranks.collect(),
-            first_failure: verdict.map(|verdict| verdict.failed),
-            named_by: match ending {
-                Ending::RankFailed(cause) => named_by(self.first_rank, &evidence, cause),
-                _ => Vec::new(),
-            },
             timed_out: self.escalation.timed_out(),
             stopped: self.escalation.stopped(),
-            restarts: 0,
             output_error,
-            alike: matches!(ending, Ending::RankFailed(_))
-                && verdict.is_some_and(|verdict| verdict.alike),
-            // Both are known when it is decided whether it starts again.
-            undelivered: 0,
-            not_restarted: None,
             elapsed,
+            ..judge(self.first_rank, self.escalation.ending(), ranks)
         }
     }
 }
 
 /// Listens for exits of children. Needs the runtime.
-pub(crate) fn child_exits() -> io::Result<SignalStream> {
+fn child_exits() -> io::Result<SignalStream> {
     signal(SignalKind::child())
 }

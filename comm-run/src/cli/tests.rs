@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser};
 use comm_run::Backend;
 
-use super::{Arguments, MOST_SHM_RANKS, Options, Request, address, request};
+use super::arguments::{Arguments, address};
+use super::{MOST_SHM_RANKS, Options, Request, request};
 
 fn parse(line: &str) -> Option<Options> {
     let arguments = Arguments::try_parse_from(line.split(' ')).ok()?;

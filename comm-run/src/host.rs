@@ -1,0 +1,5 @@
+//! The machine: its limits, its processors, and what it tells about processes.
+
+pub(crate) mod descriptors;
+pub(crate) mod proc;
+pub(crate) mod processors;

@@ -1,0 +1,175 @@
+//! From a rank's pipe to whole lines: reads a stream and passes it on in batches that end where
+//! lines end.
+//!
+//! Bytes are never looked at beyond finding newlines, so text in any encoding passes untouched,
+//! also when a character arrives in two reads. Lines wait in queues of bounded size for the
+//! threads that write; when one of these is slow the readers stop reading, the pipe fills, and the
+//! rank waits, as it would on a terminal. Nothing is dropped.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use memchr::{memchr, memrchr};
+use tokio::io::AsyncRead;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::output::buffer::{Held, read_into};
+use crate::output::delivery::Outlet;
+use crate::output::{LineEnd, Stream};
+use crate::verdict::tail::Tail;
+
+/// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the
+/// memory. All ranks together hold not much more, see [`Held`].
+pub(crate) const LINE_LIMIT: usize = 64 << 20;
+
+/// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity.
+/// Whoever writes more left the group with the pipe in hand, and is not waited for.
+const LAST_BYTES: usize = 1 << 20;
+const LAST_WAIT: Duration = Duration::from_millis(200);
+
+/// Iterates over the lines of a batch, without their newlines. One without bytes ends a line of which all was passed on.
+pub(super) fn lines(bytes: &[u8], end: LineEnd) -> impl Iterator<Item = (&[u8], LineEnd)> {
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let bytes = rest.take()?;
+        match memchr(b'\n', bytes) {
+            Some(newline) => {
+                rest = Some(&bytes[newline + 1..]).filter(|rest| !rest.is_empty());
+                Some((&bytes[..newline], LineEnd::Newline))
+            }
+            None => Some((bytes, end)),
+        }
+    })
+}
+
+/// One stream of one rank on its way to the writer.
+#[derive(Debug)]
+pub(crate) struct Pump {
+    pub(crate) rank: usize,
+    pub(crate) stream: Stream,
+    pub(crate) outlet: Outlet,
+    pub(crate) tail: Arc<Mutex<Tail>>,
+    /// Becomes true when the rank and its group are gone.
+    pub(crate) leaving: watch::Receiver<bool>,
+    pub(crate) limit: usize,
+    pub(crate) held: Held,
+    /// How long a line may take to end before what there is of it is passed on; `None`: as long as it likes.
+    pub(crate) patience: Option<Duration>,
+    /// Whether the last piece that was passed on may go on in the next.
+    pub(crate) open: bool,
+}
+
+impl Pump {
+    /// Reads to the end of the stream, or until the rank is gone and what it wrote is read.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reader's error, after passing on what came before it.
+    pub(crate) async fn run(mut self, mut reader: impl AsyncRead + Unpin) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        let mut last = None;
+        // When what is left of the buffer is passed on, although its line has not ended.
+        let mut due = None;
+        let result = loop {
+            let before = buffer.len();
+            let read = self.read(&mut reader, &mut buffer, &mut last);
+            let Some(read) = before_due(due, read).await else {
+                self.pass(std::mem::take(&mut buffer), LineEnd::Open).await;
+                due = None;
+                continue;
+            };
+            match read {
+                Ok(true) => {
+                    let passed = self.pass_lines(&mut buffer, before).await;
+                    due = due.filter(|_| !passed).or_else(|| self.due());
+                    due = due.filter(|_| !buffer.is_empty());
+                }
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        if !buffer.is_empty() || self.open {
+            self.pass(buffer, LineEnd::Missing).await;
+        }
+        result
+    }
+
+    fn due(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.patience?)
+    }
+
+    /// Reads some bytes; false at the end. `last` holds what may still be read and waited for once
+    /// the rank is gone.
+    async fn read(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+        buffer: &mut Vec<u8>,
+        last: &mut Option<(usize, Duration)>,
+    ) -> io::Result<bool> {
+        if last.is_none() {
+            tokio::select! {
+                // In this order: a stream that never pauses must not hide that its rank is gone.
+                biased;
+                _ = self.leaving.wait_for(|leaving| *leaving) => {}
+                read = read_into(reader, buffer) => return Ok(read? > 0),
+            }
+        }
+        let (bytes, wait) = last.get_or_insert((LAST_BYTES, LAST_WAIT));
+        if *bytes == 0 {
+            return Ok(false);
+        }
+        let since = Instant::now();
+        let Ok(read) = timeout(*wait, read_into(reader, buffer)).await else {
+            return Ok(false);
+        };
+        let read = read?;
+        *bytes = bytes.saturating_sub(read);
+        *wait = wait.saturating_sub(since.elapsed());
+        Ok(read > 0)
+    }
+
+    /// Passes on the whole lines in `buffer`, of which the part from `searched` on is new; the rest
+    /// of a line stays. Returns whether there were any.
+    async fn pass_lines(&mut self, buffer: &mut Vec<u8>, searched: usize) -> bool {
+        let newline = memrchr(b'\n', &buffer[searched..]);
+        if let Some(newline) = newline {
+            let rest = buffer.split_off(searched + newline + 1);
+            self.pass(std::mem::replace(buffer, rest), LineEnd::Newline)
+                .await;
+        }
+        while buffer.len() >= self.limit {
+            let rest = buffer.split_off(self.limit);
+            self.pass(std::mem::replace(buffer, rest), LineEnd::Limit)
+                .await;
+        }
+        self.held.set(buffer.len());
+        if self.held.is_too_much() {
+            self.pass(std::mem::take(buffer), LineEnd::Limit).await;
+        }
+        newline.is_some()
+    }
+
+    async fn pass(&mut self, bytes: Vec<u8>, end: LineEnd) {
+        {
+            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.push(self.stream, self.open, &bytes);
+        }
+        self.open = matches!(end, LineEnd::Open | LineEnd::Limit);
+        self.outlet.send(self.rank, self.stream, bytes, end).await;
+        // Not before: until it is in the queue it is held.
+        self.held.set(0);
+    }
+}
+
+/// Waits for `read`, but not beyond the time that is `due`, if one is.
+async fn before_due<T>(due: Option<Instant>, read: impl Future<Output = T>) -> Option<T> {
+    match due {
+        None => Some(read.await),
+        Some(due) => timeout_at(due, read).await.ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! A job that runs, on a thread of its own: waiting for it, signalling its ranks, stopping it.
+
+use std::io;
+use std::sync::mpsc as handover;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+
+use crate::start::error::StartError;
+use crate::start::job::Job;
+use crate::supervise::attempts::host;
+use crate::supervise::ranks::Ranks;
+use crate::supervise::signals::{Request, Signal};
+use crate::verdict::outcome::Outcome;
+
+/// Starts the job's thread, which starts the ranks, and returns once they run.
+pub(crate) fn launch(job: Job) -> Result<Running, StartError> {
+    let (report, started) = handover::channel();
+    let thread = std::thread::Builder::new()
+        .name("comm-run".into())
+        .spawn(move || {
+            let result = host(job, |handle| report.send(Ok(handle)).is_ok());
+            result.map_err(|error| report.send(Err(error))).ok()
+        })
+        .map_err(StartError::setup("start the job's thread"))?;
+    match started.recv() {
+        Ok(Ok(handle)) => Ok(Running::new(handle, thread)),
+        Ok(Err(error)) => {
+            let _ = thread.join();
+            Err(error)
+        }
+        Err(ended) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(_) => Err(StartError::setup("start the ranks")(io::Error::other(
+                ended,
+            ))),
+        },
+    }
+}
+
+/// A job that runs. Dropping it ends the job.
+#[derive(Debug)]
+pub struct Running {
+    handle: Handle,
+    thread: Option<JoinHandle<Option<Outcome>>>,
+}
+
+impl Running {
+    pub(super) fn new(handle: Handle, thread: JoinHandle<Option<Outcome>>) -> Self {
+        Self {
+            handle,
+            thread: Some(thread),
+        }
+    }
+
+    /// Returns a handle for other threads.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Returns the ranks' process ids, in rank order.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.handle.pids()
+    }
+
+    /// Waits for the job's end. Blocks; every rank is gone when it returns.
+    ///
+    /// # Panics
+    ///
+    /// Passes on a panic of the supervising thread, which would be a bug here.
+    #[must_use]
+    pub fn wait(mut self) -> Outcome {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(Some(outcome))) => outcome,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Ok(None)) | None => {
+                unreachable!("a started job has an outcome, and is waited for once")
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.handle.stop(Signal::Kill);
+            // Its panic was printed when it happened; a second one while dropping would abort.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reaches a running job from any thread. Outliving the job does no harm.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    ranks: Arc<Mutex<Arc<Ranks>>>,
+    requests: mpsc::UnboundedSender<Request>,
+}
+
+impl Handle {
+    pub(super) fn new(ranks: Arc<Ranks>, requests: mpsc::UnboundedSender<Request>) -> Self {
+        let ranks = Arc::new(Mutex::new(ranks));
+        Self { ranks, requests }
+    }
+
+    /// Lets this handle and its clones reach the ranks of the next start.
+    pub(super) fn renew(&self, ranks: Arc<Ranks>) {
+        *self.ranks.lock().unwrap_or_else(PoisonError::into_inner) = ranks;
+    }
+
+    fn ranks(&self) -> Arc<Ranks> {
+        Arc::clone(&self.ranks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the ranks' process ids, in rank order; others after a restart.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.ranks().pids()
+    }
+
+    /// Sends a signal to one rank's own process (not to what it has started). What comes of it
+    /// counts as the rank's own doing: killed this way, it is the rank that failed.
+    ///
+    /// # Errors
+    ///
+    /// Fails when there is no such rank or it is gone. Never reaches another process that
+    /// got the number since.
+    pub fn signal(&self, rank: usize, signal: Signal) -> io::Result<()> {
+        self.ranks().signal(rank, signal)
+    }
+
+    /// Ends the job: every rank gets the signal, and `SIGKILL` half a second later, unless [`Job::grace`](crate::Job::grace) allows
+    /// more, or at a second call with [`Signal::Interrupt`] or [`Signal::Kill`]. Returns at once.
+    pub fn stop(&self, signal: Signal) {
+        // The job has ended already if nobody listens.
+        let _ = self.requests.send(Request::Stop(signal));
+    }
+}
