@@ -76,7 +76,7 @@ impl Crate {
         cargo.env("CARGO_TARGET_DIR", folder().join("build"));
         cargo.env("MPICC", format!("mpicc.{}", mpi.name()));
         if self == Self::Ours {
-            let ours = workspace_root().join("cobre-comm");
+            let ours = workspace_root().join("compat/cobre-comm");
             let patch = format!("patch.crates-io.cobre-comm.path='{}'", ours.display());
             cargo.args(["--config", &patch]);
         }

@@ -22,7 +22,7 @@ pub(super) fn packages() -> Result<(), String> {
         }
     }
     let (from, to) = (
-        workspace_root().join("fixtures/cobre-files"),
+        workspace_root().join("compat/fixtures/cobre-files"),
         folder().join("cobre-files"),
     );
     copy_tree(&from, &to, &|_| true).map_err(io(&from))?;

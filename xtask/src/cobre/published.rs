@@ -48,7 +48,7 @@ fn interface() -> Result<Command, String> {
     let package = folder().join("interface");
     fs::create_dir_all(package.join("src")).map_err(io(&package))?;
     fs::write(package.join("src/lib.rs"), "").map_err(io(&package))?;
-    let ours = workspace_root().join("cobre-comm");
+    let ours = workspace_root().join("compat/cobre-comm");
     let manifest = format!(
         "[workspace]\n[package]\nname = \"interface\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
          [features]\nmpi = []\nshared-memory = []\n\

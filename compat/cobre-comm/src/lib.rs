@@ -5,7 +5,7 @@
 //!
 //! ```toml
 //! [patch.crates-io]
-//! cobre-comm = { path = "../cobre-comm/cobre-comm" }
+//! cobre-comm = { path = "../cobre-comm/compat/cobre-comm" }
 //! ```
 //!
 //! Its calls, its error matches and its mocks stay as they are:

@@ -1,4 +1,4 @@
-//! A program written against 0.18, `fixtures/cobre-comm-018`, passes its tests with the published crate and, through
+//! A program written against 0.18, `compat/fixtures/cobre-comm-018`, passes its tests with the published crate and, through
 //! `[patch]`, with this one. With the feature `mpi` of this crate the program uses MPI, too.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -41,8 +41,9 @@ fn a_program_for_0_18_passes(#[case] name: &str, #[case] patch: Option<&str>) {
 
 /// Copies the program, with the versions of the workspace: the lock file of one build is none for the other.
 fn copy(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let from = root.join("fixtures/cobre-comm-018");
+    let compat = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = compat.parent().unwrap();
+    let from = compat.join("fixtures/cobre-comm-018");
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cobre-comm-018-{name}"));
     for folder in ["src", "tests"] {
         fs::create_dir_all(to.join(folder)).unwrap();
