@@ -128,25 +128,22 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         Some(Action::Manual) => return Ok(Request::Manual),
         None => {}
     }
+    let beyond = arguments.beyond_mpiexec();
     let command = interpreted(arguments.python, arguments.command);
     // Present: the argument is required.
     let count = arguments.ranks.unwrap_or(Count::Exactly(1));
     let node = node(count, &arguments.machines)?;
     let (Count::Auto(ranks) | Count::Exactly(ranks)) = count;
     let backend = match (arguments.backend, &node) {
-        (Some(BackendName::Mpi), node) => {
-            let (log_dir, timeout) = (arguments.log_dir.is_some(), arguments.timeout.is_some());
-            let ends = arguments.grace.is_some() || arguments.max_restarts.is_some();
-            let ends = ends || arguments.events.is_some();
-            if node.is_some() || log_dir || timeout || ends || arguments.bind.is_some() {
-                return Err(wrong(
-                    "--backend mpi hands over to mpiexec, so --timeout, --grace, --max-restarts, --log-dir, --events, --bind and --nnodes \
-                     cannot be used with it; \
-                     if you need something like them, start mpiexec yourself with its own options",
-                ));
+        (Some(BackendName::Mpi), _) => {
+            if !beyond.is_empty() {
+                return Err(wrong(&format!(
+                    "--backend mpi hands over to mpiexec, so {} cannot be used with it; \
+                     if you need something like that, start mpiexec yourself with its own options",
+                    beyond.join(", ")
+                )));
             }
-            variable::check(&arguments.env, crate::cli::mpi::is_own)
-                .map_err(|text| wrong(&text))?;
+            variable::check(&arguments.env, mpi::is_own).map_err(|text| wrong(&text))?;
             let mut variables = arguments.env;
             if arguments.check {
                 variables.push(("COBRE_COMM_CHECK".into(), "1".into()));

@@ -142,7 +142,7 @@ fn start(
     let mut variables = prepared.variables(job, rank);
     variables
         .entry(report::VARIABLE.into())
-        .or_insert_with(|| outbox.place(job.first_rank() + rank));
+        .or_insert_with(|| outbox.variable(job.first_rank() + rank));
     let own_args = job.rank_args.get(&rank).into_iter().flatten();
     let mut passed: Vec<Passed> = vec![Arc::<PipeWriter>::clone(&outbox.pipe)];
     if let Some(listener) = prepared.listener(rank) {

@@ -130,6 +130,23 @@ pub(super) struct Arguments {
     pub(super) machines: Machines,
 }
 
+impl Arguments {
+    /// Returns the given options that `comm-run` cannot follow if `mpiexec` starts the ranks.
+    pub(super) fn beyond_mpiexec(&self) -> Vec<&'static str> {
+        let options = [
+            ("--timeout", self.timeout.is_some()),
+            ("--grace", self.grace.is_some()),
+            ("--max-restarts", self.max_restarts.is_some()),
+            ("--log-dir", self.log_dir.is_some()),
+            ("--events", self.events.is_some()),
+            ("--bind", self.bind.is_some()),
+            ("--nnodes", self.machines.nnodes.is_some()),
+        ];
+        let given = options.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(name, _)| name).collect()
+    }
+}
+
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(super) enum Action {
     /// Show which backend a program would take here, and which variable decides.

@@ -40,12 +40,12 @@ impl Masks {
     }
 }
 
-/// Where a process stands among the others.
+/// Whether a process runs, and its parent, group and session, as `/proc/PID/stat` tells.
 ///
 /// A process of an outer pid namespace has no number: what `docker exec` or `unshare --pid` starts is in a session whose leader cannot be
 /// seen from within.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Stat {
     /// Whether it is neither stopped nor ended, where the system tells.
     #[cfg(target_os = "linux")]
     pub(crate) runs: bool,
@@ -54,8 +54,8 @@ pub(crate) struct Place {
     pub(crate) session: Option<Pid>,
 }
 
-impl Place {
-    /// Returns the place of a process, or of this one, where the system tells.
+impl Stat {
+    /// Returns what is known of a process, or of this one, where the system tells.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(pid: Option<Pid>) -> Option<Self> {
         Self::parse(&read(pid, "stat")?)
@@ -77,7 +77,7 @@ impl Place {
         })
     }
 
-    /// Returns the place of a process, or of this one, where the system tells; the parent of another is not known.
+    /// Returns what is known of a process, or of this one, where the system tells; the parent of another is not known.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn of(pid: Option<Pid>) -> Option<Self> {
         use rustix::process::{getpgid, getppid, getsid};
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn a_line_of_the_system_is_read() {
         let pid = Pid::from_raw;
-        let place = |runs, parent, group, session| {
-            Some(Place {
+        let stat = |runs, parent, group, session| {
+            Some(Stat {
                 runs,
                 parent,
                 group,
@@ -139,19 +139,19 @@ mod tests {
             })
         };
         assert_eq!(
-            Place::parse("7 (sh) S 1 7 5 0 -1 4194560"),
-            place(true, pid(1), pid(7), pid(5))
+            Stat::parse("7 (sh) S 1 7 5 0 -1 4194560"),
+            stat(true, pid(1), pid(7), pid(5))
         );
         assert_eq!(
-            Place::parse("7 (a) R 9 9 9) T 1 7 5 0"),
-            place(false, pid(1), pid(7), pid(5))
+            Stat::parse("7 (a) R 9 9 9) T 1 7 5 0"),
+            stat(false, pid(1), pid(7), pid(5))
         );
         assert_eq!(
-            Place::parse("1 (sh) S 0 0 0 0 -1"),
-            place(true, None, None, None)
+            Stat::parse("1 (sh) S 0 0 0 0 -1"),
+            stat(true, None, None, None)
         );
         for bad in ["", "7 (sh", "7 (sh) S", "7 (sh) S 1 7", "7 (sh) S 1 x 5"] {
-            assert_eq!(Place::parse(bad), None, "{bad}");
+            assert_eq!(Stat::parse(bad), None, "{bad}");
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 const READ_BYTES: usize = 64 << 10;
 
 /// Above this, streams that hold more than their share pass on what they have, although its line goes on.
-pub(super) const HELD_BYTES: usize = 64 << 20;
+pub(super) const UNFINISHED_BYTES: usize = 64 << 20;
 
 thread_local! {
     /// A stream that is silent holds no memory this way, and what is kept of a read is as large as what was read.
@@ -44,18 +44,18 @@ pub(super) async fn read_into(
 ///
 /// The streams that hold less than their share can double what is held at most, whatever the ranks write.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Quota {
     // Relaxed: a number that nobody derives access to memory from.
     total: Arc<AtomicUsize>,
     share: usize,
     own: usize,
 }
 
-impl Held {
+impl Quota {
     /// Creates the room for so many streams; each takes one.
     pub(crate) fn for_streams(streams: usize) -> impl FnMut() -> Self {
         let total = Arc::new(AtomicUsize::new(0));
-        let share = HELD_BYTES / streams.max(1);
+        let share = UNFINISHED_BYTES / streams.max(1);
         move || Self {
             total: Arc::clone(&total),
             share,
@@ -72,11 +72,11 @@ impl Held {
 
     /// Returns whether this stream should pass on what it holds.
     pub(super) fn is_too_much(&self) -> bool {
-        self.own > self.share && self.total.load(Ordering::Relaxed) > HELD_BYTES
+        self.own > self.share && self.total.load(Ordering::Relaxed) > UNFINISHED_BYTES
     }
 }
 
-impl Drop for Held {
+impl Drop for Quota {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -84,19 +84,19 @@ impl Drop for Held {
 
 #[cfg(test)]
 mod tests {
-    use super::{HELD_BYTES, Held};
+    use super::{Quota, UNFINISHED_BYTES};
 
     #[test]
     fn one_stream_may_hold_everything_and_many_their_share() {
-        let mut stream = Held::for_streams(4);
+        let mut stream = Quota::for_streams(4);
         let (mut one, mut two) = (stream(), stream());
-        one.set(HELD_BYTES);
+        one.set(UNFINISHED_BYTES);
         assert!(!one.is_too_much());
         two.set(1);
         // The one with little goes on.
         assert!(one.is_too_much() && !two.is_too_much());
-        one.set(HELD_BYTES / 4);
-        two.set(HELD_BYTES);
+        one.set(UNFINISHED_BYTES / 4);
+        two.set(UNFINISHED_BYTES);
         assert!(two.is_too_much() && !one.is_too_much());
         drop(one);
         assert!(!two.is_too_much());

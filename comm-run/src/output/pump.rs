@@ -15,13 +15,13 @@ use tokio::io::AsyncRead;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::output::buffer::{Held, read_into};
+use crate::output::buffer::{Quota, read_into};
 use crate::output::delivery::Outlet;
 use crate::output::{LineEnd, Stream};
 use crate::verdict::tail::Tail;
 
 /// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the
-/// memory. All ranks together hold not much more, see [`Held`].
+/// memory. All ranks together hold not much more, see [`Quota`].
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
 
 /// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity.
@@ -54,7 +54,7 @@ pub(crate) struct Pump {
     /// Becomes true when the rank and its group are gone.
     pub(crate) leaving: watch::Receiver<bool>,
     pub(crate) limit: usize,
-    pub(crate) held: Held,
+    pub(crate) quota: Quota,
     /// How long a line may take to end before what there is of it is passed on; `None`: as long as it likes.
     pub(crate) patience: Option<Duration>,
     /// Whether the last piece that was passed on may go on in the next.
@@ -144,8 +144,8 @@ impl Pump {
             self.pass(std::mem::replace(buffer, rest), LineEnd::Limit)
                 .await;
         }
-        self.held.set(buffer.len());
-        if self.held.is_too_much() {
+        self.quota.set(buffer.len());
+        if self.quota.is_too_much() {
             self.pass(std::mem::take(buffer), LineEnd::Limit).await;
         }
         newline.is_some()
@@ -159,7 +159,7 @@ impl Pump {
         self.open = matches!(end, LineEnd::Open | LineEnd::Limit);
         self.outlet.send(self.rank, self.stream, bytes, end).await;
         // Not before: until it is in the queue it is held.
-        self.held.set(0);
+        self.quota.set(0);
     }
 }
 

@@ -18,7 +18,7 @@ use rustix::process::Pid;
 use rustix::process::Signal;
 use signal_hook::flag::register_usize;
 
-use crate::host::proc::{Masks, Place};
+use crate::host::proc::{Masks, Stat};
 use crate::supervise::ranks::Ranks;
 
 /// How long processes with a handler for Ctrl-Z may take to stop by themselves. A launcher among them first stops its own ranks.
@@ -80,8 +80,8 @@ pub(super) fn suspend(ranks: &Ranks) -> Duration {
 fn about_to_stop(ranks: &Ranks, running: &[usize]) -> impl Fn() -> bool {
     let groups: Vec<Pid> = running.iter().map(|&rank| ranks.pid(rank)).collect();
     let is_theirs = |&pid: &Pid| {
-        let place = Place::of(Some(pid));
-        let group = place.and_then(|place| place.group);
+        let stat = Stat::of(Some(pid));
+        let group = stat.and_then(|stat| stat.group);
         group.is_some_and(|group| groups.contains(&group))
     };
     let with_a_handler: Vec<Pid> = std::fs::read_dir("/proc")
@@ -92,7 +92,7 @@ fn about_to_stop(ranks: &Ranks, running: &[usize]) -> impl Fn() -> bool {
         .filter(is_theirs)
         .filter(|&pid| Masks::of(Some(pid)).catch(Signal::TSTP))
         .collect();
-    let runs = |&pid: &Pid| Place::of(Some(pid)).is_some_and(|place| place.runs);
+    let runs = |&pid: &Pid| Stat::of(Some(pid)).is_some_and(|stat| stat.runs);
     move || with_a_handler.iter().any(runs)
 }
 
@@ -104,11 +104,11 @@ fn about_to_stop<'a>(ranks: &'a Ranks, running: &'a [usize]) -> impl Fn() -> boo
 
 /// Returns whether this process is in an orphaned group: no ancestor outside of it, in the same session, that could continue it.
 fn orphaned() -> bool {
-    let Some(own) = Place::of(None) else {
+    let Some(own) = Stat::of(None) else {
         return true;
     };
     let mut parent = own.parent;
-    while let Some(ancestor) = parent.and_then(|pid| Place::of(Some(pid))) {
+    while let Some(ancestor) = parent.and_then(|pid| Stat::of(Some(pid))) {
         if ancestor.session != own.session {
             return true;
         }

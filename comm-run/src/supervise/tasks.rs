@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::output::Stream;
-use crate::output::buffer::Held;
+use crate::output::buffer::Quota;
 use crate::output::delivery::{Lanes, Outlet};
 use crate::output::pump::{LINE_LIMIT, Pump};
 use crate::start::process::Pipes;
@@ -63,7 +63,7 @@ pub(super) fn start_all(
     events: &mpsc::UnboundedSender<Event>,
 ) -> Vec<RankTasks> {
     let outlet = Outlet::begin(lanes, events);
-    let mut held = Held::for_streams(2 * pipes.len());
+    let mut quota = Quota::for_streams(2 * pipes.len());
     let start = |(rank, (stdout, stderr)): (usize, Pipes)| {
         let tail = Arc::new(Mutex::new(Tail::default()));
         let (exited, exit) = oneshot::channel();
@@ -75,7 +75,7 @@ pub(super) fn start_all(
             tail: Arc::clone(&tail),
             leaving: left.clone(),
             limit: LINE_LIMIT,
-            held: held(),
+            quota: quota(),
             patience: Some(LIVE)
                 .filter(|_| live.contains(&rank))
                 .or(lanes.patience(stream)),

@@ -23,7 +23,7 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// Returns what the variable of a rank holds, numbered in the whole job.
-    pub(crate) fn place(&self, rank: usize) -> OsString {
+    pub(crate) fn variable(&self, rank: usize) -> OsString {
         let place = Place {
             descriptor: self.pipe.as_raw_fd().unsigned_abs(),
             inode: self.inode,

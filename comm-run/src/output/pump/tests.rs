@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_test::io::Builder;
 
 use super::{LAST_BYTES, LINE_LIMIT, Outlet, Pump};
-use crate::output::buffer::{HELD_BYTES, Held};
+use crate::output::buffer::{Quota, UNFINISHED_BYTES};
 use crate::output::delivery::Lanes;
 use crate::output::lane::ROOM;
 use crate::output::{Line, LineEnd, Sink, Stream};
@@ -75,7 +75,7 @@ fn pump(outlet: &Outlet, rank: usize, limit: usize) -> (Pump, watch::Sender<bool
             tail,
             leaving,
             limit,
-            held: Held::for_streams(1)(),
+            quota: Quota::for_streams(1)(),
             patience: None,
             open: false,
         },
@@ -372,22 +372,22 @@ async fn a_line_that_was_passed_on_whole_is_ended_by_the_end_of_the_stream() {
 #[tokio::test]
 async fn streams_that_hold_too_much_together_pass_it_on() {
     let (outlet, taker) = outlet();
-    let mut held = Held::for_streams(2);
+    let mut quota = Quota::for_streams(2);
     let piece = vec![b'x'; 64 << 10];
     let mut script = Builder::new();
-    for _ in 0..=HELD_BYTES / piece.len() / 2 {
+    for _ in 0..=UNFINISHED_BYTES / piece.len() / 2 {
         script.read(&piece);
     }
     let (mut one, _leave) = pump(&outlet, 0, LINE_LIMIT);
-    one.held = held();
-    let mut other = held();
-    other.set(HELD_BYTES / 2);
+    one.quota = quota();
+    let mut other = quota();
+    other.set(UNFINISHED_BYTES / 2);
     drop(outlet);
     one.run(script.read(b"y\n").build()).await.unwrap();
     let ends: Vec<_> = taker.all().await;
     let ends: Vec<_> = ends.iter().map(|(line, end)| (line.len(), *end)).collect();
     let expected = [
-        (HELD_BYTES / 2 + piece.len(), LineEnd::Limit),
+        (UNFINISHED_BYTES / 2 + piece.len(), LineEnd::Limit),
         (1, LineEnd::Newline),
     ];
     assert_eq!(ends, expected);
