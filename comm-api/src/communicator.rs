@@ -121,7 +121,7 @@ pub trait Communicator: Send + Sync {
     /// Reduces bytes; what a backend implements for [`allreduce`](Self::allreduce).
     ///
     /// With one rank `recv` is `send`, bit for bit. With more it is `send` of rank 0 folded with
-    /// that of ranks 1, 2, .. by `fold_into` of `comm-kit`, element by element. An
+    /// that of ranks 1, 2, .. by [`ReduceOp::fold_into`], element by element. An
     /// implementation begins with [`check::allreduce_bytes`].
     ///
     /// # Errors
@@ -256,7 +256,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Contract
     ///
-    /// Per element a left fold in rank order, see `fold_into` of `comm-kit`: the same bits
+    /// Per element a left fold in rank order, see [`ReduceOp::fold_into`]: the same bits
     /// on every rank and every backend. With one rank the result is the input, bit for bit.
     ///
     /// # Errors

@@ -65,7 +65,7 @@ impl<T: Pod + Send + Sync> CommData for T {}
 ///
 /// Sealed: the ten scalars of [`ScalarKind`] and `isize`/`usize`, which reduce as the scalar of
 /// their width. A reduction must give the same bits on every backend, so its arithmetic is written
-/// once, in `fold_into` of `comm-kit`, for these types alone.
+/// once, in [`ReduceOp::fold_into`](crate::ReduceOp::fold_into), for these types alone.
 #[diagnostic::on_unimplemented(
     message = "there is no reduction for `{Self}`",
     label = "not one of the integers and floats that ranks can combine",

@@ -63,6 +63,7 @@ mod communicator;
 mod element;
 mod error;
 mod ext;
+mod fold;
 mod op;
 mod operation;
 mod region;

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Names an element-wise reduction.
 ///
-/// Every operation is a left fold in rank order, see `fold_into` of `comm-kit`.
+/// Every operation is a left fold in rank order, see [`fold_into`](Self::fold_into).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// Adds. Integers wrap; floats follow IEEE 754, one addition per rank, never reassociated.

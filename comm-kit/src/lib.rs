@@ -12,7 +12,6 @@
 //! | timers that a suspended job survives | [`clock`] |
 //! | spinning, yielding and sleeping until something comes | [`wait`] |
 //! | a blocked rank that its language can interrupt | [`interrupt`] |
-//! | reductions with the same bits everywhere | [`fold_into`], [`fold_rows`] |
 //! | the phases of a shared region | [`Phases`] |
 //! | who created a gathered region, and which part is whose | [`Origin`], [`Parts`] |
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
@@ -32,7 +31,6 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod call;
-mod fold;
 mod fork;
 mod gate;
 mod gathered;
@@ -58,7 +56,6 @@ pub mod wait;
 pub mod words;
 
 pub use call::Call;
-pub use fold::{fold_into, fold_rows};
 pub use fork::{Beacon, Owner};
 pub use gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
 pub use gathered::{CommId, Origin, Parts};

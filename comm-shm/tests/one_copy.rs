@@ -283,7 +283,8 @@ fn the_bits_of_a_fold_in_rank_order(#[values("auto", "0")] setting: &str) {
         for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max] {
             let (mut expected, next) = (input(0), input(1));
             let acc = cast_slice_mut(&mut expected);
-            comm_kit::fold_into(acc, cast_slice(&next), ScalarKind::F64, op).unwrap();
+            op.fold_into(acc, cast_slice(&next), ScalarKind::F64)
+                .unwrap();
             let expected: &[u8] = cast_slice(&expected);
             for _ in 0..6 {
                 let mut recv = vec![0.0; LEN];

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Names what a fatal error leaves unusable, see [`CommError::fatal_to`].
+/// Names what a fatal error leaves unusable, see [`CommError::fatal_to`](super::CommError::fatal_to).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
@@ -12,7 +12,7 @@ pub enum Scope {
     Communicator,
 }
 
-/// Names what kind of failure a [`CommError::CollectiveFailed`] is.
+/// Names what kind of failure a [`CommError::CollectiveFailed`](super::CommError::CollectiveFailed) is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -30,7 +30,7 @@ pub enum FailureKind {
     Io,
     /// The MPI library reported an error.
     Mpi,
-    /// The program failed by itself, see [`CommError::application`].
+    /// The program failed by itself, see [`CommError::application`](super::CommError::application).
     Application,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// Names the argument of a [`CommError::InvalidBufferSize`].
+/// Names the argument of a [`CommError::InvalidBufferSize`](super::CommError::InvalidBufferSize).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Argument {

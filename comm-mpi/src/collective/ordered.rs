@@ -10,13 +10,12 @@
 //! many times as long to gather blocks of different lengths; the few elements that remain go the
 //! way of the small ones.
 //!
-//! `fold_into` of two operands is commutative, bit for bit: IEEE addition, multiplication,
+//! `ReduceOp::fold_into` of two operands is commutative, bit for bit: IEEE addition, multiplication,
 //! minimum and maximum are, and a NaN comes out canonical. So the first two operands of a fold may change places;
 //! later ones may not.
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
 use comm_api::{ReduceOp, ScalarKind};
-use comm_kit::fold_into;
 
 use crate::chunk::{Lists, MOST};
 use crate::element::{Width, Word, by_width, with_words, words};
@@ -168,7 +167,7 @@ impl Fold {
     #[inline]
     fn into<W: Word>(self, acc: &mut [W], next: &[W]) -> Result<(), Trouble> {
         let (acc, next) = (cast_slice_mut(acc), cast_slice(next));
-        Ok(fold_into(acc, next, self.scalar, self.op)?)
+        Ok(self.op.fold_into(acc, next, self.scalar)?)
     }
 }
 

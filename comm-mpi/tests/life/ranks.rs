@@ -15,7 +15,6 @@ use comm_api::{
     CommError, Communicator, CommunicatorExt, FailureKind, ReduceOp, ScalarKind,
     SharedMemoryProvider, SharedRegion,
 };
-use comm_kit::fold_into;
 use comm_mpi::{FerrompiBackend, InitErrorKind, MpiConfig, MpiReduce};
 
 use crate::checked;
@@ -262,7 +261,8 @@ fn adversarial_floats() {
             for rank in 1..comm.size() {
                 let next = input(rank, len);
                 let want = cast_slice_mut(&mut want);
-                fold_into(want, cast_slice(&next), ScalarKind::F64, op).unwrap();
+                op.fold_into(want, cast_slice(&next), ScalarKind::F64)
+                    .unwrap();
             }
             let bits = |x: &[f64]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(&got), bits(&want), "{op} of {len}");

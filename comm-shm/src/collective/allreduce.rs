@@ -5,7 +5,7 @@
 //! read each other's inputs and results instead, half of them each.
 
 use comm_api::{CommError, ReduceOp, ScalarKind};
-use comm_kit::{Call, fold_into, fold_rows};
+use comm_kit::Call;
 
 use super::allgatherv::ByteBlocks;
 use super::trial::Trial;
@@ -74,7 +74,7 @@ impl Fold<'_> {
             for (line, row) in lines.iter().zip(&mut *rows) {
                 line.take(row);
             }
-            fold_rows(recv, rows, self.scalar, self.op)?;
+            self.op.fold_rows(recv, rows, self.scalar)?;
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Fold<'_> {
 
     /// Folds `next` into `acc`.
     pub(super) fn fold_into(&self, acc: &mut [u8], next: &[u8]) -> Result<(), CommError> {
-        fold_into(acc, next, self.scalar, self.op)
+        self.op.fold_into(acc, next, self.scalar)
     }
 
     /// Folds what the others put into their slots, `slot_at` bytes in, with what lies `send_at`

@@ -15,7 +15,7 @@ mod pieces;
 pub(crate) mod ring;
 
 use comm_api::{ReduceOp, ScalarKind};
-use comm_kit::{Call, fold_into};
+use comm_kit::Call;
 
 use super::Failure;
 use crate::engine::{Engine, Task};
@@ -220,7 +220,7 @@ pub(super) fn fold(
     (op, scalar): (ReduceOp, ScalarKind),
     peer: usize,
 ) -> Result<(), Broken> {
-    fold_into(into, other, scalar, op).map_err(|error| Broken {
+    op.fold_into(into, other, scalar).map_err(|error| Broken {
         peer,
         reason: error.to_string(),
     })

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use comm_api::{Blocks, CommError, Communicator, ReduceOp, ScalarKind};
-use comm_kit::fold_into;
 
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
@@ -66,7 +65,7 @@ impl Mutation<Reference> for FoldsItselfTwice {
     ) -> Result<(), CommError> {
         let own = buf.to_vec();
         comm.allreduce_in_place_bytes(buf, scalar, op)?;
-        fold_into(buf, &own, scalar, op)
+        op.fold_into(buf, &own, scalar)
     }
 }
 
@@ -84,7 +83,7 @@ impl Mutation<Reference> for CallsItSomethingElse {
         let all = everybody(comm, buf)?;
         buf.copy_from_slice(&all[0]);
         let mut others = all[1..].iter();
-        others.try_for_each(|next| fold_into(buf, next, scalar, op))
+        others.try_for_each(|next| op.fold_into(buf, next, scalar))
     }
 }
 
@@ -103,7 +102,7 @@ impl Mutation<Reference> for ReversesTheFold {
         let all = everybody(comm, send)?;
         recv.copy_from_slice(&all[all.len() - 1]);
         for next in all.iter().rev().skip(1) {
-            fold_into(recv, next, scalar, op)?;
+            op.fold_into(recv, next, scalar)?;
         }
         Ok(())
     }

@@ -1,82 +1,84 @@
 //! The one fold: the arithmetic of every reduction on every backend.
 
-use comm_api::{Argument, CommError, Operation, ReduceOp, ScalarKind};
+use crate::error::{Argument, CommError};
+use crate::op::{ReduceOp, ScalarKind};
+use crate::operation::Operation;
 
-/// Folds `next` into `acc`, element by element: `acc = op(acc, next)`.
-///
-/// Every backend reduces by calling this once per rank, in rank order, starting from the bytes of
-/// rank 0. So a result does not depend on the backend, the algorithm or how the buffer was cut.
-///
-/// # Contract
-///
-/// - Integers wrap.
-/// - `Sum` and `Prod` of floats are one IEEE 754 addition or multiplication, never fused, never
-///   reassociated. The loop is vectorised across elements; ranks are never combined before their turn.
-/// - `Min` and `Max` of floats are IEEE 754-2019 `minimum` and `maximum`: a NaN on either side
-///   wins, and -0 < +0.
-/// - A NaN in `acc` after the fold is the canonical quiet NaN, `0x7ff8_0000_0000_0000` or
-///   `0x7fc0_0000`: which payload an operation keeps is up to the compiler and the machine.
-/// - With two operands, either order gives the same bits. With more, the order matters.
-/// - The buffers may have any alignment.
-///
-/// # Errors
-///
-/// [`CommError::InvalidBufferSize`] if the lengths differ or are no whole number of scalars,
-/// [`CommError::UnsupportedReduction`] for a bitwise operation on floats. `acc` is untouched then.
-///
-/// ```
-/// use comm_api::{ReduceOp, ScalarKind};
-/// use comm_kit::fold_into;
-///
-/// # fn main() -> Result<(), comm_api::CommError> {
-/// let mut acc = 1e300_f64.to_ne_bytes();
-/// for next in [-1e300_f64, 1.0] {
-///     fold_into(&mut acc, &next.to_ne_bytes(), ScalarKind::F64, ReduceOp::Sum)?;
-/// }
-/// assert_eq!(f64::from_ne_bytes(acc), 1.0);
-/// # Ok(())
-/// # }
-/// ```
-#[inline]
-pub fn fold_into(
-    acc: &mut [u8],
-    next: &[u8],
-    scalar: ScalarKind,
-    op: ReduceOp,
-) -> Result<(), CommError> {
-    same_length("next", acc.len(), next.len())?;
-    fold(acc, next, acc.len(), scalar, op)
-}
+impl ReduceOp {
+    /// Folds `next` into `acc`, element by element: `acc = op(acc, next)`.
+    ///
+    /// Every backend reduces by calling this once per rank, in rank order, starting from the bytes of
+    /// rank 0. So a result does not depend on the backend, the algorithm or how the buffer was cut.
+    ///
+    /// # Contract
+    ///
+    /// - Integers wrap.
+    /// - `Sum` and `Prod` of floats are one IEEE 754 addition or multiplication, never fused, never
+    ///   reassociated. The loop is vectorised across elements; ranks are never combined before their turn.
+    /// - `Min` and `Max` of floats are IEEE 754-2019 `minimum` and `maximum`: a NaN on either side
+    ///   wins, and -0 < +0.
+    /// - A NaN in `acc` after the fold is the canonical quiet NaN, `0x7ff8_0000_0000_0000` or
+    ///   `0x7fc0_0000`: which payload an operation keeps is up to the compiler and the machine.
+    /// - With two operands, either order gives the same bits. With more, the order matters.
+    /// - The buffers may have any alignment.
+    ///
+    /// # Errors
+    ///
+    /// [`CommError::InvalidBufferSize`] if the lengths differ or are no whole number of scalars,
+    /// [`CommError::UnsupportedReduction`] for a bitwise operation on floats. `acc` is untouched then.
+    ///
+    /// ```
+    /// use comm_api::{ReduceOp, ScalarKind};
+    ///
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// let mut acc = 1e300_f64.to_ne_bytes();
+    /// for next in [-1e300_f64, 1.0] {
+    ///     ReduceOp::Sum.fold_into(&mut acc, &next.to_ne_bytes(), ScalarKind::F64)?;
+    /// }
+    /// assert_eq!(f64::from_ne_bytes(acc), 1.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn fold_into(
+        self,
+        acc: &mut [u8],
+        next: &[u8],
+        scalar: ScalarKind,
+    ) -> Result<(), CommError> {
+        same_length("next", acc.len(), next.len())?;
+        fold(acc, next, acc.len(), scalar, self)
+    }
 
-/// Folds the beginning of each row into `acc`, one after the other: the same bits as [`fold_into`] with each of them.
-///
-/// For short rows, of which one alone takes less time than finding out what is to be done with it.
-///
-/// # Errors
-///
-/// As [`fold_into`]; [`CommError::InvalidBufferSize`] if a row is shorter than `acc` or no whole number of scalars.
-///
-/// ```
-/// use comm_api::{ReduceOp, ScalarKind};
-/// use comm_kit::fold_rows;
-///
-/// # fn main() -> Result<(), comm_api::CommError> {
-/// let mut acc = [1, 10];
-/// fold_rows(&mut acc, &[[2, 20, 9], [3, 30, 9]], ScalarKind::U8, ReduceOp::Sum)?;
-/// assert_eq!(acc, [6, 60]);
-/// # Ok(())
-/// # }
-/// ```
-#[inline]
-pub fn fold_rows<const S: usize>(
-    acc: &mut [u8],
-    rows: &[[u8; S]],
-    scalar: ScalarKind,
-    op: ReduceOp,
-) -> Result<(), CommError> {
-    let size = scalar.size();
-    same_length("rows", acc.len().max(S / size * size), S)?;
-    fold(acc, rows.as_flattened(), S, scalar, op)
+    /// Folds the beginning of each row into `acc`, one after the other: the same bits as [`fold_into`](Self::fold_into) with each of them.
+    ///
+    /// For short rows, of which one alone takes less time than finding out what is to be done with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`fold_into`](Self::fold_into); [`CommError::InvalidBufferSize`] if a row is shorter than `acc` or no whole number of scalars.
+    ///
+    /// ```
+    /// use comm_api::{ReduceOp, ScalarKind};
+    ///
+    /// # fn main() -> Result<(), comm_api::CommError> {
+    /// let mut acc = [1, 10];
+    /// ReduceOp::Sum.fold_rows(&mut acc, &[[2, 20, 9], [3, 30, 9]], ScalarKind::U8)?;
+    /// assert_eq!(acc, [6, 60]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn fold_rows<const S: usize>(
+        self,
+        acc: &mut [u8],
+        rows: &[[u8; S]],
+        scalar: ScalarKind,
+    ) -> Result<(), CommError> {
+        let size = scalar.size();
+        same_length("rows", acc.len().max(S / size * size), S)?;
+        fold(acc, rows.as_flattened(), S, scalar, self)
+    }
 }
 
 /// Folds rows that begin `stride` bytes apart.

@@ -1,6 +1,6 @@
 //! The fold against the plain loop that a program would write for its own type.
 //!
-//! `cargo bench -p comm-kit` prints both. Then the median ratio of interleaved rounds is checked:
+//! `cargo bench -p comm-api` prints both. Then the median ratio of interleaved rounds is checked:
 //! from 1024 elements on the fold runs at 80 % of the plain loop or better, or the bench fails.
 //! Below, the ratio only shows what the checks and the dispatch cost, some nanoseconds a call.
 
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut};
 use comm_api::{Reduce, ReduceOp};
-use comm_kit::fold_into;
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 /// From a few cache lines to beyond the second-level cache.
@@ -41,12 +40,7 @@ macro_rules! plain {
 plain!(f64, 1.0, |a, b| a + b; f32, 1.0, |a, b| a + b; i32, 1, i32::wrapping_add);
 
 fn fold<T: Plain>(acc: &mut [T], next: &[T]) {
-    let folded = fold_into(
-        cast_slice_mut(acc),
-        cast_slice(next),
-        T::SCALAR,
-        ReduceOp::Sum,
-    );
+    let folded = ReduceOp::Sum.fold_into(cast_slice_mut(acc), cast_slice(next), T::SCALAR);
     folded.expect("whole scalars of equal length");
 }
 

@@ -2,7 +2,6 @@
 
 use comm_api::bytemuck::{bytes_of, cast_slice, pod_read_unaligned};
 use comm_api::{Argument, CommError, Operation, Reduce, ReduceOp, ScalarKind};
-use comm_kit::{fold_into, fold_rows};
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -115,7 +114,8 @@ fn folded<T: Reduce>(a: &[T], b: &[T], op: ReduceOp, shift: usize) -> Vec<u8> {
     let mut next = vec![0; 16 - shift];
     next.extend_from_slice(cast_slice(b));
     let inside = shift..shift + bytes.len();
-    fold_into(&mut acc[inside.clone()], &next[16 - shift..], T::SCALAR, op).expect("whole scalars");
+    op.fold_into(&mut acc[inside.clone()], &next[16 - shift..], T::SCALAR)
+        .expect("whole scalars");
     assert!(
         acc[..shift]
             .iter()
@@ -198,7 +198,7 @@ fn every_scalar_operation_and_size(
     } else {
         let (mut acc, next) = (vec![7; len * 8], vec![9; len * 8]);
         let error = CommError::unsupported_reduction(Operation::Allreduce, op, scalar);
-        assert_eq!(fold_into(&mut acc, &next, scalar, op), Err(error));
+        assert_eq!(op.fold_into(&mut acc, &next, scalar), Err(error));
         assert_eq!(acc, vec![7; len * 8]);
     }
 }
@@ -237,9 +237,9 @@ fn rows_in_turn() {
             };
             let (mut expected, mut acc) = (first[..len].to_vec(), first[..len].to_vec());
             for row in others {
-                fold_into(&mut expected, &row[..len], scalar, op).unwrap();
+                op.fold_into(&mut expected, &row[..len], scalar).unwrap();
             }
-            fold_rows(&mut acc, others, scalar, op).unwrap();
+            op.fold_rows(&mut acc, others, scalar).unwrap();
             assert_eq!(
                 acc, expected,
                 "{op:?} of {count} rows of {len} bytes of {scalar:?}"
@@ -266,7 +266,7 @@ fn rows_that_do_not_fit() {
             actual,
         ))
     };
-    let fold = |len: usize, scalar| fold_rows(&mut vec![7; len], &[[9; 6]], scalar, ReduceOp::Max);
+    let fold = |len: usize, scalar| ReduceOp::Max.fold_rows(&mut vec![7; len], &[[9; 6]], scalar);
     assert_eq!(fold(8, ScalarKind::U16), wrong(8, 6));
     assert_eq!(fold(4, ScalarKind::U32), wrong(4, 6));
     assert_eq!(fold(4, ScalarKind::U16), Ok(()));
@@ -278,7 +278,9 @@ fn left_to_right() {
     let sum = |ranks: [f64; 4]| {
         let mut acc = ranks[0].to_ne_bytes();
         for next in &ranks[1..] {
-            fold_into(&mut acc, bytes_of(next), ScalarKind::F64, ReduceOp::Sum).unwrap();
+            ReduceOp::Sum
+                .fold_into(&mut acc, bytes_of(next), ScalarKind::F64)
+                .unwrap();
         }
         f64::from_ne_bytes(acc).to_bits()
     };
@@ -299,7 +301,7 @@ fn refuses(
     #[case] actual: usize,
 ) {
     let mut acc = vec![7; acc];
-    let result = fold_into(&mut acc, &vec![9; next], scalar, ReduceOp::Max);
+    let result = ReduceOp::Max.fold_into(&mut acc, &vec![9; next], scalar);
     let error = CommError::invalid_buffer_size(
         Operation::Allreduce,
         Argument::Other(argument),
