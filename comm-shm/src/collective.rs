@@ -16,6 +16,7 @@ mod allreduce;
 mod barrier;
 mod broadcast;
 mod one_copy;
+mod reading;
 mod trial;
 
 pub(crate) use allgatherv::allgatherv;

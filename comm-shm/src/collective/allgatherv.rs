@@ -9,7 +9,7 @@ use super::trial::Trial;
 use super::{cut, keep_for, one_copy, piece_len};
 use crate::protocol::line::INLINE;
 use crate::protocol::route::{Kind, Way};
-use crate::protocol::slot::{Keep, copy_slice};
+use crate::protocol::slot::{Keep, MetSlots, OwnSlot, copy_slice};
 use crate::protocol::step::{Sequence, Turn};
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
@@ -74,11 +74,11 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
         }
         let (rank, size) = (turn.rank(), turn.size());
         let longest = self.longest(size);
-        let piece = piece_len(longest, turn.slot_bytes());
+        let piece = piece_len(longest, turn.board().slot_bytes());
         let pieces = longest.div_ceil(piece);
         for k in 0..pieces {
             let own = self.own(recv, rank);
-            turn.put(0, &own[cut(own.len(), piece, k)]);
+            OwnSlot::of(turn).put(0, &own[cut(own.len(), piece, k)]);
             trial.publish(turn);
             // The own piece is in the caches now, and the others are not there yet.
             self.keep_own(recv, rank, cut((self.length)(rank), piece, k));
@@ -86,7 +86,12 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
             trial.meet(turn, more)?;
             for other in (0..size).filter(|&other| other != rank) {
                 let part = cut((self.length)(other), piece, k);
-                turn.take(other, 0, &mut recv[(self.start)(other)..][part], self.keep);
+                MetSlots::of(turn).take(
+                    other,
+                    0,
+                    &mut recv[(self.start)(other)..][part],
+                    self.keep,
+                );
             }
             if more {
                 turn.advance();

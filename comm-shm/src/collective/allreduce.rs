@@ -12,7 +12,7 @@ use super::trial::Trial;
 use super::{cut, keep_for, one_copy};
 use crate::protocol::line::INLINE;
 use crate::protocol::route::{Kind, Way};
-use crate::protocol::slot::Keep;
+use crate::protocol::slot::{Keep, MetSlots, OwnSlot};
 use crate::protocol::step::{Sequence, Turn};
 
 /// Slots are never borrowed, so what is folded passes through a block on the stack.
@@ -88,7 +88,7 @@ impl Fold<'_> {
             }
             return Ok(());
         }
-        turn.put(0, self.send.unwrap_or(recv));
+        OwnSlot::of(turn).put(0, self.send.unwrap_or(recv));
         turn.publish();
         turn.meet()?;
         self.fold(turn, 0, 0, recv)
@@ -137,7 +137,7 @@ impl Fold<'_> {
     ) -> Result<(), CommError> {
         let (rank, size) = (turn.rank(), turn.size());
         let len = recv.len();
-        let Cuts { chunk, slice } = Cuts::new(len, size, turn.slot_bytes());
+        let Cuts { chunk, slice } = Cuts::new(len, size, turn.board().slot_bytes());
         let chunks = len.div_ceil(chunk);
         let keep = keep_for(len);
         for k in 0..=chunks {
@@ -145,7 +145,7 @@ impl Fold<'_> {
             if k > 0 {
                 let before = cut(len, chunk, k - 1);
                 let mine = cut(before.len(), slice, rank);
-                turn.put(chunk, &recv[before][mine]);
+                OwnSlot::of(turn).put(chunk, &recv[before][mine]);
             }
             // This rank's own slice of its input is folded from where it is, unless the result replaces it.
             let mine = cut(now.len(), slice, rank);
@@ -155,8 +155,8 @@ impl Fold<'_> {
             } else {
                 0..0
             };
-            turn.put(0, &input[..skipped.start]);
-            turn.put(skipped.end, &input[skipped.end..]);
+            OwnSlot::of(turn).put(0, &input[..skipped.start]);
+            OwnSlot::of(turn).put(skipped.end, &input[skipped.end..]);
             trial.publish(turn);
             trial.meet(turn, k < chunks)?;
 
@@ -165,7 +165,7 @@ impl Fold<'_> {
                 let result = &mut recv[before];
                 for other in (0..size).filter(|&other| other != rank) {
                     let part = cut(result.len(), slice, other);
-                    turn.take(other, chunk, &mut result[part], keep);
+                    MetSlots::of(turn).take(other, chunk, &mut result[part], keep);
                 }
             }
             if k < chunks {
@@ -199,10 +199,10 @@ impl Fold<'_> {
                 let next = &mut next[..acc.len()];
                 match (rank, own.filter(|_| rank == turn.rank())) {
                     (0, Some(own)) => acc.copy_from_slice(own),
-                    (0, None) => turn.take(0, slot_at + skip, acc, Keep::Cached),
+                    (0, None) => MetSlots::of(turn).take(0, slot_at + skip, acc, Keep::Cached),
                     (_, Some(own)) => self.fold_into(acc, own)?,
                     (_, None) => {
-                        turn.take(rank, slot_at + skip, next, Keep::Cached);
+                        MetSlots::of(turn).take(rank, slot_at + skip, next, Keep::Cached);
                         self.fold_into(acc, next)?;
                     }
                 }

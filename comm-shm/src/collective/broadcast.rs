@@ -7,6 +7,7 @@ use super::trial::Trial;
 use super::{cut, keep_for, one_copy, piece_len};
 use crate::protocol::line::INLINE;
 use crate::protocol::route::{Kind, Way};
+use crate::protocol::slot::{MetSlots, OwnSlot};
 use crate::protocol::step::Sequence;
 
 /// The most bytes of one step: the second half of what the root writes waits in its cache.
@@ -41,19 +42,19 @@ pub(crate) fn broadcast(
     }
 
     let keep = keep_for(buf.len());
-    let piece = piece_len(buf.len(), PIECE.min(turn.slot_bytes()));
+    let piece = piece_len(buf.len(), PIECE.min(turn.board().slot_bytes()));
     let pieces = buf.len().div_ceil(piece);
     for k in 0..pieces {
         let range = cut(buf.len(), piece, k);
         let part = &mut buf[range];
         if is_root {
-            turn.put(0, part);
+            OwnSlot::of(&mut turn).put(0, part);
         }
         trial.publish(&mut turn);
         let more = k + 1 < pieces;
         trial.meet(&mut turn, more)?;
         if !is_root {
-            turn.take(root, 0, part, keep);
+            MetSlots::of(&turn).take(root, 0, part, keep);
         }
         if more {
             turn.advance();

@@ -21,11 +21,13 @@ use comm_api::CommError;
 use super::allgatherv::ByteBlocks;
 use super::allreduce::Fold;
 use super::cut;
-use super::trial::Trial;
+use super::reading::Reading;
+use super::trial::{Trial, has_choice};
 use crate::one_copy::MOST_RANKS;
 use crate::protocol::route::{Kind, Way};
 use crate::protocol::slot::{Keep, copy_slice};
-use crate::protocol::step::{Stage, Turn};
+use crate::protocol::step::Turn;
+use crate::protocol::step::lending::all_are_inside;
 
 /// From how many bytes on three ranks read each other's memory in a broadcast, where the root would copy alone; two ranks
 /// [choose](crate::protocol::route).
@@ -43,7 +45,7 @@ const PART: usize = 8 * 1024 * 1024;
 /// Returns the way of a call whose longest block has `len` bytes. All that it depends on is the same on all ranks.
 pub(super) fn way_of(turn: &mut Turn<'_>, kind: Kind, len: usize) -> Way {
     let more_ranks = 3..=MOST_RANKS;
-    if turn.has_choice(kind, len) {
+    if has_choice(turn, kind, len) {
         turn.ways().choose(kind, len)
     } else if kind == Kind::Broadcast
         && more_ranks.contains(&turn.size())
@@ -53,61 +55,6 @@ pub(super) fn way_of(turn: &mut Turn<'_>, kind: Kind, len: usize) -> Way {
         Way::Read
     } else {
         Way::Slots
-    }
-}
-
-impl Turn<'_> {
-    /// Publishes the step in which part `k` is read: offers `buffer` to the others.
-    fn offer_part(&mut self, k: usize, buffer: &[u8]) {
-        if k > 0 {
-            self.advance();
-        }
-        // Exposed: others read what lies there, as long as this rank is inside the call.
-        let address = buffer.as_ptr().expose_provenance() as u64;
-        let last = self.ways().to_tell();
-        self.tell([address, last]);
-        self.publish();
-    }
-
-    /// Reads the buffer that `rank` offers, from its byte `skip` on; returns whether that worked.
-    fn read(&self, rank: usize, skip: usize, into: &mut [u8]) -> bool {
-        assert!(
-            self.stage() == Stage::Met,
-            "the calls may not agree, or the buffer is not lent yet"
-        );
-        let foreign = self.board().foreign(rank);
-        let address = self.told(rank)[0].checked_add(skip as u64);
-        let (Some(foreign), Some(address)) = (foreign, address) else {
-            return false;
-        };
-        let read = foreign.read(address, into);
-        if let Err(error) = &read {
-            let bytes = into.len();
-            tracing::debug!(rank, %error, bytes, "cannot read the memory of this rank");
-        }
-        read.is_ok()
-    }
-
-    /// Publishes a step in which every rank tells how much it has read, in whatever unit.
-    fn tell_read(&mut self, read: usize) {
-        self.advance();
-        self.tell([read as u64, 0]);
-        self.publish();
-    }
-
-    /// Takes the second step, which says whether this rank has read all; returns whether every rank has. If not, the next step
-    /// may be written. The others come while `meanwhile` runs.
-    fn agree(&mut self, has_read: bool, meanwhile: impl FnOnce()) -> Result<bool, CommError> {
-        let counts = has_read && self.all_are_inside();
-        self.tell_read(counts.into());
-        meanwhile();
-        self.meet_before(false)?;
-        let all = (0..self.size()).all(|rank| self.told(rank)[0] == 1);
-        if !all {
-            self.copy_twice();
-            self.advance();
-        }
-        Ok(all)
     }
 }
 
@@ -125,7 +72,7 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
         let early = own.saturating_sub(LATE);
         let mut has_read = true;
         for k in 0..longest.div_ceil(PART) {
-            turn.offer_part(k, self.own(recv, rank));
+            Reading::of(turn).offer_part(k, self.own(recv, rank));
             self.keep_own(recv, rank, cut(early, PART, k));
             trial.meet(turn, true)?;
             // Each begins with another one.
@@ -133,10 +80,14 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
             has_read = has_read
                 && others.all(|other| {
                     let part = cut((self.length)(other), PART, k);
-                    turn.read(other, part.start, &mut recv[(self.start)(other)..][part])
+                    Reading::of(turn).read(
+                        other,
+                        part.start,
+                        &mut recv[(self.start)(other)..][part],
+                    )
                 });
         }
-        let done = turn.agree(has_read, || self.keep_own(recv, rank, early..own))?;
+        let done = Reading::of(turn).agree(has_read, || self.keep_own(recv, rank, early..own))?;
         trial.end(turn);
         Ok(done)
     }
@@ -152,7 +103,7 @@ pub(super) fn broadcast(
     let (rank, size) = (turn.rank(), turn.size());
     let mut has_read = true;
     for k in 0..buf.len().div_ceil(PART) {
-        turn.offer_part(k, buf);
+        Reading::of(turn).offer_part(k, buf);
         trial.meet(turn, true)?;
         let part = cut(buf.len(), PART, k);
         let (skip, part) = (part.start, &mut buf[part]);
@@ -164,11 +115,11 @@ pub(super) fn broadcast(
                     _ => part.len() / size * ((rank + size - root) % size),
                 };
                 let (head, tail) = part.split_at_mut(turned);
-                turn.read(root, skip + turned, tail)
-                    && (head.is_empty() || turn.read(root, skip, head))
+                Reading::of(turn).read(root, skip + turned, tail)
+                    && (head.is_empty() || Reading::of(turn).read(root, skip, head))
             });
     }
-    let done = turn.agree(has_read, || ())?;
+    let done = Reading::of(turn).agree(has_read, || ())?;
     trial.end(turn);
     Ok(done)
 }
@@ -189,7 +140,7 @@ pub(super) fn fold_halves(
     let mut block = vec![0; BLOCK];
     let mut folded = 0;
     for k in 0..halves[0].len().div_ceil(PART) {
-        turn.offer_part(k, fold.send.unwrap_or(recv));
+        Reading::of(turn).offer_part(k, fold.send.unwrap_or(recv));
         trial.meet(turn, true)?;
         let part = cut(mine.len(), PART, k);
         if folded < part.start {
@@ -198,7 +149,7 @@ pub(super) fn fold_halves(
         for at in part.step_by(BLOCK) {
             let place = mine.start + at..mine.end.min(mine.start + at + BLOCK);
             let block = &mut block[..place.len()];
-            if !turn.read(other, place.start, block) {
+            if !Reading::of(turn).read(other, place.start, block) {
                 break;
             }
             // In either order two operands give the same bits.
@@ -208,17 +159,17 @@ pub(super) fn fold_halves(
             folded += block.len();
         }
     }
-    if !turn.all_are_inside() {
+    if !all_are_inside(turn.board()) {
         // What was read may not count, and what it was folded into may be gone: this cannot be repeated. A rank that left without a cause does
         // not go on, so neither does anybody else.
-        turn.unless_failed()?;
+        turn.exit().unless_failed()?;
         folded = 0;
     }
-    turn.tell_read(folded);
+    Reading::of(turn).tell(folded);
     turn.meet_before(true)?;
     // The other rank is not trusted: whatever it tells, what is folded lies within its half, and ends between two elements.
     let folded = [0, 1].map(|rank| {
-        let told = usize::try_from(turn.told(rank)[0]).unwrap_or(0);
+        let told = usize::try_from(turn.line(rank).words::<1>()[0]).unwrap_or(0);
         let len = halves[rank].len();
         if told >= len { len } else { told / 64 * 64 }
     });

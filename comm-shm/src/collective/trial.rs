@@ -22,7 +22,7 @@ struct Measured {
 impl Trial {
     /// Begins with the call.
     pub(super) fn begin(turn: &Turn<'_>, kind: Kind, len: usize, way: Way) -> Self {
-        Self(turn.has_choice(kind, len).then(|| Measured {
+        Self(has_choice(turn, kind, len).then(|| Measured {
             kind,
             len,
             way,
@@ -36,7 +36,7 @@ impl Trial {
     pub(super) fn publish(&self, turn: &mut Turn<'_>) {
         if self.0.is_some() {
             let last = turn.ways().to_tell();
-            turn.tell([0, last]);
+            turn.own_line().put_words([0, last]);
         }
         turn.publish();
     }
@@ -51,7 +51,7 @@ impl Trial {
         turn.meet_before(more)?;
         measured.since = Instant::now();
         measured.has_met = true;
-        let told = [turn.told(0)[1], turn.told(1)[1]];
+        let told = [0, 1].map(|rank| turn.line(rank).words::<2>()[1]);
         turn.ways().learn(measured.kind, measured.len, told);
         Ok(())
     }
@@ -66,25 +66,7 @@ impl Trial {
     }
 }
 
-impl Turn<'_> {
-    /// Returns whether a call may take either way; all ranks agree.
-    pub(super) fn has_choice(&self, kind: Kind, len: usize) -> bool {
-        self.size() == 2 && self.copies_once() && len >= kind.choice_from()
-    }
-
-    /// Writes two words into this rank's line of the step.
-    pub(super) fn tell(&mut self, words: [u64; 2]) {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
-        bytes[8..].copy_from_slice(&words[1].to_ne_bytes());
-        self.own_line().put(&bytes);
-    }
-
-    /// Reads the words that `rank` has [told](Self::tell).
-    pub(super) fn told(&self, rank: usize) -> [u64; 2] {
-        let mut bytes = [0; 16];
-        self.line(rank).take(&mut bytes);
-        let word = |at: usize| std::array::from_fn(|byte| bytes[at + byte]);
-        [0, 8].map(|at| u64::from_ne_bytes(word(at)))
-    }
+/// Returns whether a call may take either way; all ranks agree.
+pub(super) fn has_choice(turn: &Turn<'_>, kind: Kind, len: usize) -> bool {
+    turn.size() == 2 && turn.copies_once() && len >= kind.choice_from()
 }

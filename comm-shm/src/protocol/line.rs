@@ -13,7 +13,7 @@ pub(crate) struct Line {
     /// What was called, see [`Call`](comm_kit::Call).
     pub(crate) call: [AtomicU64; 2],
     /// A payload of up to [`INLINE`] bytes.
-    pub(crate) inline: [AtomicU64; INLINE_WORDS],
+    inline: [AtomicU64; INLINE_WORDS],
 }
 
 /// The bytes a line carries beside its header.
@@ -36,6 +36,22 @@ impl Line {
             self.call[0].load(Ordering::Relaxed),
             self.call[1].load(Ordering::Relaxed),
         ]
+    }
+
+    /// Writes numbers as the payload.
+    #[inline]
+    pub(crate) fn put_words<const N: usize>(&self, words: [u64; N]) {
+        const { assert!(N <= INLINE_WORDS, "a line holds less") };
+        for (place, word) in self.inline.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads numbers that are the payload.
+    #[inline]
+    pub(crate) fn words<const N: usize>(&self) -> [u64; N] {
+        const { assert!(N <= INLINE_WORDS, "a line holds less") };
+        std::array::from_fn(|at| self.inline[at].load(Ordering::Relaxed))
     }
 
     /// Writes a payload of up to [`INLINE`] bytes.

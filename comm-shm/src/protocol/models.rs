@@ -29,6 +29,7 @@ use crate::protocol::sync::{AtomicU64, Ordering, Rule, break_rule, broken};
 use crate::protocol::wait::WaitPolicy;
 
 use super::step::Sequence;
+use super::step::lending::all_are_inside;
 
 /// Sleeps at once and for ever.
 const POLICY: WaitPolicy = WaitPolicy {
@@ -361,7 +362,7 @@ fn lend(board: &Board, leave: impl FnOnce(&Sequence) + Send + 'static) {
     // It may hear of the cause before it reads anything.
     if let Ok(turn) = turn {
         let found = buffer.load(Ordering::Relaxed);
-        let counts = turn.all_are_inside();
+        let counts = all_are_inside(turn.board());
         assert!(!counts || found == 0, "what was written later counts");
     }
     owner.join().unwrap();

@@ -22,61 +22,85 @@
 
 use crate::protocol::step::{Stage, Turn};
 
-impl Turn<'_> {
-    /// Returns the bytes of a slot.
-    pub(crate) fn slot_bytes(&self) -> usize {
-        self.board().slot_bytes()
-    }
+/// This rank's slot of a step that it has not published yet (S1).
+pub(crate) struct OwnSlot<'t, 'a>(&'t mut Turn<'a>);
 
-    /// Writes `bytes` into this rank's slot, from `at` on, before the step is published.
+impl<'t, 'a> OwnSlot<'t, 'a> {
+    /// Takes the slot of the current step.
     ///
     /// # Panics
     ///
-    /// If they do not fit, or the step was published.
+    /// If the step was published.
     #[inline]
-    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+    pub(crate) fn of(turn: &'t mut Turn<'a>) -> Self {
         assert!(
-            self.stage() == Stage::Writing,
+            turn.stage() == Stage::Writing,
             "S1: others may read the slot"
         );
-        let to = self.within(self.rank(), at, bytes.len());
+        Self(turn)
+    }
+
+    /// Writes `bytes` into the slot, from `at` on.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit.
+    #[inline]
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        let to = within(self.0, self.0.rank(), at, bytes.len());
         // SAFETY: S1, nobody else touches the slot; S3, `within` checked the range; a borrowed
         // slice of this process cannot overlap memory that is never borrowed.
         unsafe { copy(bytes.as_ptr(), to, bytes.len(), Keep::Cached) }
     }
+}
 
-    /// Reads the slot of `rank`, from `at` on, after the step was met.
+/// The slots of all ranks in a step that was met (S2).
+#[derive(Clone, Copy)]
+pub(crate) struct MetSlots<'t, 'a>(&'t Turn<'a>);
+
+impl<'t, 'a> MetSlots<'t, 'a> {
+    /// Takes the slots of the current step.
     ///
     /// # Panics
     ///
-    /// If `into` is longer than what is left of the slot, or the step was not met.
+    /// If the step was not met.
     #[inline]
-    pub(crate) fn take(&self, rank: usize, at: usize, into: &mut [u8], keep: Keep) {
+    pub(crate) fn of(turn: &'t Turn<'a>) -> Self {
         assert!(
-            self.stage() == Stage::Met,
+            turn.stage() == Stage::Met,
             "S2: the slot may still be written"
         );
-        let from = self.within(rank, at, into.len());
+        Self(turn)
+    }
+
+    /// Reads the slot of `rank`, from `at` on.
+    ///
+    /// # Panics
+    ///
+    /// If `into` is longer than what is left of the slot.
+    #[inline]
+    pub(crate) fn take(self, rank: usize, at: usize, into: &mut [u8], keep: Keep) {
+        let from = within(self.0, rank, at, into.len());
         // SAFETY: S2, nobody writes the slot; S3, `within` checked the range; a mutably borrowed
         // slice of this process cannot overlap memory that is never borrowed.
         unsafe { copy(from, into.as_mut_ptr(), into.len(), keep) }
     }
-
-    /// Returns the address of `len` bytes, `at` bytes into the slot of `rank` (S3).
-    #[inline]
-    fn within(&self, rank: usize, at: usize, len: usize) -> *mut u8 {
-        let start = self.board().slot(rank, self.step());
-        let slot_bytes = self.board().slot_bytes();
-        let inside = at <= slot_bytes && len <= slot_bytes - at;
-        assert!(
-            inside,
-            "{len} bytes at {at} are outside of a slot of {slot_bytes}"
-        );
-        self.board().map().range(start + at, len).as_ptr()
-    }
 }
 
-/// Copies within this process, as [`Turn::take`] does from a slot.
+/// Returns the address of `len` bytes, `at` bytes into the slot of `rank` (S3).
+#[inline]
+fn within(turn: &Turn<'_>, rank: usize, at: usize, len: usize) -> *mut u8 {
+    let start = turn.board().slot(rank, turn.step());
+    let slot_bytes = turn.board().slot_bytes();
+    let inside = at <= slot_bytes && len <= slot_bytes - at;
+    assert!(
+        inside,
+        "{len} bytes at {at} are outside of a slot of {slot_bytes}"
+    );
+    turn.board().map().range(start + at, len).as_ptr()
+}
+
+/// Copies within this process, as [`MetSlots::take`] does from a slot.
 pub(crate) fn copy_slice(from: &[u8], into: &mut [u8], keep: Keep) {
     assert_eq!(from.len(), into.len());
     // SAFETY: both slices have this length, and one of them is borrowed mutably, so they are

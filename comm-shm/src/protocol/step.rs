@@ -18,8 +18,8 @@
 //! line of `s` can be overwritten only after all have published `s + 1`.
 
 mod arrival;
-mod exit;
-mod lending;
+pub(crate) mod exit;
+pub(crate) mod lending;
 
 use comm_api::{CommError, Operation};
 use comm_kit::wait::Policy;
@@ -31,7 +31,8 @@ use crate::protocol::sync::{self, Ordering};
 use crate::protocol::wait::{self, WaitPolicy};
 
 use crate::protocol::route::Ways;
-use arrival::{Goal, Wait};
+use arrival::{Goal, Halted, Wait};
+use exit::Exit;
 
 /// One rank's end of a sequence of steps.
 #[derive(Debug)]
@@ -255,20 +256,58 @@ impl<'a> Turn<'a> {
                 looks -= 1;
                 policy.between_looks();
             } else {
-                self.wait_for_lines(rank, wait)?;
+                if let Err(halted) = arrival::wait_for_lines(&mut self.pass, rank, wait) {
+                    return Err(self.halted(halted));
+                }
                 break;
             }
         }
         if self.first {
             let own = self.call.words();
             if !lines.iter().all(|line| line.call_words() == own) {
-                return Err(self.mismatched());
+                return Err(self.exit().mismatched());
             }
             self.first = false;
         }
         self.pass.seen = wait.step;
         self.stage = Stage::Met;
         Ok(())
+    }
+
+    #[cold]
+    fn halted(&mut self, halted: Halted) -> CommError {
+        if halted.refused {
+            self.stage = Stage::Refused;
+        }
+        halted.error
+    }
+
+    /// Returns the ways out of the call but its completion.
+    pub(crate) fn exit(&mut self) -> Exit<'_, 'a> {
+        Exit(self)
+    }
+
+    /// Returns whether large payloads are read from the memory of their owners; all ranks agree.
+    #[inline]
+    pub(crate) fn copies_once(&self) -> bool {
+        self.pass.one_copy
+    }
+
+    /// Goes without that from here on: a rank could not read, and all ranks know.
+    #[cold]
+    pub(crate) fn copy_twice(&mut self) {
+        self.pass.one_copy = false;
+        let rank = self.rank();
+        // The first message of this communicator, and the last: what failed once is not tried again.
+        tracing::info!(
+            rank,
+            "a rank could not read another one's memory; payloads are copied twice from here on"
+        );
+    }
+
+    /// Returns what is known of the ways that payloads can take.
+    pub(crate) fn ways(&mut self) -> &mut Ways {
+        &mut self.pass.ways
     }
 
     /// Takes the next step of the same call; the last one was met, so it may be written (I3).

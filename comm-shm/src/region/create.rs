@@ -24,8 +24,8 @@ use comm_kit::{Call, Origin, Parts, Phases};
 
 use super::{Memory, ShmRegion};
 use crate::protocol::board::Board;
+use crate::protocol::line::Line;
 use crate::protocol::step::{Sequence, Turn};
-use crate::protocol::sync::Ordering;
 use crate::segment::layout::{Layout, PAGE, SPLIT_SLOT_BYTES};
 use crate::segment::mapping::Mapping;
 use crate::segment::ranges::Range as FileRange;
@@ -40,7 +40,7 @@ pub(crate) fn shared<T: CommData>(
     let mut turn = sequence.begin(call)?;
     let asked = exchange(&mut turn, [size_of::<T>() as u64, count as u64], true)?;
     if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
-        return Err(turn.differs(rank));
+        return Err(turn.exit().differs(rank));
     }
     let mut parts = vec![0; sequence.size()];
     parts[0] = count;
@@ -82,7 +82,7 @@ pub(crate) fn of_a_job<T: CommData>(
     let numbers = [size_of::<T>(), len, own.start, own.end].map(|number| number as u64);
     let asked = exchange(&mut turn, numbers, true)?;
     if let Some(rank) = asked.iter().position(|other| other[..2] != asked[0][..2]) {
-        return Err(turn.differs(rank));
+        return Err(turn.exit().differs(rank));
     }
     // All ranks see the same ranges, so all of them find two that overlap or none.
     let mut ranges: Vec<(u64, u64, usize)> = (0..)
@@ -97,7 +97,7 @@ pub(crate) fn of_a_job<T: CommData>(
     let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     for (start, end, rank) in ranges {
         if start < free || end < start || end > asked[0][1] {
-            return Err(turn.differs(rank));
+            return Err(turn.exit().differs(rank));
         }
         gaps.push(index(free)..index(start));
         free = end;
@@ -116,7 +116,7 @@ fn agree_on_parts<T: CommData>(
     let mut turn = sequence.begin(call)?;
     let asked = exchange(&mut turn, [size_of::<T>() as u64, local_count as u64], true)?;
     if let Some(rank) = asked.iter().position(|[size, _]| *size != asked[0][0]) {
-        return Err(turn.differs(rank));
+        return Err(turn.exit().differs(rank));
     }
     let parts = asked
         .into_iter()
@@ -258,15 +258,11 @@ fn map_range<M>(
             Ok(FileRange { offset, .. }) => [0, offset, 0],
             Err(reason) => reason.words(),
         };
-        let offer = &turn.own_line().inline;
-        for (word, value) in offer.iter().zip(words) {
-            word.store(value, Ordering::Relaxed);
-        }
+        turn.own_line().put_words(words);
     }
     turn.publish();
     turn.meet_before(true)?;
-    let offer = &turn.line(0).inline;
-    let offer = [0, 1, 2].map(|word| offer[word].load(Ordering::Relaxed));
+    let offer = turn.line(0).words();
     let [0, offset, _] = offer else {
         return Err(NoRoom::from_words(offer).error(requested_bytes));
     };
@@ -318,16 +314,10 @@ fn exchange<const N: usize>(
     numbers: [u64; N],
     more: bool,
 ) -> Result<Vec<[u64; N]>, CommError> {
-    for (word, number) in turn.own_line().inline.iter().zip(numbers) {
-        word.store(number, Ordering::Relaxed);
-    }
+    turn.own_line().put_words(numbers);
     turn.publish();
     turn.meet_before(more)?;
-    let of = |rank| {
-        let words = &turn.line(rank).inline;
-        std::array::from_fn(|i| words[i].load(Ordering::Relaxed))
-    };
-    Ok((0..turn.size()).map(of).collect())
+    Ok(turn.lines().iter().map(Line::words).collect())
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use comm_kit::{Call, CommId, Ended};
 use super::ShmRegion;
 use super::memory::Memory;
 use crate::protocol::step::{Sequence, Turn};
-use crate::protocol::sync::Ordering;
 
 /// Lets those who fence a region know that this rank will not, unless the exchange goes well or is refused: they are in
 /// the read phase then, if the step was complete for them.
@@ -129,12 +128,12 @@ fn meet_in_node<'a, T: CommData>(
         _ => Ok(()),
     };
     turn.advance();
-    turn.own_line().inline[0].store(brought.is_err().into(), Ordering::Relaxed);
+    turn.own_line().put_words([brought.is_err().into()]);
     turn.publish();
     let met = turn.meet();
     brought?;
     met?;
-    if turn.line(0).inline[0].load(Ordering::Relaxed) == 0 {
+    if turn.line(0).words() == [0] {
         return Ok(turn);
     }
     Err(CommError::failed(

@@ -9,7 +9,7 @@ use comm_kit::wait::{Backoff, Pause, spin};
 use comm_kit::words::{self, Lost};
 use comm_kit::{Pass, interrupt};
 
-use super::{Progress, ShmTransport, Stage, Turn};
+use super::{Progress, ShmTransport};
 use crate::protocol::cause::{Cause, Failure};
 use crate::protocol::line::Line;
 use crate::protocol::sync::{self, Ordering};
@@ -67,21 +67,27 @@ pub(super) fn wait_for_presence(
     }
 }
 
-impl Turn<'_> {
-    /// Waits for the lines of all ranks from `rank` on.
-    #[cold]
-    pub(super) fn wait_for_lines(&mut self, rank: usize, wait: Wait) -> Result<(), CommError> {
-        let transport = self.pass.transport();
-        match transport.wait_for_all(rank, wait, &mut self.pass) {
-            Ok(()) => Ok(()),
-            Err(halt) => {
-                if matches!(halt, Halt::Refused(_)) {
-                    self.stage = Stage::Refused;
-                }
-                Err(self.pass.fail(transport.halted(wait, halt, wait.step)))
-            }
-        }
-    }
+/// How a call ends whose step is not completed.
+pub(super) struct Halted {
+    pub(super) error: CommError,
+    /// Whether a rank refused the step: no rank ever sees it complete.
+    pub(super) refused: bool,
+}
+
+/// Waits for the lines of all ranks from `rank` on.
+#[cold]
+pub(super) fn wait_for_lines(
+    pass: &mut Pass<'_, ShmTransport>,
+    rank: usize,
+    wait: Wait,
+) -> Result<(), Halted> {
+    let transport = pass.transport();
+    transport
+        .wait_for_all(rank, wait, pass)
+        .map_err(|halt| Halted {
+            refused: matches!(halt, Halt::Refused(_)),
+            error: pass.fail(transport.halted(wait, halt, wait.step)),
+        })
 }
 
 impl ShmTransport {

@@ -114,31 +114,34 @@ impl ShmTransport {
     }
 }
 
-impl Turn<'_> {
+/// The ways out of a call that cannot be completed.
+pub(crate) struct Exit<'t, 'a>(pub(super) &'t mut Turn<'a>);
+
+impl Exit<'_, '_> {
     /// Fails if the sequence has: ranks may go on with a call although one of them gave it up, if it was complete by then.
     #[cold]
-    pub(crate) fn unless_failed(&mut self) -> Result<(), CommError> {
-        let transport = self.pass.transport();
+    pub(crate) fn unless_failed(self) -> Result<(), CommError> {
+        let transport = self.0.pass.transport();
         let Some(cause) = transport.board.cause() else {
             return Ok(());
         };
-        let error = transport.error(cause, self.operation, self.step());
-        Err(self.pass.fail(error))
+        let error = transport.error(cause, self.0.operation, self.0.step());
+        Err(self.0.pass.fail(error))
     }
 
     /// Fails the sequence because all lines are there and differ; every rank decides this alike.
     #[cold]
-    pub(super) fn mismatched(&mut self) -> CommError {
-        let rank = self.pass.transport().disagreement(self.step());
+    pub(super) fn mismatched(self) -> CommError {
+        let rank = self.0.pass.transport().disagreement(self.0.step());
         self.differs(rank.unwrap_or(0))
     }
 
     /// Fails the sequence because the arguments of `rank` differ; every rank decides this alike.
     #[cold]
-    pub(crate) fn differs(&mut self, rank: usize) -> CommError {
-        let transport = self.pass.transport();
+    pub(crate) fn differs(self, rank: usize) -> CommError {
+        let transport = self.0.pass.transport();
         let cause = transport.fail(Cause::mismatch(rank));
-        let error = transport.error(cause, self.operation, self.step());
-        self.pass.fail(error)
+        let error = transport.error(cause, self.0.operation, self.0.step());
+        self.0.pass.fail(error)
     }
 }

@@ -92,8 +92,7 @@ fn up_to_the_third(sequence: &Sequence, bytes: usize) -> (Turn<'_>, FileRange) {
     turn.advance();
     turn.publish();
     turn.meet_before(true).expect("rank 0 has found a range");
-    let offer = &turn.line(0).inline;
-    let [0, offset] = [0, 1].map(|word| offer[word].load(Ordering::Relaxed)) else {
+    let [0, offset] = turn.line(0).words() else {
         panic!("there is room");
     };
     turn.advance();
