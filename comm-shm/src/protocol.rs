@@ -6,7 +6,7 @@
 //! | [`board`] | where one sequence has what its ranks share |
 //! | [`line`], [`control`], [`slot`] | what they share: payload and call of a step; cause, events, bells, standings; large payloads |
 //! | [`cause`], [`note`] | why a sequence failed; why a call was refused |
-//! | [`route`] | which of two ways a large call takes |
+//! | [`route`] | which of two routes a large call takes |
 //! | [`given_up`] | the ranges that no rank uses any more |
 //! | [`wait`], [`sync`] | spinning, yielding, sleeping; atomics and fences |
 //!

@@ -8,7 +8,7 @@ use comm_kit::Call;
 use super::trial::Trial;
 use super::{cut, keep_for, one_copy, piece_len};
 use crate::protocol::line::INLINE;
-use crate::protocol::route::{Kind, Way};
+use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::slot::{Keep, MetSlots, OwnSlot, copy_slice};
 use crate::protocol::step::{Sequence, Turn};
 
@@ -40,15 +40,15 @@ pub(crate) fn allgatherv(
     }
 
     let keep = keep_for(recv.len());
-    let way = one_copy::way_of(&mut turn, Kind::Gathering, longest);
-    let mut trial = Trial::begin(&turn, Kind::Gathering, longest, way);
+    let route = one_copy::route_of(&mut turn, LargeCall::Allgatherv, longest);
+    let mut trial = Trial::begin(&turn, LargeCall::Allgatherv, longest, route);
     let blocks = ByteBlocks {
         send: Some(send),
         length,
         start,
         keep,
     };
-    blocks.gather(&mut turn, recv, way, &mut trial)
+    blocks.gather(&mut turn, recv, route, &mut trial)
 }
 
 /// What is gathered, and where the block of each rank lies in the result.
@@ -66,10 +66,10 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
         &self,
         turn: &mut Turn<'_>,
         recv: &mut [u8],
-        way: Way,
+        route: Route,
         trial: &mut Trial,
     ) -> Result<(), CommError> {
-        if way == Way::Read && self.read(turn, recv, trial)? {
+        if route == Route::Read && self.read(turn, recv, trial)? {
             return Ok(());
         }
         let (rank, size) = (turn.rank(), turn.size());

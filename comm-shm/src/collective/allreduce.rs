@@ -11,7 +11,7 @@ use super::allgatherv::ByteBlocks;
 use super::trial::Trial;
 use super::{cut, keep_for, one_copy};
 use crate::protocol::line::INLINE;
-use crate::protocol::route::{Kind, Way};
+use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::slot::{Keep, MetSlots, OwnSlot};
 use crate::protocol::step::{Sequence, Turn};
 
@@ -40,9 +40,9 @@ pub(crate) fn allreduce(
     } else if recv.len().saturating_mul(turn.size()) <= FOLD_ALL || turn.size() == 1 {
         fold.whole(&mut turn, recv)
     } else {
-        let way = one_copy::way_of(&mut turn, Kind::Reducing, recv.len());
-        let mut trial = Trial::begin(&turn, Kind::Reducing, recv.len(), way);
-        if way == Way::Read {
+        let route = one_copy::route_of(&mut turn, LargeCall::Allreduce, recv.len());
+        let mut trial = Trial::begin(&turn, LargeCall::Allreduce, recv.len(), route);
+        if route == Route::Read {
             return fold.halved(&mut turn, recv, &mut trial);
         }
         fold.sliced(&mut turn, recv, &mut trial)?;
@@ -121,12 +121,12 @@ impl Fold<'_> {
             start: |rank: usize| halves[rank].start,
             keep: keep_for(recv.len()),
         };
-        let way = if turn.copies_once() {
-            Way::Read
+        let route = if turn.copies_once() {
+            Route::Read
         } else {
-            Way::Slots
+            Route::Slots
         };
-        blocks.gather(turn, recv, way, trial)
+        blocks.gather(turn, recv, route, trial)
     }
 
     fn sliced(
@@ -274,7 +274,7 @@ mod tests {
             }
             both.wait();
             let mut recv = vec![rank + 1; LEN];
-            let mut trial = Trial::begin(&turn, Kind::Reducing, LEN, Way::Read);
+            let mut trial = Trial::begin(&turn, LargeCall::Allreduce, LEN, Route::Read);
             let send = None;
             let done = Fold { send, scalar, op }.halved(&mut turn, &mut recv, &mut trial);
             assert!(

@@ -6,7 +6,7 @@ use comm_kit::Call;
 use super::trial::Trial;
 use super::{cut, keep_for, one_copy, piece_len};
 use crate::protocol::line::INLINE;
-use crate::protocol::route::{Kind, Way};
+use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::slot::{MetSlots, OwnSlot};
 use crate::protocol::step::Sequence;
 
@@ -35,9 +35,9 @@ pub(crate) fn broadcast(
         return Ok(());
     }
 
-    let way = one_copy::way_of(&mut turn, Kind::Broadcast, buf.len());
-    let mut trial = Trial::begin(&turn, Kind::Broadcast, buf.len(), way);
-    if way == Way::Read && one_copy::broadcast(&mut turn, buf, root, &mut trial)? {
+    let route = one_copy::route_of(&mut turn, LargeCall::Broadcast, buf.len());
+    let mut trial = Trial::begin(&turn, LargeCall::Broadcast, buf.len(), route);
+    if route == Route::Read && one_copy::broadcast(&mut turn, buf, root, &mut trial)? {
         return Ok(());
     }
 

@@ -24,7 +24,7 @@ use super::cut;
 use super::reading::Reading;
 use super::trial::{Trial, has_choice};
 use crate::one_copy::MOST_RANKS;
-use crate::protocol::route::{Kind, Way};
+use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::slot::{Keep, copy_slice};
 use crate::protocol::step::Turn;
 use crate::protocol::step::lending::all_are_inside;
@@ -42,19 +42,19 @@ const LATE: usize = 16 * 1024;
 /// The most bytes that a rank reads between two steps.
 const PART: usize = 8 * 1024 * 1024;
 
-/// Returns the way of a call whose longest block has `len` bytes. All that it depends on is the same on all ranks.
-pub(super) fn way_of(turn: &mut Turn<'_>, kind: Kind, len: usize) -> Way {
+/// Returns the route of a call whose longest block has `len` bytes. All that it depends on is the same on all ranks.
+pub(super) fn route_of(turn: &mut Turn<'_>, call: LargeCall, len: usize) -> Route {
     let more_ranks = 3..=MOST_RANKS;
-    if has_choice(turn, kind, len) {
-        turn.ways().choose(kind, len)
-    } else if kind == Kind::Broadcast
+    if has_choice(turn, call, len) {
+        turn.routes().choose(call, len)
+    } else if call == LargeCall::Broadcast
         && more_ranks.contains(&turn.size())
         && (BROADCAST_FROM..PART).contains(&len)
         && turn.copies_once()
     {
-        Way::Read
+        Route::Read
     } else {
-        Way::Slots
+        Route::Slots
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn fold_halves(
             }
             // In either order two operands give the same bits.
             fold.fold_into(block, &fold.send.unwrap_or(recv)[place.clone()])?;
-            // This way is taken where processors are far apart: out of memory the other one reads faster than out of this one's caches.
+            // This route is taken where processors are far apart: out of memory the other one reads faster than out of this one's caches.
             copy_slice(block, &mut recv[place], Keep::Streamed);
             folded += block.len();
         }

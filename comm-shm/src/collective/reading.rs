@@ -21,7 +21,7 @@ impl<'t, 'a> Reading<'t, 'a> {
         }
         // Exposed: others read what lies there, as long as this rank is inside the call.
         let address = buffer.as_ptr().expose_provenance() as u64;
-        let last = turn.ways().to_tell();
+        let last = turn.routes().to_tell();
         turn.own_line().put_words([address, last]);
         turn.publish();
     }

@@ -1,19 +1,19 @@
-//! Measures the calls whose ranks choose between two ways.
+//! Measures the calls whose ranks choose between two routes.
 
 use std::time::{Duration, Instant};
 
 use comm_api::CommError;
 
-use crate::protocol::route::{Kind, Way};
+use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::step::Turn;
 
 /// Measures one call, without the time in which this rank waits for the others to come; not at all if there is no choice.
 pub(super) struct Trial(Option<Measured>);
 
 struct Measured {
-    kind: Kind,
+    call: LargeCall,
     len: usize,
-    way: Way,
+    route: Route,
     since: Instant,
     took: Duration,
     has_met: bool,
@@ -21,11 +21,11 @@ struct Measured {
 
 impl Trial {
     /// Begins with the call.
-    pub(super) fn begin(turn: &Turn<'_>, kind: Kind, len: usize, way: Way) -> Self {
-        Self(has_choice(turn, kind, len).then(|| Measured {
-            kind,
+    pub(super) fn begin(turn: &Turn<'_>, call: LargeCall, len: usize, route: Route) -> Self {
+        Self(has_choice(turn, call, len).then(|| Measured {
+            call,
             len,
-            way,
+            route,
             since: Instant::now(),
             took: Duration::ZERO,
             has_met: false,
@@ -35,7 +35,7 @@ impl Trial {
     /// Publishes a step that goes through the slots. In the first one, this rank tells what the last such call took.
     pub(super) fn publish(&self, turn: &mut Turn<'_>) {
         if self.0.is_some() {
-            let last = turn.ways().to_tell();
+            let last = turn.routes().to_tell();
             turn.own_line().put_words([0, last]);
         }
         turn.publish();
@@ -52,7 +52,7 @@ impl Trial {
         measured.since = Instant::now();
         measured.has_met = true;
         let told = [0, 1].map(|rank| turn.line(rank).words::<2>()[1]);
-        turn.ways().learn(measured.kind, measured.len, told);
+        turn.routes().learn(measured.call, measured.len, told);
         Ok(())
     }
 
@@ -60,13 +60,13 @@ impl Trial {
     pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
         if let Some(measured) = self.0.take() {
             let took = measured.took + measured.since.elapsed();
-            turn.ways()
-                .note(measured.kind, measured.len, measured.way, took);
+            turn.routes()
+                .note(measured.call, measured.len, measured.route, took);
         }
     }
 }
 
-/// Returns whether a call may take either way; all ranks agree.
-pub(super) fn has_choice(turn: &Turn<'_>, kind: Kind, len: usize) -> bool {
-    turn.size() == 2 && turn.copies_once() && len >= kind.choice_from()
+/// Returns whether a call may take either route; all ranks agree.
+pub(super) fn has_choice(turn: &Turn<'_>, call: LargeCall, len: usize) -> bool {
+    turn.size() == 2 && turn.copies_once() && len >= call.choice_from()
 }

@@ -1,4 +1,4 @@
-//! Which way a large call of two ranks takes: through the slots, or by reading each other's memory.
+//! Which route a large call of two ranks takes: through the slots, or by reading each other's memory.
 //!
 //! Which one is faster depends on how far apart the processors of the two ranks are, and that may change while they run. So both are
 //! tried, and what a call took is told with the next one. Both ranks read the same figures from the same lines, and nothing else
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 /// The calls that have a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Gathering,
+pub(crate) enum LargeCall {
+    Allgatherv,
     Broadcast,
-    Reducing,
+    Allreduce,
 }
 
-impl Kind {
-    /// Returns from how many bytes on, of the longest block, either way may be the faster one; below, the slots are.
+impl LargeCall {
+    /// Returns from how many bytes on, of the longest block, either route may be the faster one; below, the slots are.
     pub(crate) const fn choice_from(self) -> usize {
         match self {
-            Self::Gathering => 32 * 1024,
-            Self::Broadcast | Self::Reducing => 64 * 1024,
+            Self::Allgatherv => 32 * 1024,
+            Self::Broadcast | Self::Allreduce => 64 * 1024,
         }
     }
 }
@@ -28,20 +28,20 @@ impl Kind {
 const LOWEST: usize = 15;
 const CLASSES: usize = 16;
 
-/// Returns whether a call goes the way that is not preferred: what was measured may have been delayed, or have changed since. That is tried
+/// Returns whether a call takes the route that is not preferred: what was measured may have been delayed, or have changed since. That is tried
 /// more and more rarely: even if it takes five times as long, it is hardly noticed.
 const fn is_probe(call: u32) -> bool {
     matches!(call, 3 | 7 | 31 | 127) || call % 512 == 511
 }
 
-/// A way that payloads can take.
+/// A route that payloads can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Route {
     Slots,
     Read,
 }
 
-impl Way {
+impl Route {
     const fn other(self) -> Self {
         match self {
             Self::Slots => Self::Read,
@@ -50,12 +50,12 @@ impl Way {
     }
 }
 
-/// What both ways cost so far; the same on both ranks, but for what this rank has yet to tell.
+/// What both routes cost so far; the same on both ranks, but for what this rank has yet to tell.
 #[derive(Debug, Default)]
-pub(crate) struct Ways {
+pub(crate) struct Routes {
     classes: [[Class; CLASSES]; 3],
     /// The last call that had a choice, and how many nanoseconds it took here; the other rank is told with the next one.
-    last: Option<(Kind, usize, Way, u64)>,
+    last: Option<(LargeCall, usize, Route, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,21 +67,21 @@ struct Class {
 }
 
 impl Class {
-    /// Returns the faster way, if both were tried.
-    fn preferred(self) -> Option<Way> {
+    /// Returns the faster route, if both were tried.
+    fn preferred(self) -> Option<Route> {
         let both = self.slots > 0 && self.read > 0;
         both.then_some(if self.read < self.slots {
-            Way::Read
+            Route::Read
         } else {
-            Way::Slots
+            Route::Slots
         })
     }
 }
 
-impl Ways {
-    /// Chooses the way of the next call. Nothing changes before all ranks have [come](Self::learn): one may refuse.
-    pub(crate) fn choose(&self, kind: Kind, len: usize) -> Way {
-        let (classes, own) = (&self.classes[kind as usize], class_of(len));
+impl Routes {
+    /// Chooses the route of the next call. Nothing changes before all ranks have [come](Self::learn): one may refuse.
+    pub(crate) fn choose(&self, call: LargeCall, len: usize) -> Route {
+        let (classes, own) = (&self.classes[call as usize], class_of(len));
         let calls = classes[own].calls;
         // Of a length that is new, the nearest ones tell most.
         let preferred = |class: usize| classes.get(class)?.preferred();
@@ -93,8 +93,8 @@ impl Ways {
             Some(preferred) if is_probe(calls) => preferred.other(),
             Some(preferred) => preferred,
             // Far apart, slots cost more than reading does at its worst: a call that stays the only one reads.
-            None if calls % 2 == 0 => Way::Read,
-            None => Way::Slots,
+            None if calls % 2 == 0 => Route::Read,
+            None => Route::Slots,
         }
     }
 
@@ -104,12 +104,12 @@ impl Ways {
     }
 
     /// Takes what the ranks have told; all have come to a call of `len` bytes.
-    pub(crate) fn learn(&mut self, kind: Kind, len: usize, told: [u64; 2]) {
-        if let Some((kind, len, way, _)) = self.last.take() {
-            let class = &mut self.classes[kind as usize][class_of(len)];
-            let known = match way {
-                Way::Slots => &mut class.slots,
-                Way::Read => &mut class.read,
+    pub(crate) fn learn(&mut self, call: LargeCall, len: usize, told: [u64; 2]) {
+        if let Some((call, len, route, _)) = self.last.take() {
+            let class = &mut self.classes[call as usize][class_of(len)];
+            let known = match route {
+                Route::Slots => &mut class.slots,
+                Route::Read => &mut class.read,
             };
             let took = told[0].max(told[1]).max(1);
             // Anything can delay a call, nothing makes it faster than it is: what is slower counts when it lasts.
@@ -118,14 +118,14 @@ impl Ways {
                 known => took.min(known.saturating_add(known.div_ceil(16))),
             };
         }
-        let class = &mut self.classes[kind as usize][class_of(len)];
+        let class = &mut self.classes[call as usize][class_of(len)];
         class.calls = class.calls.wrapping_add(1);
     }
 
     /// Notes what the call took here, without the time in which this rank waited for the other to come.
-    pub(crate) fn note(&mut self, kind: Kind, len: usize, way: Way, took: Duration) {
+    pub(crate) fn note(&mut self, call: LargeCall, len: usize, route: Route, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.last = Some((kind, len, way, nanos));
+        self.last = Some((call, len, route, nanos));
     }
 }
 
@@ -136,116 +136,118 @@ fn class_of(len: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Kind::{Broadcast, Gathering};
+    use super::LargeCall::{Allgatherv, Broadcast};
     use super::*;
 
     const MIB: usize = 1024 * 1024;
 
-    /// Two ranks make calls; a way takes what the function says, on each rank.
+    /// Two ranks make calls; a route takes what the function says, on each rank.
     fn run(
-        ranks: &mut [Ways; 2],
+        ranks: &mut [Routes; 2],
         calls: u32,
         longest: usize,
-        took: impl Fn(usize, Way) -> u64,
-    ) -> Vec<Way> {
+        took: impl Fn(usize, Route) -> u64,
+    ) -> Vec<Route> {
         let call = |_| {
-            let ways = ranks.each_ref().map(|rank| rank.choose(Gathering, longest));
-            assert_eq!(ways[0], ways[1], "the ranks go different ways");
-            let told = ranks.each_ref().map(Ways::to_tell);
+            let routes = ranks
+                .each_ref()
+                .map(|rank| rank.choose(Allgatherv, longest));
+            assert_eq!(routes[0], routes[1], "the ranks take different routes");
+            let told = ranks.each_ref().map(Routes::to_tell);
             for (number, rank) in ranks.iter_mut().enumerate() {
-                rank.learn(Gathering, longest, told);
-                let took = Duration::from_nanos(took(number, ways[0]));
-                rank.note(Gathering, longest, ways[0], took);
+                rank.learn(Allgatherv, longest, told);
+                let took = Duration::from_nanos(took(number, routes[0]));
+                rank.note(Allgatherv, longest, routes[0], took);
             }
-            ways[0]
+            routes[0]
         };
         (0..calls).map(call).collect()
     }
 
-    fn count(ways: &[Way], way: Way) -> usize {
-        ways.iter().filter(|&&other| other == way).count()
+    fn count(routes: &[Route], route: Route) -> usize {
+        routes.iter().filter(|&&other| other == route).count()
     }
 
     #[test]
     fn both_are_tried_and_the_faster_one_is_taken() {
-        for (slots, read, best) in [(50, 60, Way::Slots), (250, 60, Way::Read)] {
-            let mut ranks = <[Ways; 2]>::default();
-            let took = |rank, way| match way {
-                Way::Slots => slots + rank as u64,
-                Way::Read => read - rank as u64,
+        for (slots, read, best) in [(50, 60, Route::Slots), (250, 60, Route::Read)] {
+            let mut ranks = <[Routes; 2]>::default();
+            let took = |rank, route| match route {
+                Route::Slots => slots + rank as u64,
+                Route::Read => read - rank as u64,
             };
-            let ways = run(&mut ranks, 4, MIB, took);
-            assert!((1..=3).contains(&count(&ways, Way::Read)), "{ways:?}");
-            let ways = run(&mut ranks, 507, MIB, took);
+            let routes = run(&mut ranks, 4, MIB, took);
+            assert!((1..=3).contains(&count(&routes, Route::Read)), "{routes:?}");
+            let routes = run(&mut ranks, 507, MIB, took);
             // But for the probes.
-            assert_eq!(count(&ways, best), 504, "{ways:?}");
+            assert_eq!(count(&routes, best), 504, "{routes:?}");
         }
     }
 
     #[test]
     fn the_slower_rank_counts() {
-        let mut ranks = <[Ways; 2]>::default();
+        let mut ranks = <[Routes; 2]>::default();
         // On rank 0 the slots are faster, but rank 1 would wait.
-        let took = |rank, way| match (way, rank) {
-            (Way::Slots, 0) => 10,
-            (Way::Slots, _) => 90,
-            (Way::Read, _) => 60,
+        let took = |rank, route| match (route, rank) {
+            (Route::Slots, 0) => 10,
+            (Route::Slots, _) => 90,
+            (Route::Read, _) => 60,
         };
         run(&mut ranks, 8, MIB, took);
-        let ways = run(&mut ranks, 20, MIB, took);
-        assert_eq!(count(&ways, Way::Read), 20, "{ways:?}");
+        let routes = run(&mut ranks, 20, MIB, took);
+        assert_eq!(count(&routes, Route::Read), 20, "{routes:?}");
     }
 
     #[test]
     fn a_change_is_noticed() {
-        let mut ranks = <[Ways; 2]>::default();
-        let near = |_, way| if way == Way::Slots { 50 } else { 60 };
-        let far = |_, way| if way == Way::Slots { 300 } else { 60 };
+        let mut ranks = <[Routes; 2]>::default();
+        let near = |_, route| if route == Route::Slots { 50 } else { 60 };
+        let far = |_, route| if route == Route::Slots { 300 } else { 60 };
         run(&mut ranks, 100, MIB, near);
-        let ways = run(&mut ranks, 100, MIB, far);
-        assert!(count(&ways, Way::Slots) <= 6, "{ways:?}");
+        let routes = run(&mut ranks, 100, MIB, far);
+        assert!(count(&routes, Route::Slots) <= 6, "{routes:?}");
         // Nobody knows before the slots are tried again.
-        let ways = run(&mut ranks, 600, MIB, near);
-        assert!(count(&ways, Way::Slots) >= 80, "{ways:?}");
+        let routes = run(&mut ranks, 600, MIB, near);
+        assert!(count(&routes, Route::Slots) >= 80, "{routes:?}");
     }
 
     #[test]
     fn one_call_that_took_long_changes_nothing() {
-        let mut ranks = <[Ways; 2]>::default();
-        let usual = |_, way| if way == Way::Slots { 50 } else { 60 };
+        let mut ranks = <[Routes; 2]>::default();
+        let usual = |_, route| if route == Route::Slots { 50 } else { 60 };
         run(&mut ranks, 200, MIB, usual);
         run(&mut ranks, 1, MIB, |_, _| 5000);
-        let ways = run(&mut ranks, 300, MIB, usual);
-        assert_eq!(count(&ways, Way::Slots), 300, "{ways:?}");
+        let routes = run(&mut ranks, 300, MIB, usual);
+        assert_eq!(count(&routes, Route::Slots), 300, "{routes:?}");
     }
 
     #[test]
     fn lengths_are_told_apart() {
-        let mut ranks = <[Ways; 2]>::default();
-        let short = |_, way| if way == Way::Slots { 300 } else { 60 };
-        let long = |_, way| if way == Way::Slots { 400 } else { 600 };
+        let mut ranks = <[Routes; 2]>::default();
+        let short = |_, route| if route == Route::Slots { 300 } else { 60 };
+        let long = |_, route| if route == Route::Slots { 400 } else { 600 };
         for _ in 0..8 {
             run(&mut ranks, 1, MIB, short);
             run(&mut ranks, 1, 4 * MIB, long);
         }
-        assert_eq!(run(&mut ranks, 1, MIB, short), [Way::Read]);
-        assert_eq!(run(&mut ranks, 1, 4 * MIB, long), [Way::Slots]);
+        assert_eq!(run(&mut ranks, 1, MIB, short), [Route::Read]);
+        assert_eq!(run(&mut ranks, 1, 4 * MIB, long), [Route::Slots]);
         // A new length begins as the nearest one goes on.
-        assert_eq!(run(&mut ranks, 3, 8 * MIB, long), [Way::Slots; 3]);
-        assert_eq!(run(&mut ranks, 3, MIB / 2, short), [Way::Read; 3]);
-        // A call of another kind has figures of its own.
-        assert_eq!(ranks[0].choose(Broadcast, 4 * MIB), Way::Read);
-        for longest in [0, Gathering.choice_from(), 262_144, usize::MAX] {
+        assert_eq!(run(&mut ranks, 3, 8 * MIB, long), [Route::Slots; 3]);
+        assert_eq!(run(&mut ranks, 3, MIB / 2, short), [Route::Read; 3]);
+        // Another collective has figures of its own.
+        assert_eq!(ranks[0].choose(Broadcast, 4 * MIB), Route::Read);
+        for longest in [0, Allgatherv.choice_from(), 262_144, usize::MAX] {
             run(&mut ranks, 2, longest, short);
         }
     }
 
     #[test]
     fn a_call_that_nobody_made_changes_nothing() {
-        let mut ranks = <[Ways; 2]>::default();
+        let mut ranks = <[Routes; 2]>::default();
         run(&mut ranks, 7, MIB, |_, _| 1);
         let before = format!("{ranks:?}");
-        ranks[1].choose(Gathering, MIB);
+        ranks[1].choose(Allgatherv, MIB);
         assert_eq!(format!("{ranks:?}"), before);
     }
 }

@@ -30,7 +30,7 @@ use crate::protocol::line::Line;
 use crate::protocol::sync::{self, Ordering};
 use crate::protocol::wait::{self, WaitPolicy};
 
-use crate::protocol::route::Ways;
+use crate::protocol::route::Routes;
 use arrival::{Goal, Halted, Wait};
 use exit::Exit;
 
@@ -57,7 +57,7 @@ pub(crate) struct Progress {
     pub(in crate::protocol) seen: u64,
     /// Whether ranks read each other's memory; the same on all of them.
     one_copy: bool,
-    ways: Ways,
+    routes: Routes,
     /// How to wait, and what was learnt of that.
     awake: Policy,
     /// The number of events at a look that found nothing, neither for its step nor for a later one: as long as it stands,
@@ -84,7 +84,7 @@ impl Sequence {
             step: 0,
             seen: 0,
             one_copy: transport.board.copies_once(),
-            ways: Ways::default(),
+            routes: Routes::default(),
             awake: policy.awake,
             calm: None,
         };
@@ -305,9 +305,9 @@ impl<'a> Turn<'a> {
         );
     }
 
-    /// Returns what is known of the ways that payloads can take.
-    pub(crate) fn ways(&mut self) -> &mut Ways {
-        &mut self.pass.ways
+    /// Returns what is known of the routes that payloads can take.
+    pub(crate) fn routes(&mut self) -> &mut Routes {
+        &mut self.pass.routes
     }
 
     /// Takes the next step of the same call; the last one was met, so it may be written (I3).

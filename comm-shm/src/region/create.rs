@@ -38,7 +38,7 @@ pub(crate) fn shared<T: CommData>(
 ) -> Result<ShmRegion<T>, CommError> {
     let call = Call::shared_region(count, size_of::<T>());
     let mut turn = sequence.begin(call)?;
-    let asked = exchange(&mut turn, [size_of::<T>() as u64, count as u64], true)?;
+    let asked = contribute(&mut turn, [size_of::<T>() as u64, count as u64], true)?;
     if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
         return Err(turn.exit().differs(rank));
     }
@@ -80,7 +80,7 @@ pub(crate) fn of_a_job<T: CommData>(
 ) -> Result<ShmRegion<T>, CommError> {
     let mut turn = sequence.begin(Call::gathered_region(size_of::<T>()))?;
     let numbers = [size_of::<T>(), len, own.start, own.end].map(|number| number as u64);
-    let asked = exchange(&mut turn, numbers, true)?;
+    let asked = contribute(&mut turn, numbers, true)?;
     if let Some(rank) = asked.iter().position(|other| other[..2] != asked[0][..2]) {
         return Err(turn.exit().differs(rank));
     }
@@ -104,7 +104,7 @@ pub(crate) fn of_a_job<T: CommData>(
     }
     gaps.push(index(free)..len);
     let reserved = if turn.rank() == 0 { gaps } else { Vec::new() };
-    place(turn, sequence, len, own, reserved, Phases::gathered(origin))
+    region_in_parts(turn, sequence, len, own, reserved, Phases::gathered(origin))
 }
 
 /// Takes the first step of a call to which each rank brings a length of its own.
@@ -114,7 +114,7 @@ fn agree_on_parts<T: CommData>(
     local_count: usize,
 ) -> Result<(Turn<'_>, Vec<usize>), CommError> {
     let mut turn = sequence.begin(call)?;
-    let asked = exchange(&mut turn, [size_of::<T>() as u64, local_count as u64], true)?;
+    let asked = contribute(&mut turn, [size_of::<T>() as u64, local_count as u64], true)?;
     if let Some(rank) = asked.iter().position(|[size, _]| *size != asked[0][0]) {
         return Err(turn.exit().differs(rank));
     }
@@ -132,13 +132,13 @@ pub(crate) fn split(sequence: &Sequence) -> Result<(FileRange, Board), CommError
     turn.meet_before(true)?;
     let layout = Layout::new(sequence.size(), SPLIT_SLOT_BYTES);
     let bytes = layout.bytes();
-    let place = Place {
+    let reservation = Reservation {
         bytes,
         head: layout.payload(),
         own: vec![layout.own(sequence.rank())],
         requested_bytes: bytes,
     };
-    let (range, map) = map_range(turn, &place, |file, offset| {
+    let (range, map) = map_range(turn, &reservation, |file, offset| {
         Mapping::of(file, offset, bytes)
     })?;
     let segment = Arc::clone(sequence.board().segment());
@@ -154,7 +154,7 @@ fn region<T: CommData>(
 ) -> Result<ShmRegion<T>, CommError> {
     // All ranks have the same parts, so all of them stop here or none.
     let parts = Parts::new(parts, size_of::<T>())?;
-    place(
+    region_in_parts(
         turn,
         sequence,
         parts.len(),
@@ -166,7 +166,7 @@ fn region<T: CommData>(
 
 /// Takes the steps after the first: this rank owns `own` of `len` elements, which all ranks agree on, and reserves `others`, which
 /// none of them owns.
-fn place<T: CommData>(
+fn region_in_parts<T: CommData>(
     turn: Turn<'_>,
     sequence: &Sequence,
     len: usize,
@@ -189,13 +189,13 @@ fn place<T: CommData>(
     // Within the range, and so no overflow: all elements are.
     let at = |element: usize| elements + element * size_of::<T>();
     let parts = others.into_iter().chain([own.clone()]);
-    let place = Place {
+    let reservation = Reservation {
         bytes,
         head: elements,
         own: parts.map(|part| at(part.start)..at(part.end)).collect(),
         requested_bytes,
     };
-    let (range, map) = map_range(turn, &place, |file, offset| {
+    let (range, map) = map_range(turn, &reservation, |file, offset| {
         Mapping::aligned(file, offset, bytes, elements, align_of::<T>())
     })?;
     let segment = Arc::clone(sequence.board().segment());
@@ -209,7 +209,7 @@ fn place<T: CommData>(
 }
 
 /// What is to be reserved, and by whom.
-struct Place {
+struct Reservation {
     /// The bytes of the whole range.
     bytes: usize,
     /// Those in front, which rank 0 reserves.
@@ -246,15 +246,15 @@ impl Unable {
 /// `AllocationFailed` on all ranks or none.
 fn map_range<M>(
     mut turn: Turn<'_>,
-    place: &Place,
+    reservation: &Reservation,
     map: impl FnOnce(&File, u64) -> io::Result<M>,
 ) -> Result<(FileRange, M), CommError> {
     let segment = turn.board().segment();
-    let requested_bytes = place.requested_bytes;
-    let bytes = place.bytes as u64;
+    let requested_bytes = reservation.requested_bytes;
+    let bytes = reservation.bytes as u64;
     turn.advance();
     if turn.rank() == 0 {
-        let words = match segment.extend(bytes, place.head as u64) {
+        let words = match segment.extend(bytes, reservation.head as u64) {
             Ok(FileRange { offset, .. }) => [0, offset, 0],
             Err(reason) => reason.words(),
         };
@@ -270,7 +270,7 @@ fn map_range<M>(
 
     turn.advance();
     let reserve = || {
-        let mut own = place.own.iter();
+        let mut own = reservation.own.iter();
         own.try_for_each(|part| segment.reserve(range, part).map_err(Unable::Room))
     };
     let mapped = segment
@@ -279,7 +279,7 @@ fn map_range<M>(
         .and_then(|()| reserve())
         .and_then(|()| map(segment.file(), offset).map_err(Unable::Map));
     let words = mapped.as_ref().map_or_else(Unable::words, |_| [0; 3]);
-    let reports = exchange(&mut turn, words, false)?;
+    let reports = contribute(&mut turn, words, false)?;
     let failed = reports.iter().position(|report| report[0] != 0);
     let (mapped, failed) = match (mapped, failed) {
         (Ok(map), None) => return Ok((range, map)),
@@ -309,7 +309,7 @@ fn map_range<M>(
 }
 
 /// Takes one step in which every rank contributes numbers; the call has `more` steps to come.
-fn exchange<const N: usize>(
+fn contribute<const N: usize>(
     turn: &mut Turn<'_>,
     numbers: [u64; N],
     more: bool,

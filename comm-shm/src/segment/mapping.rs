@@ -56,12 +56,12 @@ unsafe impl Shared for Note {}
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
-    _held: Held,
+    _unmap: Unmap,
 }
 
 /// What unmaps the memory again.
 #[derive(Debug)]
-enum Held {
+enum Unmap {
     Map(#[expect(dead_code, reason = "held for its drop")] MmapRaw),
     Reserved { start: *mut u8, bytes: usize },
 }
@@ -79,14 +79,14 @@ impl Mapping {
     pub(crate) fn of(file: &File, offset: u64, len: usize) -> io::Result<Self> {
         let map = MmapOptions::new().offset(offset).len(len).map_raw(file)?;
         let base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self::holding(base, len, Held::Map(map)))
+        Ok(Self::holding(base, len, Unmap::Map(map)))
     }
 
-    fn holding(base: NonNull<u8>, len: usize, held: Held) -> Self {
+    fn holding(base: NonNull<u8>, len: usize, unmap: Unmap) -> Self {
         let mapping = Self {
             base,
             len,
-            _held: held,
+            _unmap: unmap,
         };
         mapping.leave_out_of_dumps();
         mapping
@@ -123,8 +123,8 @@ impl Mapping {
             rustix::mm::mmap_anonymous(none, bytes, ProtFlags::empty(), MapFlags::PRIVATE)
         }?;
         let start = start.cast::<u8>();
-        // From here on the drop of `held` unmaps, also when the next step fails.
-        let held = Held::Reserved { start, bytes };
+        // From here on the drop of `unmap` unmaps, also when the next step fails.
+        let unmap = Unmap::Reserved { start, bytes };
         // A multiple of the page size, as `start` is, and `at` is one of the page size or of `align`.
         let place = start.map_addr(|start| (start + at).next_multiple_of(align) - at);
         // SAFETY: `start <= place` and `place + len <= start + bytes` as `place < start + align`; that
@@ -140,7 +140,7 @@ impl Mapping {
             )
         }?;
         let base = NonNull::new(place).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self::holding(base, len, held))
+        Ok(Self::holding(base, len, unmap))
     }
 
     /// Returns the `T` at `offset`.
@@ -191,7 +191,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Held {
+impl Drop for Unmap {
     fn drop(&mut self) {
         if let Self::Reserved { start, bytes } = *self {
             // SAFETY: M1, this owner mapped exactly this range and unmaps it once; no reference

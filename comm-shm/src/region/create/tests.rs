@@ -35,7 +35,7 @@ fn two<A: Send>(
 /// two hashes were equal.
 fn collide(sequence: &Sequence, call: Call, numbers: [u64; 2]) -> Vec<[u64; 2]> {
     let mut turn = sequence.begin(call).expect("nothing has failed");
-    exchange(&mut turn, numbers, true).expect("the words agree")
+    contribute(&mut turn, numbers, true).expect("the words agree")
 }
 
 fn assert_mismatch(error: &CommError) {
@@ -88,7 +88,7 @@ fn allocated(sequence: &Sequence) -> u64 {
 fn up_to_the_third(sequence: &Sequence, bytes: usize) -> (Turn<'_>, FileRange) {
     let call = Call::partitioned_region(1);
     let mut turn = sequence.begin(call).expect("nothing has failed");
-    exchange(&mut turn, [1, bytes as u64], true).expect("all agree");
+    contribute(&mut turn, [1, bytes as u64], true).expect("all agree");
     turn.advance();
     turn.publish();
     turn.meet_before(true).expect("rank 0 has found a range");
@@ -123,7 +123,7 @@ fn each_rank_reserves_the_part_that_it_owns() {
             let segment = rank.board().segment();
             segment.reserve(range, &part).expect("there is room");
             let after = allocated(rank);
-            exchange(&mut turn, [0; 3], false).expect("all could");
+            contribute(&mut turn, [0; 3], false).expect("all could");
             [before, after]
         },
     );
@@ -153,7 +153,7 @@ fn what_one_rank_cannot_reserve_no_rank_keeps() {
         },
         |rank| {
             let (mut turn, _) = up_to_the_third(rank, 16 * MIB);
-            exchange(&mut turn, short.words(), false).expect("all have reported");
+            contribute(&mut turn, short.words(), false).expect("all have reported");
             drop(turn);
             partitioned::<u8>(rank, 1).expect("the communicator is usable");
             (None, 0)
