@@ -80,6 +80,45 @@ impl Parts {
         })
     }
 
+    /// Lays out what the ranks told each other: one count of elements from each of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn agreed(
+        counts: impl IntoIterator<Item = u64>,
+        elem_size: usize,
+    ) -> Result<Self, CommError> {
+        let counts = counts.into_iter().map(usize::try_from);
+        let counts = counts.map(|count| count.unwrap_or(usize::MAX));
+        Self::new(counts.collect(), elem_size)
+    }
+
+    /// Creates a region of which `rank` owns `count` elements, on all ranks or on none.
+    ///
+    /// `share` brings one number of each rank to all. It is called twice, inside the call that creates the region and each time in a
+    /// place of its own in the sequence: for who owns how much, and for whether all have the memory. `create` takes that memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of `share`, and [`CommError::AllocationFailed`] on all ranks if `create` failed on one.
+    pub fn create_on_all<R>(
+        (rank, count): (usize, usize),
+        elem_size: usize,
+        mut share: impl FnMut(u64) -> Result<Vec<u64>, CommError>,
+        create: impl FnOnce(Self) -> Result<R, CommError>,
+    ) -> Result<R, CommError> {
+        // All ranks have the same counts, so all of them stop here or none.
+        let parts = Self::agreed(share(count as u64)?, elem_size)?;
+        let bytes = parts.len() * elem_size;
+        let created = create(parts);
+        let all = share(u64::from(created.is_ok()))?;
+        match (created, all.iter().position(|&has_room| has_room != 1)) {
+            (Ok(region), None) => Ok(region),
+            (created, short) => Err(words::no_room(bytes, short.unwrap_or(rank), created.err())),
+        }
+    }
+
     /// Returns how many elements each rank owns.
     #[must_use]
     pub fn counts(&self) -> &[usize] {
@@ -125,6 +164,31 @@ mod tests {
         let ranges = [0, 1, 2].map(|rank| parts.range(rank));
         assert_eq!(ranges, [0..3, 3..3, 3..7]);
         assert!(Parts::new(vec![0, 0], 8).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_region_is_created_on_all_ranks_or_on_none() {
+        // Rank 1 of three, whose neighbours own 3 and 4 elements; `room` is what they say about their memory.
+        let create = |room: [u64; 2], own: Result<(), CommError>| {
+            let mut shared = Vec::new();
+            let share = |mine| {
+                shared.push(mine);
+                let others = if shared.len() == 1 { [3, 4] } else { room };
+                Ok(vec![others[0], mine, others[1]])
+            };
+            let created = Parts::create_on_all((1, 2), 8, share, |parts| own.map(|()| parts));
+            (created.map(|parts| parts.counts().to_vec()), shared)
+        };
+        assert_eq!(create([1, 1], Ok(())), (Ok(vec![3, 2, 4]), vec![2, 1]));
+        let (elsewhere, shared) = create([1, 0], Ok(()));
+        let message = elsewhere.unwrap_err().to_string();
+        assert!(
+            message.contains("72 bytes") && message.contains("rank 2"),
+            "{message}"
+        );
+        assert_eq!(shared, [2, 1]);
+        let own = words::no_room(72, 1, None);
+        assert_eq!(create([1, 1], Err(own.clone())), (Err(own), vec![2, 0]));
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //! | spinning, yielding and sleeping until something comes | [`wait`] |
 //! | a blocked rank that its language can interrupt | [`interrupt`] |
 //! | the phases of a shared region | [`Phases`] |
-//! | who created a gathered region, and which part is whose | [`Origin`], [`Parts`] |
+//! | a region of a rank that shares memory with nobody | [`HeapRegion`] |
+//! | who created a gathered region, which part is whose, and creating it on all ranks or none | [`Origin`], [`Parts`] |
 //! | variables, checks, and why a start failed | [`config`], [`InitError`] |
 //! | an end of the process that hears its exit code | [`exit`] |
 //! | which machine this is | [`host`] |
@@ -34,6 +35,7 @@ mod call;
 mod fork;
 mod gate;
 mod gathered;
+mod heap;
 mod init;
 mod label;
 mod near;
@@ -59,6 +61,7 @@ pub use call::Call;
 pub use fork::{Beacon, Owner};
 pub use gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
 pub use gathered::{CommId, Origin, Parts};
+pub use heap::HeapRegion;
 pub use init::{InitError, InitErrorKind};
 pub use label::Label;
 pub use near::nearest;

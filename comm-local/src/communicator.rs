@@ -3,9 +3,7 @@
 use comm_api::{
     Blocks, CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, check,
 };
-use comm_kit::{CommId, Origin, Parts, exit_code};
-
-use crate::region::HeapRegion;
+use comm_kit::{CommId, HeapRegion, exit_code};
 
 /// Communicates with nobody: rank 0 of 1.
 ///
@@ -123,12 +121,7 @@ impl SharedMemoryProvider for LocalBackend {
         &self,
         local_count: usize,
     ) -> Result<HeapRegion<T>, CommError> {
-        let parts = Parts::new(vec![local_count], size_of::<T>())?;
-        let origin = Origin {
-            communicator: CommId::LOCAL,
-            number: 0,
-        };
-        HeapRegion::gathered(parts, 0, origin)
+        HeapRegion::gathered_alone(local_count, CommId::LOCAL)
     }
 
     fn exchange<T: CommData>(&self, region: &mut HeapRegion<T>) -> Result<(), CommError> {

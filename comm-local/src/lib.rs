@@ -10,8 +10,7 @@
 //! | `broadcast` | check |
 //! | `barrier`, `rank`, `size` | nothing that is left after inlining |
 //!
-//! [`HeapRegion`] keeps the phases of a shared region on the heap of one rank, for every backend
-//! without shared memory.
+//! Its regions are [`HeapRegion`]s, which keep the phases of a shared region on the heap of one rank.
 //!
 //! ```
 //! use comm_api::{Communicator, CommunicatorExt, ReduceOp};
@@ -28,7 +27,6 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod communicator;
-mod region;
 
+pub use comm_kit::HeapRegion;
 pub use communicator::LocalBackend;
-pub use region::HeapRegion;

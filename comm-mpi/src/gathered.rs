@@ -110,10 +110,9 @@ impl FerrompiBackend {
             let kind = FailureKind::Mismatch;
             return Err(CommError::failed(CREATE, kind, Some(odd), message).into());
         }
-        let counts = all.iter().map(|&[_, count]| usize::try_from(count));
-        let counts = counts.map(|count| count.unwrap_or(usize::MAX));
         // All ranks have the same counts, so all of them stop here or none.
-        let parts = Parts::new(counts.collect(), size_of::<T>())?;
+        let counts = all.iter().map(|&[_, count]| count);
+        let parts = Parts::agreed(counts, size_of::<T>())?;
         if !self.has_other_nodes() {
             return Ok((parts, None));
         }

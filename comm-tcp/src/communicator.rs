@@ -110,13 +110,8 @@ impl TcpBackend {
         config.timeout = config.timeout.filter(|timeout| !timeout.is_zero());
         let config = &config;
         let (rank, size) = (config.rank, config.size);
-        let mut backend = Self {
-            rank,
-            size,
-            owner: Owner::mark(),
-            id: CommId::next(),
-            job: None,
-        };
+        let mut backend = Self::alone();
+        (backend.rank, backend.size) = (rank, size);
         if size == 1 {
             return Ok(backend);
         }
@@ -166,6 +161,17 @@ impl TcpBackend {
         backend.job = Some(Job::new(joined, config).map_err(|error| failed(&error))?);
         tracing::info!(rank, size, "joined");
         Ok(backend)
+    }
+
+    /// Creates the communicator of a job of one rank.
+    pub(crate) fn alone() -> Self {
+        Self {
+            rank: 0,
+            size: 1,
+            owner: Owner::mark(),
+            id: CommId::next(),
+            job: None,
+        }
     }
 
     /// Returns what tells this communicator from all others of this process.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use comm_api::{CommData, CommError, SharedRegion, bytemuck};
 use comm_kit::memory::zeroed_vec;
 use comm_kit::words::Lost;
-use comm_kit::{Call, CommId, Origin, Phases};
+use comm_kit::{Call, CommId, Origin, Parts, Phases};
 
 use super::meeting::{Meeting, Met};
 use super::{Reference, meet};
@@ -19,8 +19,7 @@ pub struct ReferenceRegion<T> {
     step: u64,
     phases: Phases,
     whole: Vec<T>,
-    /// Where the part of each rank begins, and where the last one ends.
-    bounds: Vec<usize>,
+    parts: Parts,
 }
 
 impl Reference {
@@ -37,43 +36,36 @@ impl Reference {
             communicator: self.gate.id(),
             number: *pass,
         };
-        let met = meet(&mut pass, call, &mine.to_ne_bytes())?;
-        let mut bounds = vec![0_usize];
-        for count in &met.data {
-            let count = bytemuck::pod_read_unaligned::<usize>(count);
-            bounds.push(bounds[bounds.len() - 1].saturating_add(count));
-        }
-        let total = bounds[bounds.len() - 1];
-        let whole = zeroed_vec::<T>(total);
-        let found = meet(&mut pass, call, &[u8::from(whole.is_ok())])?.data;
-        let short = found.iter().position(|found| found[0] == 0);
-        match (whole, short) {
-            (Ok(whole), None) => Ok(ReferenceRegion {
-                rank: pass.rank(),
-                meeting: met.room,
-                step: 0,
-                phases: if call == Call::gathered_region(size_of::<T>()) {
-                    Phases::gathered(origin)
-                } else {
-                    Phases::new()
-                },
-                whole,
-                bounds,
-            }),
-            (_, short) => Err(CommError::allocation_failed(
-                total.saturating_mul(size_of::<T>()),
-                format!(
-                    "rank {} has no room for the region",
-                    short.unwrap_or(pass.rank())
-                ),
-            )),
-        }
+        let (rank, elem_size) = (pass.rank(), size_of::<T>());
+        let mut meeting = Arc::clone(&pass.transport().meeting);
+        let share = |own: u64| {
+            let met = meet(&mut pass, call, &own.to_ne_bytes())?;
+            // Every step has a meeting of its own to give away; the last one is that of the region.
+            meeting = met.room;
+            let numbers = met.data.iter();
+            let numbers = numbers.map(|number| bytemuck::pod_read_unaligned(number));
+            Ok(numbers.collect())
+        };
+        let create = |parts: Parts| Ok((zeroed_vec(parts.len())?, parts));
+        let (whole, parts) = Parts::create_on_all((rank, mine), elem_size, share, create)?;
+        Ok(ReferenceRegion {
+            rank,
+            meeting,
+            step: 0,
+            phases: if call == Call::gathered_region(elem_size) {
+                Phases::gathered(origin)
+            } else {
+                Phases::new()
+            },
+            whole,
+            parts,
+        })
     }
 }
 
 impl<T> ReferenceRegion<T> {
     fn mine(&self) -> Range<usize> {
-        self.bounds[self.rank]..self.bounds[self.rank + 1]
+        self.parts.range(self.rank)
     }
 }
 
@@ -103,8 +95,8 @@ impl<T: CommData> ReferenceRegion<T> {
 
     /// Copies the parts of all ranks to their places.
     fn take(&mut self, parts: &[Arc<[u8]>]) {
-        for (bounds, data) in self.bounds.windows(2).zip(parts) {
-            let part = &mut self.whole[bounds[0]..bounds[1]];
+        for (rank, data) in parts.iter().enumerate() {
+            let part = &mut self.whole[self.parts.range(rank)];
             bytemuck::cast_slice_mut(part).copy_from_slice(data);
         }
     }

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use crate::gathered::{CommId, Origin, Parts};
+use crate::memory;
+use crate::phase::Phases;
 use comm_api::{CommData, CommError, SharedRegion, bytemuck};
-use comm_kit::{CommId, Origin, Parts, Phases, memory};
 
 /// Holds a region on the heap of one rank.
 ///
@@ -35,8 +37,21 @@ impl<T: CommData> HeapRegion<T> {
         })
     }
 
-    /// Allocates the copy of `rank` of a gathered region, in its write phase. For a backend, whose ranks have agreed on the
-    /// parts and the origin.
+    /// Allocates the gathered region of a job of one rank, in its write phase.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn gathered_alone(count: usize, communicator: CommId) -> Result<Self, CommError> {
+        let origin = Origin {
+            communicator,
+            number: 0,
+        };
+        Self::gathered(Parts::new(vec![count], size_of::<T>())?, 0, origin)
+    }
+
+    /// Allocates the copy of `rank` of a gathered region, in its write phase: what each rank creates of
+    /// [`Parts::create_on_all`], with the place of that call in the sequence as the number of its origin.
     ///
     /// # Errors
     ///
@@ -51,7 +66,7 @@ impl<T: CommData> HeapRegion<T> {
         })
     }
 
-    /// Checks that `communicator` can exchange the region; returns its number. For a backend.
+    /// Checks that `communicator` can exchange the region; returns its number.
     ///
     /// # Errors
     ///
@@ -62,7 +77,8 @@ impl<T: CommData> HeapRegion<T> {
     }
 
     /// Ends the write phase with `gather`, which fills in the parts of the other ranks: it gets the bytes of the whole region,
-    /// in which the part of this rank is in its place. For a backend, after [`check_exchange`](Self::check_exchange).
+    /// in which the part of this rank is in its place.
+    /// After [`check_exchange`](Self::check_exchange).
     ///
     /// # Errors
     ///
