@@ -42,9 +42,9 @@ fn exact_square(numbers: &[f64]) -> f64 {
     sum.value()
 }
 
-type Way = (&'static str, fn(&[f64]) -> f64);
+type Candidate = (&'static str, fn(&[f64]) -> f64);
 
-const WAYS: [Way; 5] = [
+const WAYS: [Candidate; 5] = [
     ("plain", plain),
     ("pairwise", pairwise),
     ("kahan", kahan),

@@ -14,7 +14,7 @@ use crate::error::InitError;
 use crate::gathered::Nodes;
 use crate::init::{self, Start};
 use crate::node::Node;
-use crate::ranks::{Held, Ranks};
+use crate::ranks::{Ranks, Unfreed};
 
 /// Communicates through MPI.
 ///
@@ -97,9 +97,9 @@ impl FerrompiBackend {
             node: Some(&members),
             ..rules
         });
-        let ranks = Ranks::new(&life, Held::new(world), reduce, of_all);
+        let ranks = Ranks::new(&life, Unfreed::new(world), reduce, of_all);
         // Its calls are compared among those of all ranks.
-        let node = Ranks::new(&life, Held::new(node), reduce, None);
+        let node = Ranks::new(&life, Unfreed::new(node), reduce, None);
         let node = Node::new(node, Arc::clone(&members), rules);
         let nodes = OnceLock::new();
         Ok(Self { ranks, node, nodes })

@@ -19,7 +19,7 @@ use crate::chunk::MOST;
 use crate::communicator::FerrompiBackend;
 use crate::element::{Width, Word, by_width, with_words};
 use crate::entry::Scope;
-use crate::ranks::{Held, Trouble};
+use crate::ranks::{Trouble, Unfreed};
 use crate::region::{FerrompiRegion, in_the_world};
 
 const CREATE: Operation = Operation::CreateGatheredRegion;
@@ -27,7 +27,7 @@ const CREATE: Operation = Operation::CreateGatheredRegion;
 /// The nodes of a job that has several, and their leaders.
 pub(crate) struct Nodes {
     /// The communicator of the leaders, on a leader.
-    leaders: Option<Arc<Held>>,
+    leaders: Option<Arc<Unfreed>>,
     /// Which consecutive ranks of the world live on one node, and which leader it has among the leaders.
     runs: Vec<(Range<usize>, i32)>,
 }
@@ -136,7 +136,7 @@ impl FerrompiBackend {
         let mut leader_of = vec![0; self.ranks.size];
         world.allgather(&[leader], &mut leader_of)?;
         let color = self.node.is_leader().then_some(0);
-        let leaders = world.split(color, world.rank())?.map(Held::new);
+        let leaders = world.split(color, world.rank())?.map(Unfreed::new);
         Ok(Nodes {
             leaders,
             runs: runs(&leader_of),
@@ -184,7 +184,7 @@ impl FerrompiBackend {
         let _inside = spread.as_ref().and(Some(inside));
         let bring = spread.as_ref().map(|spread| {
             |whole: &mut [T]| {
-                let brought = spread.exchange(cast_slice_mut(whole), size_of::<T>());
+                let brought = spread.gather_parts(cast_slice_mut(whole), size_of::<T>());
                 brought.map_err(|error| {
                     crate::error::mpi(Operation::Exchange, self.ranks.rank, &error)
                 })
@@ -201,17 +201,17 @@ impl FerrompiBackend {
 
 impl Spread {
     /// Sends the parts of this node to the other leaders, and takes theirs; on a leader.
-    fn exchange(&self, whole: &mut [u8], elem_size: usize) -> Result<(), Error> {
+    fn gather_parts(&self, whole: &mut [u8], elem_size: usize) -> Result<(), Error> {
         if whole.is_empty() {
             return Ok(());
         }
         by_width!(
             Width::of(elem_size),
-            self.exchange_as::<W>(whole, elem_size)
+            self.gather_parts_as::<W>(whole, elem_size)
         )
     }
 
-    fn exchange_as<W: Word>(&self, whole: &mut [u8], elem_size: usize) -> Result<(), Error> {
+    fn gather_parts_as<W: Word>(&self, whole: &mut [u8], elem_size: usize) -> Result<(), Error> {
         let Some(leaders) = &self.nodes.leaders else {
             return Ok(());
         };

@@ -10,7 +10,7 @@ use comm_shm::node::NodeRegions;
 use ferrompi::ReduceOp;
 
 use crate::entry::Rules;
-use crate::ranks::{Held, Ranks, Trouble};
+use crate::ranks::{Ranks, Trouble, Unfreed};
 
 /// Begins the name of the memory of a node, as long as it has one.
 const PREFIX: &str = "cobre-mpi-";
@@ -34,7 +34,7 @@ struct Made {
     /// One that was dropped here may still be used by others, and freeing it is collective. So it
     /// stays until all ranks of the node have dropped theirs, which is found out at the next split,
     /// where all are anyway. Finalizing MPI frees what is left.
-    splits: Vec<Arc<Held>>,
+    splits: Vec<Arc<Unfreed>>,
     /// How many there have been, the same on all ranks.
     count: u64,
     /// The shared memory, once a region was asked for.
@@ -76,7 +76,7 @@ impl Node {
                 before: *count,
                 ..rules
             });
-            let comm = Held::new(self.ranks.comm().duplicate()?);
+            let comm = Unfreed::new(self.ranks.comm().duplicate()?);
             splits.push(Arc::clone(&comm));
             let (life, reduce) = (self.ranks.life(), self.ranks.reduce());
             let ranks = Ranks::new(life, comm, reduce, rules);
@@ -85,7 +85,7 @@ impl Node {
     }
 
     /// Frees the communicators that all ranks of the node have dropped, in the order of creation.
-    fn free(&self, splits: &mut Vec<Arc<Held>>) -> Result<(), Trouble> {
+    fn free(&self, splits: &mut Vec<Arc<Unfreed>>) -> Result<(), Trouble> {
         if splits.is_empty() {
             return Ok(());
         }

@@ -19,9 +19,9 @@ const PANICKED: i32 = 101;
 
 /// A communicator that its drop does not free: freeing one is collective, and a drop waits for
 /// nobody. Whoever knows that all ranks are there takes it out and drops that.
-pub(crate) struct Held(ManuallyDrop<Communicator>);
+pub(crate) struct Unfreed(ManuallyDrop<Communicator>);
 
-impl Held {
+impl Unfreed {
     pub(crate) fn new(comm: Communicator) -> Arc<Self> {
         Arc::new(Self(ManuallyDrop::new(comm)))
     }
@@ -32,7 +32,7 @@ impl Held {
     }
 }
 
-impl Deref for Held {
+impl Deref for Unfreed {
     type Target = Communicator;
 
     #[inline]
@@ -84,7 +84,7 @@ impl Trouble {
 
 /// Reaches the other ranks of one communicator of MPI.
 pub(crate) struct Members {
-    comm: Arc<Held>,
+    comm: Arc<Unfreed>,
     life: Arc<Life>,
     alone: bool,
 }
@@ -136,7 +136,7 @@ impl Ranks {
     /// Takes over a communicator, whose ranks compare what they call if there are rules for it.
     pub(crate) fn new(
         life: &Arc<Life>,
-        comm: Arc<Held>,
+        comm: Arc<Unfreed>,
         reduce: MpiReduce,
         rules: Option<Rules<'_>>,
     ) -> Self {

@@ -10,7 +10,7 @@ use pyo3::types::{PyList, PyType};
 
 use crate::argument::described;
 use crate::call::{checked, run};
-use crate::create::{Kind, create};
+use crate::create::{RegionKind, create};
 use crate::region::SharedArray;
 use crate::{broadcast, exact, gather, object, reduce};
 
@@ -308,7 +308,7 @@ impl Communicator {
     ) -> PyResult<SharedArray> {
         create(
             self.open()?.job("shared_array")?,
-            Kind::Shared,
+            RegionKind::Shared,
             shape,
             dtype,
         )
@@ -333,7 +333,7 @@ impl Communicator {
     ) -> PyResult<SharedArray> {
         create(
             self.open()?.job("partitioned_array")?,
-            Kind::Partitioned,
+            RegionKind::Partitioned,
             shape,
             dtype,
         )
@@ -361,7 +361,7 @@ impl Communicator {
     ) -> PyResult<SharedArray> {
         create(
             self.open()?.job("gathered_array")?,
-            Kind::Gathered,
+            RegionKind::Gathered,
             shape,
             dtype,
         )

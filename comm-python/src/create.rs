@@ -14,7 +14,7 @@ use crate::region::{Layout, Region, SharedArray, Whole};
 
 /// Which of the three kinds of regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RegionKind {
     Shared,
     Partitioned,
     Gathered,
@@ -33,20 +33,20 @@ struct Wanted<'py> {
 /// Creates an array that the ranks of the machine share.
 pub(crate) fn create<'py>(
     comm: &CommBackend,
-    kind: Kind,
+    kind: RegionKind,
     shape: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<SharedArray> {
     let py = shape.py();
     let operation = match kind {
-        Kind::Shared => "shared_array",
-        Kind::Partitioned => "partitioned_array",
-        Kind::Gathered => "gathered_array",
+        RegionKind::Shared => "shared_array",
+        RegionKind::Partitioned => "partitioned_array",
+        RegionKind::Gathered => "gathered_array",
     };
     let wanted = Wanted::new(py, kind, shape, dtype);
     // Where every rank has memory of its own, it creates it alone, unless all ranks of the job take part: there is nothing to agree on
     // and nobody to tell.
-    let is_shared = comm.name() == "shm" || kind == Kind::Gathered;
+    let is_shared = comm.name() == "shm" || kind == RegionKind::Gathered;
     let wanted = if is_shared {
         checked(py, comm, operation, wanted)?
     } else {
@@ -66,9 +66,9 @@ pub(crate) fn create<'py>(
     } = &wanted;
     let region = run(py, operation, || -> Result<Region, CommError> {
         match kind {
-            Kind::Shared => Region::shared(comm, bytes, itemsize),
-            Kind::Partitioned => Region::partitioned(comm, bytes, itemsize),
-            Kind::Gathered => Region::gathered(comm, bytes, itemsize),
+            RegionKind::Shared => Region::shared(comm, bytes, itemsize),
+            RegionKind::Partitioned => Region::partitioned(comm, bytes, itemsize),
+            RegionKind::Gathered => Region::gathered(comm, bytes, itemsize),
         }
     })?;
     let (first, row) = match wanted.shape.split_first() {
@@ -76,9 +76,9 @@ pub(crate) fn create<'py>(
         None => (None, Vec::new()),
     };
     let whole = match kind {
-        Kind::Shared => Whole::Shared(first, comm.is_leader()),
-        Kind::Partitioned => Whole::Partitioned(rows, all_rows),
-        Kind::Gathered => Whole::Gathered(rows, all_rows),
+        RegionKind::Shared => Whole::Shared(first, comm.is_leader()),
+        RegionKind::Partitioned => Whole::Partitioned(rows, all_rows),
+        RegionKind::Gathered => Whole::Gathered(rows, all_rows),
     };
     let layout = Layout { whole, row };
     Ok(SharedArray::new(region, layout, wanted.dtype.unbind()))
@@ -87,7 +87,7 @@ pub(crate) fn create<'py>(
 impl<'py> Wanted<'py> {
     fn new(
         py: Python<'py>,
-        kind: Kind,
+        kind: RegionKind,
         shape: &Bound<'py, PyAny>,
         dtype: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
@@ -116,8 +116,8 @@ impl<'py> Wanted<'py> {
             )));
         }
         let row = shape.get(1..).unwrap_or_default();
-        if kind != Kind::Shared && shape.is_empty() {
-            let name = if kind == Kind::Gathered {
+        if kind != RegionKind::Shared && shape.is_empty() {
+            let name = if kind == RegionKind::Gathered {
                 "gathered"
             } else {
                 "partitioned"
@@ -133,7 +133,11 @@ impl<'py> Wanted<'py> {
                 "shape: {shape:?} of {itemsize} bytes each is more than an address space holds"
             )));
         };
-        let fixed = if kind == Kind::Shared { &shape } else { row };
+        let fixed = if kind == RegionKind::Shared {
+            &shape
+        } else {
+            row
+        };
         let alike = fixed
             .iter()
             .fold(mix(2, signature(numpy, &dtype)?), |hash, &length| {

@@ -35,7 +35,7 @@ pub(crate) fn allgather<'py>(
     let (out, label) = checked(py, comm, OPERATION, prepared)?;
     let element = (send.itemsize(), label);
     let counts = vec![send.len() / send.itemsize(); comm.size()];
-    exchange(py, comm, OPERATION, &send, &mut recv, &counts, element)?;
+    gather_blocks(py, comm, OPERATION, &send, &mut recv, &counts, element)?;
     Ok(out)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn allgatherv<'py>(
     let prepared = prepare();
     let out = checked(py, comm, OPERATION, prepared)?;
     let element = (rows.bytes, rows.label);
-    exchange(py, comm, OPERATION, &view, &mut recv, &counts, element)?;
+    gather_blocks(py, comm, OPERATION, &view, &mut recv, &counts, element)?;
     let counts = PyList::new(py, counts)?;
     let counts = numpy.asarray.bind(py).call1((counts, &numpy.intp))?;
     Ok((out, counts))
@@ -259,7 +259,7 @@ fn no_result(numpy: &Numpy, shape: &[isize], dtype: &Bound<'_, PyAny>, error: Py
 }
 
 /// Gathers blocks that lie one after the other.
-fn exchange(
+fn gather_blocks(
     py: Python<'_>,
     comm: &dyn Communicator,
     operation: &'static str,

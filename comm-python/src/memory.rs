@@ -10,7 +10,7 @@
 //!   interpreter is released, another thread of the program could write the same array. That is the race that every library has which
 //!   releases the lock around such work (numpy does); the documentation of the package forbids it, and bytes have no value that is invalid.
 //!   Two views of one call never overlap if one of them is written: [`View::overlaps`] is asked first.
-//! - **I4** The memory of a [`Place`] is that of a region, which outlives every buffer that Python holds of it: each holds a reference to its
+//! - **I4** The memory of an [`Extent`] is that of a region, which outlives every buffer that Python holds of it: each holds a reference to its
 //!   exporter, and that one to the region.
 //! - **I5** Nobody ends the phase of a region while Python holds a buffer of it: the exporter counts them, and `fence` refuses. In a
 //!   write phase the place is the part of this rank alone; in a read phase nobody writes, and the buffer is handed out as read-only.
@@ -147,16 +147,16 @@ impl Drop for View<'_> {
 
 /// Remembers where the memory of a region lies in the phase that is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Extent {
     start: *mut u8,
     len: usize,
     writable: bool,
 }
 
 // SAFETY: an address and a length; what may be done with them is up to I4 and I5, in whichever thread.
-unsafe impl Send for Place {}
+unsafe impl Send for Extent {}
 
-impl Place {
+impl Extent {
     /// Remembers a part that may be written.
     pub(crate) fn of_part(bytes: &mut [u8]) -> Self {
         Self {

@@ -13,7 +13,7 @@ use pyo3::types::PyTuple;
 
 use crate::call::{checked, run};
 use crate::errors;
-use crate::memory::{Place, Window};
+use crate::memory::{Extent, Window};
 use crate::numpy::numpy;
 
 /// An array in memory that the ranks of one machine share, in phases.
@@ -66,7 +66,7 @@ struct State {
     /// Counts the fences: even in a write phase, odd in a read phase.
     phase: u64,
     /// `None` after a fence that failed.
-    place: Option<Place>,
+    place: Option<Extent>,
 }
 
 /// Holds a region of elements that are aligned as those of the dtype: the widest that divides its size.
@@ -140,11 +140,11 @@ impl Region {
         each!(self, region => region.fence())
     }
 
-    fn place(&mut self, phase: u64) -> Place {
+    fn place(&mut self, phase: u64) -> Extent {
         if is_read(phase) {
-            each!(self, region => Place::of_whole(cast_slice(region.as_slice())))
+            each!(self, region => Extent::of_whole(cast_slice(region.as_slice())))
         } else {
-            each!(self, region => Place::of_part(cast_slice_mut(region.as_mut_slice())))
+            each!(self, region => Extent::of_part(cast_slice_mut(region.as_mut_slice())))
         }
     }
 }
@@ -174,7 +174,7 @@ impl SharedArray {
     pub(crate) fn export(
         &self,
         phase: u64,
-        export: impl FnOnce(Place) -> PyResult<()>,
+        export: impl FnOnce(Extent) -> PyResult<()>,
     ) -> PyResult<()> {
         let state = self.state("buffer")?;
         match state.place {

@@ -1,7 +1,7 @@
 //! The collectives, one file each, as methods of the [`Engine`](crate::engine::Engine).
 //!
 //! Every call begins with an entry round, in which all ranks learn whether all made the same call.
-//! How its bytes travel is decided once, by [`Way`]:
+//! How its bytes travel is decided once, by [`Algorithm`]:
 //!
 //! | ranks | small: with the entry round | large: after it |
 //! |---|---|---|
@@ -21,7 +21,7 @@ pub(crate) use allgatherv::ByteBlocks;
 pub use way::Hosts;
 #[cfg(test)]
 pub(crate) use way::Outgoing;
-pub(crate) use way::{Incoming, Load, Way, ring};
+pub(crate) use way::{Algorithm, Incoming, Load, ring};
 
 /// Why a call did not succeed.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ pub(crate) const MOST_EAGER: u64 = 4 << 20;
 /// What a frame is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// A rank enters a call; its part follows if the call is small.
     Enter = 1,
     /// A rank refused its arguments; the reason follows. From rank 0 the verdict for all.
@@ -81,7 +81,7 @@ pub(crate) enum Kind {
     Missing = 36,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 25] = [
         Self::Enter,
         Self::Refused,
@@ -123,7 +123,7 @@ impl Kind {
 /// What follows, and which call it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) sequence: u64,
     /// What was called; absent in frames that belong to no call.
     pub(crate) call: Option<Call>,
@@ -144,7 +144,7 @@ pub(crate) enum FrameError {
 }
 
 impl Header {
-    pub(crate) fn new(kind: Kind, sequence: u64, call: Call, length: usize) -> Self {
+    pub(crate) fn new(kind: FrameKind, sequence: u64, call: Call, length: usize) -> Self {
         Self {
             kind,
             sequence,
@@ -153,7 +153,7 @@ impl Header {
         }
     }
 
-    pub(crate) fn plain(kind: Kind, sequence: u64, length: usize) -> Self {
+    pub(crate) fn plain(kind: FrameKind, sequence: u64, length: usize) -> Self {
         Self {
             kind,
             sequence,
@@ -180,7 +180,9 @@ impl Header {
         if bytes[0] != VERSION {
             return Err(FrameError::Version(bytes[0]));
         }
-        let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == bytes[1]);
+        let kind = FrameKind::ALL
+            .into_iter()
+            .find(|&kind| kind as u8 == bytes[1]);
         let kind = kind.ok_or(FrameError::Kind(bytes[1]))?;
         if bytes[2..8] != [0; 6] {
             return Err(FrameError::Reserved);

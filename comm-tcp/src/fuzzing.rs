@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use comm_kit::Call;
 
 use crate::collective::Incoming;
-use crate::frame::{HEADER, Header, Kind};
+use crate::frame::{FrameKind, HEADER, Header};
 use crate::handshake::{
     CHALLENGE, Client, HELLO, Hello, Keys, NONCE, REPLY, SESSION, Server, Status,
 };
@@ -66,7 +66,7 @@ pub fn any_bytes(bytes: &[u8]) {
     let at = (3, Call::broadcast(24, 8, 1));
     let mut incoming = Incoming::new();
     for _ in 0..looks {
-        let advanced = incoming.advance(&mut link, Kind::Enter, at, &mut payload[..]);
+        let advanced = incoming.advance(&mut link, FrameKind::Enter, at, &mut payload[..]);
         if advanced.is_err() || incoming.entry().is_some() {
             return;
         }
@@ -87,7 +87,7 @@ fn frames(bytes: &[u8]) {
         let length = usize::try_from(header.length).unwrap_or(usize::MAX);
         let (body, later) = tail.split_at(tail.len().min(length));
         if let Some(notice) = Notice::decode(&header, body)
-            && header.kind != Kind::Bulk
+            && header.kind != FrameKind::Bulk
         {
             let _ = notice.encode();
         }
@@ -137,7 +137,7 @@ fn handshakes(bytes: &[u8]) {
 /// Encodes a header and decodes it; for the benchmark.
 #[must_use]
 pub fn header_there_and_back(sequence: u64) -> bool {
-    let header = Header::new(Kind::Enter, sequence, Call::barrier(), 0);
+    let header = Header::new(FrameKind::Enter, sequence, Call::barrier(), 0);
     Header::decode(&header.encode()).is_ok_and(|decoded| decoded.sequence == sequence)
 }
 

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags};
 
-use crate::frame::{HEADER, Header, Kind, MOST_TEXT};
+use crate::frame::{FrameKind, HEADER, Header, MOST_TEXT};
 
 pub(crate) use wire::{Channel, Stream, Traffic, Voice, Wire};
 
@@ -158,7 +158,7 @@ impl<S: Stream> Link<S> {
     pub(crate) fn discard_before(&mut self, sequence: u64) -> Result<bool, Broken> {
         let mut any = false;
         while let Some(header) = self.peek()? {
-            let entry = !matches!(header.kind, Kind::Bulk);
+            let entry = !matches!(header.kind, FrameKind::Bulk);
             if header.sequence >= sequence || !entry {
                 break;
             }

@@ -8,7 +8,7 @@ use comm_api::{CommError, FailureKind, Operation};
 use comm_kit::Call;
 use comm_kit::words::{Lost, printable};
 
-use crate::frame::{HEADER, Header, Kind};
+use crate::frame::{FrameKind, HEADER, Header};
 
 /// Why the job cannot go on: decided once, by rank 0, the same on every rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,14 +129,14 @@ const NO_RANK: u32 = u32::MAX;
 impl Notice {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Waiting { sequence, call } => with_call(Kind::Waiting, *sequence, *call),
+            Self::Waiting { sequence, call } => with_call(FrameKind::Waiting, *sequence, *call),
             Self::TimedOut {
                 sequence,
                 call,
                 timeout,
             } => {
                 let body = micros(*timeout);
-                let header = Header::new(Kind::TimedOut, *sequence, *call, body.len());
+                let header = Header::new(FrameKind::TimedOut, *sequence, *call, body.len());
                 [&header.encode()[..], &body].concat()
             }
             Self::Stalled {
@@ -152,24 +152,26 @@ impl Notice {
                 for count in [next.0, next.1, prev.0, prev.1] {
                     body.extend_from_slice(&count.to_be_bytes());
                 }
-                frame(Kind::Stalled, *sequence, &body)
+                frame(FrameKind::Stalled, *sequence, &body)
             }
-            Self::Moving { sequence, timeout } => frame(Kind::Moving, *sequence, &micros(*timeout)),
-            Self::WaitOn => frame(Kind::WaitOn, 0, &[]),
+            Self::Moving { sequence, timeout } => {
+                frame(FrameKind::Moving, *sequence, &micros(*timeout))
+            }
+            Self::WaitOn => frame(FrameKind::WaitOn, 0, &[]),
             Self::Broken {
                 sequence,
                 peer,
                 reason,
-            } => frame(Kind::Broken, *sequence, &pack(*peer, reason)),
-            Self::Altered { peer, reason } => frame(Kind::Altered, 0, &pack(*peer, reason)),
-            Self::Goodbye { sequence } => frame(Kind::Goodbye, *sequence, &[]),
-            Self::Ping => frame(Kind::Ping, 0, &[]),
-            Self::Pong => frame(Kind::Pong, 0, &[]),
-            Self::Lost(lost) => frame(Kind::Lost, 0, &[lost.code()]),
-            Self::Interrupted => frame(Kind::Interrupted, 0, &[]),
-            Self::Abort { code } => frame(Kind::Abort, 0, &code.to_be_bytes()),
-            Self::GaveUp(cause) => frame(Kind::GaveUp, 0, &cause.body()),
-            Self::Cause { cause, answered } => frame(Kind::Cause, *answered, &cause.body()),
+            } => frame(FrameKind::Broken, *sequence, &pack(*peer, reason)),
+            Self::Altered { peer, reason } => frame(FrameKind::Altered, 0, &pack(*peer, reason)),
+            Self::Goodbye { sequence } => frame(FrameKind::Goodbye, *sequence, &[]),
+            Self::Ping => frame(FrameKind::Ping, 0, &[]),
+            Self::Pong => frame(FrameKind::Pong, 0, &[]),
+            Self::Lost(lost) => frame(FrameKind::Lost, 0, &[lost.code()]),
+            Self::Interrupted => frame(FrameKind::Interrupted, 0, &[]),
+            Self::Abort { code } => frame(FrameKind::Abort, 0, &code.to_be_bytes()),
+            Self::GaveUp(cause) => frame(FrameKind::GaveUp, 0, &cause.body()),
+            Self::Cause { cause, answered } => frame(FrameKind::Cause, *answered, &cause.body()),
         }
     }
 
@@ -218,16 +220,16 @@ impl Notice {
     pub(crate) fn decode(header: &Header, body: &[u8]) -> Option<Self> {
         let sequence = header.sequence;
         Some(match header.kind {
-            Kind::Waiting => Self::Waiting {
+            FrameKind::Waiting => Self::Waiting {
                 sequence,
                 call: header.call?,
             },
-            Kind::TimedOut => Self::TimedOut {
+            FrameKind::TimedOut => Self::TimedOut {
                 sequence,
                 call: header.call?,
                 timeout: duration(*body.first_chunk()?),
             },
-            Kind::Stalled => Self::Stalled {
+            FrameKind::Stalled => Self::Stalled {
                 sequence,
                 peer: rank(*body.first_chunk()?)?,
                 last: *body.get(4)? == 1,
@@ -243,30 +245,30 @@ impl Notice {
                     }
                 },
             },
-            Kind::Moving => Self::Moving {
+            FrameKind::Moving => Self::Moving {
                 sequence,
                 timeout: duration(*body.first_chunk()?),
             },
-            Kind::WaitOn => Self::WaitOn,
-            Kind::Broken => Self::Broken {
+            FrameKind::WaitOn => Self::WaitOn,
+            FrameKind::Broken => Self::Broken {
                 sequence,
                 peer: rank(*body.first_chunk()?)?,
                 reason: text(&body[4..]),
             },
-            Kind::Altered => Self::Altered {
+            FrameKind::Altered => Self::Altered {
                 peer: rank(*body.first_chunk()?)?,
                 reason: text(&body[4..]),
             },
-            Kind::Goodbye => Self::Goodbye { sequence },
-            Kind::Ping => Self::Ping,
-            Kind::Pong => Self::Pong,
-            Kind::Lost => Self::Lost(Lost::from_code(*body.first()?)),
-            Kind::Interrupted => Self::Interrupted,
-            Kind::Abort => Self::Abort {
+            FrameKind::Goodbye => Self::Goodbye { sequence },
+            FrameKind::Ping => Self::Ping,
+            FrameKind::Pong => Self::Pong,
+            FrameKind::Lost => Self::Lost(Lost::from_code(*body.first()?)),
+            FrameKind::Interrupted => Self::Interrupted,
+            FrameKind::Abort => Self::Abort {
                 code: i32::from_be_bytes(*body.first_chunk()?),
             },
-            Kind::GaveUp => Self::GaveUp(Cause::read(body)?),
-            Kind::Cause => Self::Cause {
+            FrameKind::GaveUp => Self::GaveUp(Cause::read(body)?),
+            FrameKind::Cause => Self::Cause {
                 cause: Cause::read(body)?,
                 answered: sequence,
             },
@@ -302,11 +304,11 @@ pub(crate) fn unpack(body: &[u8]) -> (usize, String) {
     (rank.unwrap_or(0), text(rest))
 }
 
-fn with_call(kind: Kind, sequence: u64, call: Call) -> Vec<u8> {
+fn with_call(kind: FrameKind, sequence: u64, call: Call) -> Vec<u8> {
     Header::new(kind, sequence, call, 0).encode().to_vec()
 }
 
-pub(crate) fn frame(kind: Kind, sequence: u64, body: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: FrameKind, sequence: u64, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len());
     bytes.extend_from_slice(&Header::plain(kind, sequence, body.len()).encode());
     bytes.extend_from_slice(body);

@@ -40,7 +40,7 @@ use rustix::event::{PollFd, PollFlags};
 use crate::encryption::Encryption;
 use crate::engine::Links;
 use crate::error::InitError;
-use crate::frame::{Header, Kind};
+use crate::frame::{FrameKind, Header};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
 use crate::link::{Broken, Link};
 use crate::notice::frame;
@@ -244,10 +244,10 @@ fn nonce() -> std::io::Result<[u8; NONCE]> {
 }
 
 /// Sends a small frame of the start-up. What is said again and again is not kept without a limit; what is said once is.
-fn say(link: &mut Link, kind: Kind, body: &[u8]) -> Result<(), Broken> {
+fn say(link: &mut Link, kind: FrameKind, body: &[u8]) -> Result<(), Broken> {
     let bytes = frame(kind, 0, body);
     match kind {
-        Kind::Missing | Kind::Pong => link.offer(&bytes),
+        FrameKind::Missing | FrameKind::Pong => link.offer(&bytes),
         _ => link.keep(&bytes),
     }
     link.write(&[]).map(drop)

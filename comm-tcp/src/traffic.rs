@@ -1,7 +1,7 @@
 //! Which way calls go and what large ones put on the links: for the test that checks the figures of
 //! the documentation. No part of the interface.
 
-use crate::collective::{ByteBlocks, Load, Way, ring};
+use crate::collective::{Algorithm, ByteBlocks, Load, ring};
 
 pub use crate::collective::Hosts;
 pub use crate::frame::HEADER;
@@ -11,7 +11,7 @@ pub use crate::frame::HEADER;
 #[must_use]
 pub fn goes_along_the_ring(counts: &[usize]) -> bool {
     let load = Load::Gathered(counts.iter().sum());
-    Way::of(load, counts.len(), Hosts::Several, true) == Way::Ring
+    Algorithm::of(load, counts.len(), Hosts::Several, true) == Algorithm::Ring
 }
 
 /// Returns how many bytes `rank` sends along the ring in an allgatherv.
@@ -29,7 +29,7 @@ pub fn links_crossed(ranks: usize) -> usize {
 /// Returns how many bytes of an allgatherv without a ring go through rank 0 in one piece.
 #[must_use]
 pub fn piece(ranks: usize) -> usize {
-    Way::piece(Load::Gathered(usize::MAX), ranks, 1)
+    Algorithm::piece(Load::Gathered(usize::MAX), ranks, 1)
 }
 
 /// Returns the size of the largest call that travels with its entry round: of an allreduce, of an
@@ -37,7 +37,7 @@ pub fn piece(ranks: usize) -> usize {
 #[must_use]
 pub fn small_up_to(ranks: usize, hosts: Hosts) -> [usize; 3] {
     let loads = [Load::Folded(8), Load::Gathered(8), Load::Copied(8)];
-    loads.map(|load| Way::limit(load, ranks, hosts))
+    loads.map(|load| Algorithm::limit(load, ranks, hosts))
 }
 
 fn blocks<'a>(counts: &'a [usize], displs: &'a [usize]) -> ByteBlocks<'a> {

@@ -45,13 +45,13 @@ pub struct Script {
 
 #[derive(Debug, Default)]
 struct State {
-    lines: VecDeque<Line>,
+    lines: VecDeque<Scripted>,
     cause: Option<CommError>,
 }
 
 /// What the next collective does.
 #[derive(Debug)]
-enum Line {
+enum Scripted {
     /// The collective of this name leaves these bytes in its buffer; `element` is what they are made of.
     Answer {
         operation: Operation,
@@ -102,13 +102,13 @@ impl Script {
     /// Adds a line: the next collective fails, whichever it is.
     #[must_use]
     pub fn then_fail(self, error: CommError) -> Self {
-        self.lock().lines.push_back(Line::Fail(error));
+        self.lock().lines.push_back(Scripted::Fail(error));
         self
     }
 
     fn then(self, operation: Operation, element: usize, bytes: &[u8]) -> Self {
         let bytes = bytes.to_vec();
-        self.lock().lines.push_back(Line::Answer {
+        self.lock().lines.push_back(Scripted::Answer {
             operation,
             element,
             bytes,
@@ -132,7 +132,7 @@ impl Script {
             return Err(cause.again(called));
         }
         match state.lines.pop_front() {
-            Some(Line::Fail(error)) => {
+            Some(Scripted::Fail(error)) => {
                 let error = error.again(called);
                 if error.is_fatal() {
                     // Nothing follows: what is left is for programs that go on.
@@ -141,7 +141,7 @@ impl Script {
                 }
                 Err(error)
             }
-            Some(Line::Answer {
+            Some(Scripted::Answer {
                 operation,
                 element,
                 bytes,

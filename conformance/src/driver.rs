@@ -21,7 +21,7 @@ use crate::clause::Clause;
 use crate::model::Model;
 use crate::orders::Placement;
 use crate::subject::Subject;
-pub(crate) use job::{Job, Output, PROGRAMS, Place, account};
+pub(crate) use job::{Job, JobFolder, Output, PROGRAMS, account};
 pub(crate) use options::Options;
 
 /// The worlds that a backend is tested in.

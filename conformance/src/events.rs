@@ -16,9 +16,9 @@ static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// One test at a time, since they share the lines.
 static TURN: Mutex<()> = Mutex::new(());
 
-struct Line(String);
+struct EventText(String);
 
-impl Visit for Line {
+impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let _ = write!(self.0, " {}={value:?}", field.name());
     }
@@ -55,7 +55,7 @@ where
 
 /// Keeps an event of this process as a line: level, message, fields.
 fn keep(event: &Event<'_>) {
-    let mut line = Line(event.metadata().level().to_string());
+    let mut line = EventText(event.metadata().level().to_string());
     event.record(&mut line);
     lines().push(line.0);
 }

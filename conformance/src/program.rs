@@ -57,7 +57,7 @@ pub(crate) enum Collective {
 
 /// Names a collective before its arguments are drawn.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum CollectiveKind {
     Barrier,
     Broadcast,
     Reduce,
@@ -90,7 +90,7 @@ const ELEMENTS: [Element; 5] = [
 /// What a seed draws depends on these numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mix {
-    pub(crate) kinds: &'static [(usize, Kind)],
+    pub(crate) kinds: &'static [(usize, CollectiveKind)],
     pub(crate) lengths: &'static [(usize, usize)],
 }
 
@@ -99,11 +99,11 @@ pub(crate) struct Mix {
 /// Its results are written down: it stays as it is.
 const WRITTEN_DOWN: Mix = Mix {
     kinds: &[
-        (2, Kind::Barrier),
-        (1, Kind::Refused),
-        (5, Kind::Broadcast),
-        (6, Kind::Reduce),
-        (6, Kind::Gather),
+        (2, CollectiveKind::Barrier),
+        (1, CollectiveKind::Refused),
+        (5, CollectiveKind::Broadcast),
+        (6, CollectiveKind::Reduce),
+        (6, CollectiveKind::Gather),
     ],
     lengths: &[(1, 60_000), (5, 3_000), (34, 40)],
 };
@@ -111,13 +111,13 @@ const WRITTEN_DOWN: Mix = Mix {
 /// Mostly small, with exchanges among the rest.
 const EXCHANGING: Mix = Mix {
     kinds: &[
-        (1, Kind::Barrier),
-        (1, Kind::Refused),
-        (1, Kind::Broadcast),
-        (1, Kind::Reduce),
-        (1, Kind::ReduceInPlace),
-        (2, Kind::Gather),
-        (4, Kind::Exchange),
+        (1, CollectiveKind::Barrier),
+        (1, CollectiveKind::Refused),
+        (1, CollectiveKind::Broadcast),
+        (1, CollectiveKind::Reduce),
+        (1, CollectiveKind::ReduceInPlace),
+        (2, CollectiveKind::Gather),
+        (4, CollectiveKind::Exchange),
     ],
     lengths: &[(1, 60_000), (5, 3_000), (34, 40)],
 };
@@ -251,17 +251,17 @@ impl Collective {
     /// Draws a call for a world of `size` ranks.
     pub(crate) fn draw(noise: &mut Noise, mix: &Mix, size: usize) -> Self {
         match noise.weighted(mix.kinds) {
-            Kind::Barrier => Self::Barrier,
-            Kind::Refused if size > 1 => Self::Refused {
+            CollectiveKind::Barrier => Self::Barrier,
+            CollectiveKind::Refused if size > 1 => Self::Refused {
                 culprit: noise.below(size),
             },
             // A rank without others has nobody to tell of a refusal.
-            Kind::Broadcast | Kind::Refused => Self::Broadcast {
+            CollectiveKind::Broadcast | CollectiveKind::Refused => Self::Broadcast {
                 element: noise.pick(&ELEMENTS),
                 len: mix.length(noise),
                 root: noise.below(size),
             },
-            Kind::Reduce => {
+            CollectiveKind::Reduce => {
                 let scalar = noise.pick(&ScalarKind::ALL);
                 // Results are written down of these: they stay as they are.
                 let ops = if scalar.is_float() { 3 } else { 5 };
@@ -271,7 +271,7 @@ impl Collective {
                     len: mix.length(noise).max(1),
                 }
             }
-            Kind::ReduceInPlace => {
+            CollectiveKind::ReduceInPlace => {
                 let scalar = noise.pick(&ScalarKind::ALL);
                 let ops = ReduceOp::ALL.into_iter();
                 let ops: Vec<ReduceOp> = ops.filter(|op| op.supports(scalar)).collect();
@@ -281,11 +281,11 @@ impl Collective {
                     len: mix.length(noise),
                 }
             }
-            Kind::Exchange => Self::Exchange {
+            CollectiveKind::Exchange => Self::Exchange {
                 element: noise.pick(&ELEMENTS),
                 counts: (0..size).map(|_| mix.length(noise) / size).collect(),
             },
-            Kind::Gather => Self::Gather {
+            CollectiveKind::Gather => Self::Gather {
                 element: noise.pick(&ELEMENTS),
                 counts: (0..size).map(|_| mix.length(noise) / size).collect(),
                 gap: noise.below(4),

@@ -37,11 +37,11 @@ impl Leaving {
 
 /// Writes the report of one rank. Every line is in the file before the call returns.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct RankReport {
     file: Mutex<File>,
 }
 
-impl Report {
+impl RankReport {
     /// Starts the report; a second rank with the same number cannot.
     pub(crate) fn create(path: &Path, rank: usize, size: usize, name: &str) -> io::Result<Self> {
         let file = OpenOptions::new()

@@ -8,7 +8,7 @@ use comm_api::Communicator;
 
 use crate::board::Board;
 use crate::orders::{Orders, Placement};
-use crate::report::{Leaving, Report};
+use crate::report::{Leaving, RankReport};
 use crate::subject::{Failure, PORT, Seat, Subject};
 
 /// Runs a case on one rank.
@@ -16,7 +16,7 @@ use crate::subject::{Failure, PORT, Seat, Subject};
 pub(crate) struct Run {
     pub(crate) orders: Orders,
     pub(crate) rank: usize,
-    pub(crate) report: Report,
+    pub(crate) report: RankReport,
     board: Board,
     position: Arc<Position>,
     expected: Mutex<Option<Leaving>>,
@@ -42,7 +42,7 @@ impl Position {
 impl Run {
     /// Takes the place of `rank`; fails if another process has taken it.
     pub(crate) fn new(orders: Orders, rank: usize) -> std::io::Result<Self> {
-        let report = Report::create(&orders.report(rank), rank, orders.size, &orders.name)?;
+        let report = RankReport::create(&orders.report(rank), rank, orders.size, &orders.name)?;
         Ok(Self {
             board: Board::new(orders.board()),
             rank,

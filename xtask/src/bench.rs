@@ -34,7 +34,7 @@ mod figure;
 #[path = "../../comm-factory/examples/timings/row.rs"]
 mod row;
 
-use book::Line;
+use book::Comparison;
 use build::Programs;
 use contender::Peer;
 use contest::Results;
@@ -280,7 +280,7 @@ fn measure(
 /// Returns the tables of each backend.
 fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
     let of = |backend: Backend| {
-        let lines = |lines: &dyn Fn(&Results) -> Vec<Line>| -> Vec<Line> {
+        let lines = |lines: &dyn Fn(&Results) -> Vec<Comparison>| -> Vec<Comparison> {
             let results = results.iter();
             let results = results.filter(|one| one.contest.setting.backend == backend);
             results.flat_map(lines).collect()
@@ -323,7 +323,7 @@ fn print(tables: &[Table]) -> usize {
             .iter()
             .flat_map(|table| table.lines.iter().map(move |line| (table, line)));
         let lines = lines.filter(move |(_, line)| line.verdict() == Some(verdict));
-        let name = |(table, line): (&Table, &Line)| {
+        let name = |(table, line): (&Table, &Comparison)| {
             format!("  {}, {} ranks, {}", table.title, line.ranks, line.call)
         };
         lines.map(name).collect::<Vec<_>>()
@@ -344,7 +344,7 @@ fn print(tables: &[Table]) -> usize {
 fn above_all(tables: &[Table]) -> Option<String> {
     let lines = tables.iter().filter(|table| table.other == table::PEERS);
     let lines = lines.flat_map(|table| &table.lines);
-    let judge = |line: &Line| match line.verdict()? {
+    let judge = |line: &Comparison| match line.verdict()? {
         Verdict::Holds | Verdict::Misses => Some(Target::AtMost(1.0).judge(&line.ratios)),
         _ => None,
     };

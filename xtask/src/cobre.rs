@@ -24,12 +24,12 @@ mod runs;
 pub(crate) struct Cobre {
     /// Take these steps only, with what the others left the last time
     #[arg(value_name = "STEP")]
-    steps: Vec<Step>,
+    steps: Vec<Stage>,
 }
 
 /// What there is to do, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Step {
+enum Stage {
     /// Compile everything that the other steps run
     Build,
     /// Run the solver and compare what it writes
@@ -95,7 +95,7 @@ pub(crate) fn run_all(arguments: &Cobre) -> bool {
         CMAKE.obtain()?;
         let libraries = libraries()?;
         fetch::packages()?;
-        if wanted(Step::Build) {
+        if wanted(Stage::Build) {
             for &mpi in &libraries {
                 build(Crate::Original, mpi)?;
                 build(Crate::Ours, mpi)?;
@@ -104,8 +104,8 @@ pub(crate) fn run_all(arguments: &Cobre) -> bool {
             launcher()?;
             published::build()?;
         }
-        let same = !wanted(Step::Runs) || runs::compare(&libraries)?;
-        if wanted(Step::Tests) {
+        let same = !wanted(Stage::Runs) || runs::compare(&libraries)?;
+        if wanted(Stage::Tests) {
             published::tests()?;
         }
         Ok(same)

@@ -8,14 +8,14 @@ use crate::process::workspace_root;
 use crate::report::bold;
 
 mod build;
-mod place;
 mod progress;
 mod summary;
+mod transport;
 
 use build::Build;
-use place::Place;
 use progress::{Ran, watch};
 use summary::{Row, agreement};
+use transport::Transport;
 
 /// Which case to solve, and where.
 #[derive(Debug, Clone, clap::Args)]
@@ -84,26 +84,29 @@ fn show(demo: &Demo) -> Result<bool, String> {
     };
     let mut ready = Vec::new();
     let mut rows = Vec::new();
-    for place in Place::all() {
-        if demo.backend.is_some_and(|wanted| wanted != place.backend()) {
+    for transport in Transport::all() {
+        if demo
+            .backend
+            .is_some_and(|wanted| wanted != transport.backend())
+        {
             continue;
         }
-        let absent = place.absent(library, demo.backend.is_some());
+        let absent = transport.absent(library, demo.backend.is_some());
         let result = if let Some(reason) = absent {
             Err(reason)
         } else {
-            let build = place.build(main);
+            let build = transport.build(main);
             if !ready.contains(&build) {
                 println!("{}", bold(&format!("==> build {build}")));
                 build.compile()?;
                 ready.push(build);
             }
             let first = rows.iter().all(|row: &Row| row.result.is_err());
-            Ok(solve(demo, place, build, first)?)
+            Ok(solve(demo, transport, build, first)?)
         };
-        let ranks = place.ranks(demo.ranks);
+        let ranks = transport.ranks(demo.ranks);
         rows.push(Row {
-            place,
+            transport,
             ranks,
             result,
         });
@@ -114,14 +117,17 @@ fn show(demo: &Demo) -> Result<bool, String> {
     Ok(agreed)
 }
 
-/// Solves the case in one place; `whole` shows all that the solver prints, not only how far it is.
-fn solve(demo: &Demo, place: Place, build: Build, whole: bool) -> Result<Ran, String> {
-    let ranks = place.ranks(demo.ranks);
-    let what = format!("{place}, {ranks} rank{}", if ranks == 1 { "" } else { "s" });
+/// Solves the case over one transport; `whole` shows all that the solver prints, not only how far it is.
+fn solve(demo: &Demo, transport: Transport, build: Build, whole: bool) -> Result<Ran, String> {
+    let ranks = transport.ranks(demo.ranks);
+    let what = format!(
+        "{transport}, {ranks} rank{}",
+        if ranks == 1 { "" } else { "s" }
+    );
     println!("\n{}", bold(&format!("==> {what}")));
-    let policy = folder().join(format!("{}.policy", place.name()));
+    let policy = folder().join(format!("{}.policy", transport.name()));
     let plot = folder().join("bounds.svg");
-    let mut command = place.command(&build.programs()?, ranks);
+    let mut command = transport.command(&build.programs()?, ranks);
     command.args(demo.arguments());
     command.arg("--checkpoint").arg(&policy);
     if whole {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::process::{Terminal, apart, cargo, programs, workspace_root};
-use crate::report::{Outcome, Report};
+use crate::report::{Outcome, StepTable};
 use crate::tools::PYTHON;
 
 pub(crate) mod environment;
@@ -47,7 +47,7 @@ pub(crate) const LINT: &str = "mypy and ruff on comm-python";
 
 /// Runs the stages, prints a summary, and returns whether nothing failed.
 pub(crate) fn run(arguments: &Python) -> bool {
-    let mut report = Report::default();
+    let mut report = StepTable::default();
     if let Err(advice) = PYTHON.obtain() {
         report.step("python", WHAT, |_| Outcome::Failed(advice));
         return false;

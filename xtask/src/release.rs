@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::mpi::Mpi;
 use crate::process::{Terminal, cargo, command, workspace_root};
-use crate::report::{Outcome, Report, bold};
+use crate::report::{Outcome, StepTable, bold};
 use crate::tools::CARGO_SEMVER_CHECKS;
 
 mod manifest;
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Release) -> bool {
             return false;
         }
     };
-    let mut report = Report::default();
+    let mut report = StepTable::default();
     report.step("manifests", "what a package must say", |_| {
         let findings = workspace.findings(&root);
         for finding in &findings {

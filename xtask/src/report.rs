@@ -76,11 +76,11 @@ const MOST_NAMES: usize = 5;
 
 /// Collects the rows of all steps.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct StepTable {
     rows: Vec<Row>,
 }
 
-impl Report {
+impl StepTable {
     /// Runs one step between a headline and a result; returns whether it passed.
     pub(crate) fn step(
         &mut self,
@@ -177,7 +177,7 @@ impl Display for Row {
 
 /// Writes the table of steps and the tests that did not run; the last line holds the three counts and nothing else. A step that
 /// did not run and a test that did not are both counted as skipped.
-impl Display for Report {
+impl Display for StepTable {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::process::command;
 
-    fn report(outcomes: [Outcome; 3]) -> Report {
+    fn report(outcomes: [Outcome; 3]) -> StepTable {
         let rows = outcomes.map(|outcome| Row {
             name: "step",
             outcome,
@@ -223,7 +223,7 @@ mod tests {
             processors: Duration::from_millis(2500),
             before: None,
         });
-        Report { rows: rows.into() }
+        StepTable { rows: rows.into() }
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_passes_only_the_second_time_shows_why_and_counts_when_strict() {
-        let mut report = Report::default();
+        let mut report = StepTable::default();
         let fails = |_: &Terminal| Outcome::Failed("a test".to_owned());
         report.step("one", "fails", fails);
         report.step("two", "fails", fails);
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_test_that_did_not_run_is_named_counts_as_skipped_and_fails_when_strict() {
-        let mut report = Report::default();
+        let mut report = StepTable::default();
         let says = "echo 'comm-x a::test: not root' >>\"$COMM_NOT_RUN\"";
         assert!(report.step("tests", "some", |terminal| {
             terminal.collect().unwrap();
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_step_is_recorded_with_its_outcome() {
-        let mut report = Report::default();
+        let mut report = StepTable::default();
         assert!(report.step("good", "passes", |_| Outcome::Passed));
         assert!(!report.step("bad", "fails", |_| Outcome::Failed("no".to_owned())));
         assert_eq!(report.counts(), [1, 1, 0]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{iter, thread};
 
 use crate::process::{Terminal, shown};
-use crate::report::{Outcome, Report, Row, bold};
+use crate::report::{Outcome, Row, StepTable, bold};
 use crate::tools::Tool;
 
 mod idle;
@@ -39,7 +39,7 @@ fn step_name(argument: &str) -> Result<String, String> {
 }
 
 /// Describes one check.
-struct Step {
+struct TestStep {
     name: &'static str,
     /// What must be installed beyond Rust.
     tool: Option<&'static Tool>,
@@ -81,8 +81,8 @@ type Function = Box<dyn FnOnce(&Terminal) -> Outcome + Send>;
 /// others runs again alone, at the end: many tests ask for an answer within a time, and a machine that is too small for all lanes breaks such
 /// bounds without a defect. The summary says which step needed it.
 pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
-    let chosen = |step: &Step| steps.is_empty() || steps.iter().any(|name| name == step.name);
-    let mut report = Report::default();
+    let chosen = |step: &TestStep| steps.is_empty() || steps.iter().any(|name| name == step.name);
+    let mut report = StepTable::default();
     for step in before_build().into_iter().filter(chosen) {
         step.run_in_front(&mut report);
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
 }
 
 /// Runs the steps of all lanes. Steps that ran beside are shown when the terminal is free.
-fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
+fn run_lanes(report: &mut StepTable, mut steps: Vec<TestStep>) {
     // Before the lanes part, so that only one of them installs.
     steps.retain(|step| {
         let missing = step.tool.and_then(|tool| tool.obtain().err());
@@ -140,19 +140,19 @@ fn run_lanes(report: &mut Report, mut steps: Vec<Step>) {
 }
 
 /// Holds the steps of a lane that nobody has begun.
-struct Queue(Mutex<VecDeque<Step>>);
+struct Queue(Mutex<VecDeque<TestStep>>);
 
 impl Queue {
-    fn new(steps: impl Iterator<Item = Step>) -> Self {
+    fn new(steps: impl Iterator<Item = TestStep>) -> Self {
         Self(Mutex::new(steps.collect()))
     }
 
     /// Hands out the steps, each to one of those who ask.
-    fn steps(&self) -> impl Iterator<Item = Step> {
+    fn steps(&self) -> impl Iterator<Item = TestStep> {
         iter::from_fn(|| self.next())
     }
 
-    fn next(&self) -> Option<Step> {
+    fn next(&self) -> Option<TestStep> {
         self.lock().pop_front()
     }
 
@@ -160,13 +160,13 @@ impl Queue {
         self.lock().is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Step>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<TestStep>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Runs the steps that failed once more, one after the other, with nothing beside them.
-fn run_again(report: &mut Report, steps: Vec<Step>) {
+fn run_again(report: &mut StepTable, steps: Vec<TestStep>) {
     let failed = report.failed();
     for step in steps {
         if failed.contains(&step.name) {
@@ -183,7 +183,7 @@ struct Finished {
     row: Row,
 }
 
-impl Step {
+impl TestStep {
     /// Returns what the step does, as a person would type it where that is possible.
     fn what(&self) -> String {
         match &self.work {
@@ -192,7 +192,7 @@ impl Step {
         }
     }
 
-    fn run_in_front(self, report: &mut Report) -> bool {
+    fn run_in_front(self, report: &mut StepTable) -> bool {
         let what = self.what();
         report.step(self.name, &what, |terminal| {
             let missing = self.tool.and_then(|tool| tool.obtain().err());
@@ -240,8 +240,8 @@ mod tests {
     use super::*;
     use crate::process::command;
 
-    fn step(name: &'static str, lane: Lane, script: &str) -> Step {
-        Step {
+    fn step(name: &'static str, lane: Lane, script: &str) -> TestStep {
+        TestStep {
             name,
             tool: None,
             lane,
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn every_step_of_every_lane_is_in_the_report() {
-        let mut report = Report::default();
+        let mut report = StepTable::default();
         let steps = vec![
             step("one", Lane::Beside, "exit 0"),
             step("two", Lane::Front, "exit 0"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     /// Fails where its file is not there yet, and creates it.
-    fn fails_once(name: &'static str, lane: Lane, file: &std::path::Path) -> Step {
+    fn fails_once(name: &'static str, lane: Lane, file: &std::path::Path) -> TestStep {
         let script = format!("[ -e {0} ] || {{ : >{0}; exit 1; }}", file.display());
         step(name, lane, &script)
     }
@@ -281,7 +281,7 @@ mod tests {
                 step("three", Lane::Front, "exit 0"),
             ]
         };
-        let mut report = Report::default();
+        let mut report = StepTable::default();
         run_lanes(&mut report, steps());
         assert_eq!(report.failed(), ["two", "one"]);
         run_again(&mut report, steps());
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_test_that_did_not_run_shows_whichever_lane_it_is_in() {
         for lane in [Lane::Front, Lane::Shared] {
-            let mut report = Report::default();
+            let mut report = StepTable::default();
             let script = "echo 'x y: no root' >>\"$COMM_NOT_RUN\"";
             run_lanes(&mut report, vec![step("one", lane, script)]);
             let shown = report.to_string();

@@ -20,8 +20,8 @@ pub(crate) use links::resolve;
 use tree::Tree;
 
 /// Takes a path, a line counted from 1, and a message.
-type Report<'a> = dyn FnMut(&str, usize, String) + 'a;
-type Check = fn(&Tree, &mut Report<'_>);
+type OnFinding<'a> = dyn FnMut(&str, usize, String) + 'a;
+type Check = fn(&Tree, &mut OnFinding<'_>);
 
 const CHECKS: [Check; 6] = [
     book::check,

@@ -6,7 +6,7 @@ use comm_api::Blocks;
 use comm_kit::Call;
 
 use super::Failure;
-use super::way::{Contributions, Exchange, Load, Sink, Way, ring};
+use super::way::{Algorithm, Contributions, Load, PairTransfer, Sink, ring};
 use crate::engine::Engine;
 
 impl Engine {
@@ -18,26 +18,30 @@ impl Engine {
     ) -> Result<(), Failure> {
         let call = Call::allgatherv(blocks.counts, blocks.elem_size);
         let own = blocks.range(self.rank);
-        let way = self.begin(call, Load::Gathered(blocks.total()))?;
-        if !matches!(way, Way::LargePair | Way::Ring) {
+        let algorithm = self.begin(call, Load::Gathered(blocks.total()))?;
+        if !matches!(algorithm, Algorithm::LargePair | Algorithm::Ring) {
             // Those two copy the own block as it goes out, while it is in the cache.
             recv[own.clone()].copy_from_slice(send);
         }
-        match way {
-            Way::SmallPair => {
+        match algorithm {
+            Algorithm::SmallPair => {
                 let theirs = blocks.range(self.peer());
                 self.enter(call, send, &mut recv[theirs])
             }
-            Way::SmallStar if self.rank > 0 => self.enter_with_block(call, send, recv, blocks),
-            Way::LargePair => {
+            Algorithm::SmallStar if self.rank > 0 => {
+                self.enter_with_block(call, send, recv, blocks)
+            }
+            Algorithm::LargePair => {
                 let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
                 self.run(
                     call,
-                    Exchange::new(send, theirs, self.peer()).with_copy(own),
+                    PairTransfer::new(send, theirs, self.peer()).with_copy(own),
                 )
             }
-            Way::Ring => self.gather_along_the_ring(call, Some(send), recv, blocks),
-            Way::SmallStar | Way::Pieces => self.gather_in_place(call, way, recv, blocks),
+            Algorithm::Ring => self.gather_along_the_ring(call, Some(send), recv, blocks),
+            Algorithm::SmallStar | Algorithm::Pieces => {
+                self.gather_in_place(call, algorithm, recv, blocks)
+            }
         }
     }
 
@@ -49,8 +53,8 @@ impl Engine {
         whole: &mut [u8],
         blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
-        let way = self.begin(call, Load::Gathered(blocks.total()))?;
-        self.gather_in_place(call, way, whole, blocks)
+        let algorithm = self.begin(call, Load::Gathered(blocks.total()))?;
+        self.gather_in_place(call, algorithm, whole, blocks)
     }
 
     /// Gathers all blocks; that of this rank is in its place. Where others of this rank's come and go at once, all lie in rank
@@ -58,36 +62,38 @@ impl Engine {
     fn gather_in_place(
         &mut self,
         call: Call,
-        way: Way,
+        algorithm: Algorithm,
         recv: &mut [u8],
         blocks: ByteBlocks<'_>,
     ) -> Result<(), Failure> {
         let own = blocks.range(self.rank);
-        match way {
-            Way::SmallStar if self.rank == 0 => self.gather_at_rank_0(call, recv, blocks),
-            Way::SmallStar => self.with_scratch(0, |engine, block| {
+        match algorithm {
+            Algorithm::SmallStar if self.rank == 0 => self.gather_at_rank_0(call, recv, blocks),
+            Algorithm::SmallStar => self.with_scratch(0, |engine, block| {
                 // Small, and what comes back holds this block, too.
                 block.extend_from_slice(&recv[own]);
                 engine.enter_with_block(call, block, recv, blocks)
             }),
-            Way::SmallPair => {
+            Algorithm::SmallPair => {
                 let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
                 self.enter(call, own, theirs)
             }
-            Way::LargePair => {
+            Algorithm::LargePair => {
                 let (own, theirs) = apart(recv, own, blocks.range(self.peer()));
-                self.run(call, Exchange::new(own, theirs, self.peer()))
+                self.run(call, PairTransfer::new(own, theirs, self.peer()))
             }
-            Way::Ring => self.gather_along_the_ring(call, None, recv, blocks),
-            Way::Pieces => self.in_pieces(Load::Gathered(blocks.total()), 1, |engine, piece| {
-                let (counts, displs) = blocks.within(piece);
-                let parts = ByteBlocks {
-                    counts: &counts,
-                    displs: &displs,
-                    elem_size: 1,
-                };
-                engine.gather_in_place(call, Way::SmallStar, recv, parts)
-            }),
+            Algorithm::Ring => self.gather_along_the_ring(call, None, recv, blocks),
+            Algorithm::Pieces => {
+                self.in_pieces(Load::Gathered(blocks.total()), 1, |engine, piece| {
+                    let (counts, displs) = blocks.within(piece);
+                    let parts = ByteBlocks {
+                        counts: &counts,
+                        displs: &displs,
+                        elem_size: 1,
+                    };
+                    engine.gather_in_place(call, Algorithm::SmallStar, recv, parts)
+                })
+            }
         }
     }
 

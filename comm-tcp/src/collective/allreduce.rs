@@ -4,7 +4,9 @@ use comm_api::{ReduceOp, ScalarKind};
 use comm_kit::Call;
 
 use super::Failure;
-use super::way::{Contributions, Exchange, Folding, InPlace, Load, Way, fold, in_place, ring};
+use super::way::{
+    Algorithm, Contributions, Folding, InPlace, Load, PairTransfer, fold, in_place, ring,
+};
 use crate::engine::Engine;
 use crate::link::INBOX;
 
@@ -19,20 +21,20 @@ impl Engine {
         let call = Call::allreduce(send.len(), scalar, op);
         let load = Load::Folded(send.len());
         match self.begin(call, load)? {
-            Way::SmallPair => {
+            Algorithm::SmallPair => {
                 let mut sink = Folding::new(recv, send, (op, scalar));
                 self.enter(call, send, &mut sink)
             }
-            Way::SmallStar => self.allreduce_by_star(call, send, recv, (op, scalar)),
-            Way::Pieces => self.in_pieces(load, scalar.size(), |engine, piece| {
+            Algorithm::SmallStar => self.allreduce_by_star(call, send, recv, (op, scalar)),
+            Algorithm::Pieces => self.in_pieces(load, scalar.size(), |engine, piece| {
                 let (send, recv) = (&send[piece.clone()], &mut recv[piece]);
                 engine.allreduce_by_star(call, send, recv, (op, scalar))
             }),
-            Way::LargePair => {
+            Algorithm::LargePair => {
                 let mut sink = Folding::new(recv, send, (op, scalar));
-                self.run(call, Exchange::new(send, &mut sink, self.peer()))
+                self.run(call, PairTransfer::new(send, &mut sink, self.peer()))
             }
-            Way::Ring => {
+            Algorithm::Ring => {
                 let (at, position) = ((self.sequence, call), (self.rank, self.size));
                 let own = ring::Own::Apart(send);
                 let task = ring::Allreduce::new(at, position, own, recv, (op, scalar));
@@ -52,19 +54,19 @@ impl Engine {
         let call = Call::allreduce(buf.len(), scalar, op);
         let (reduction, load) = ((op, scalar), Load::Folded(buf.len()));
         match self.begin(call, load)? {
-            Way::SmallPair => self.with_scratch(0, |engine, own| {
+            Algorithm::SmallPair => self.with_scratch(0, |engine, own| {
                 own.extend_from_slice(buf);
                 engine.enter(call, own, &mut Folding::new(buf, own, reduction))
             }),
-            Way::SmallStar => self.allreduce_in_place_by_star(call, buf, reduction),
-            Way::Pieces => self.in_pieces(load, scalar.size(), |engine, piece| {
+            Algorithm::SmallStar => self.allreduce_in_place_by_star(call, buf, reduction),
+            Algorithm::Pieces => self.in_pieces(load, scalar.size(), |engine, piece| {
                 engine.allreduce_in_place_by_star(call, &mut buf[piece], reduction)
             }),
-            Way::LargePair => self.with_scratch(in_place::ROOM, |engine, room| {
+            Algorithm::LargePair => self.with_scratch(in_place::ROOM, |engine, room| {
                 let task = InPlace::folded(buf, room, reduction, engine.peer());
                 engine.run(call, task)
             }),
-            Way::Ring => self.with_scratch(in_place::ROOM, |engine, room| {
+            Algorithm::Ring => self.with_scratch(in_place::ROOM, |engine, room| {
                 let (at, position) = ((engine.sequence, call), (engine.rank, engine.size));
                 let own = ring::Own::InPlace(room);
                 let task = ring::Allreduce::new(at, position, own, buf, reduction);

@@ -3,7 +3,7 @@
 use comm_kit::Call;
 
 use super::Failure;
-use super::way::{Contributions, Exchange, Load, Way, ring};
+use super::way::{Algorithm, Contributions, Load, PairTransfer, ring};
 use crate::engine::Engine;
 
 impl Engine {
@@ -17,18 +17,20 @@ impl Engine {
         let load = Load::Copied(buf.len());
         let is_root = self.rank == root;
         match self.begin(call, load)? {
-            Way::SmallStar => self.broadcast_by_star(call, buf, root),
-            Way::Pieces => self.in_pieces(load, 1, |engine, piece| {
+            Algorithm::SmallStar => self.broadcast_by_star(call, buf, root),
+            Algorithm::Pieces => self.in_pieces(load, 1, |engine, piece| {
                 engine.broadcast_by_star(call, &mut buf[piece], root)
             }),
-            Way::SmallPair if is_root => self.enter(call, buf, &mut ()),
-            Way::SmallPair => self.enter(call, &[], buf),
-            Way::Ring => {
+            Algorithm::SmallPair if is_root => self.enter(call, buf, &mut ()),
+            Algorithm::SmallPair => self.enter(call, &[], buf),
+            Algorithm::Ring => {
                 let (at, position) = ((self.sequence, call), (self.rank, self.size));
                 self.run(call, ring::Broadcast::new(at, position, root, buf))
             }
-            Way::LargePair if is_root => self.run(call, Exchange::new(buf, &mut (), self.peer())),
-            Way::LargePair => self.run(call, Exchange::new(&[], buf, self.peer())),
+            Algorithm::LargePair if is_root => {
+                self.run(call, PairTransfer::new(buf, &mut (), self.peer()))
+            }
+            Algorithm::LargePair => self.run(call, PairTransfer::new(&[], buf, self.peer())),
         }
     }
 

@@ -4,7 +4,7 @@ use comm_kit::Call;
 use rustix::event::PollFd;
 
 use crate::engine::{Engine, Links, Progress, Task};
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 use crate::link::Broken;
 use crate::notice::{frame, pack};
 
@@ -17,7 +17,7 @@ impl Engine {
         // The refusal of rank 0 is its answer, for which it may be too late.
         if self.rank > 0 || self.signals.answer(self.sequence) {
             let body = pack(self.rank, reason);
-            let bytes = frame(Kind::Refused, self.sequence, &body);
+            let bytes = frame(FrameKind::Refused, self.sequence, &body);
             for link in &mut self.links.data {
                 link.keep(&bytes);
                 // A link that is broken shows in the next call.

@@ -25,11 +25,11 @@ use crate::link::Broken;
 pub(crate) use entry::Outgoing;
 pub(crate) use entry::{Contributions, Heads, Incoming, Sink};
 pub(crate) use in_place::InPlace;
-pub(crate) use pair::{Exchange, Folding};
+pub(crate) use pair::{Folding, PairTransfer};
 
 /// How the bytes of a call travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Algorithm {
     /// Small, two ranks: each sends its bytes to the other with its entry.
     SmallPair,
     /// Small, more ranks: to rank 0 with the entries, and back with the answers.
@@ -83,7 +83,7 @@ impl Hosts {
     }
 }
 
-impl Way {
+impl Algorithm {
     /// Decides the way of a call among `size` ranks.
     pub(crate) fn of(load: Load, size: usize, hosts: Hosts, has_ring: bool) -> Self {
         let small = load.bytes() <= Self::limit(load, size, hosts);
@@ -125,13 +125,13 @@ impl Way {
 }
 
 impl Engine {
-    /// Decides the way of a call, and goes through the entry round if no bytes travel with it.
-    pub(super) fn begin(&mut self, call: Call, load: Load) -> Result<Way, Failure> {
-        let way = Way::of(load, self.size, self.hosts, self.links.ring.is_some());
-        if !way.is_carried() {
+    /// Decides the algorithm of a call, and goes through the entry round if no bytes travel with it.
+    pub(super) fn begin(&mut self, call: Call, load: Load) -> Result<Algorithm, Failure> {
+        let algorithm = Algorithm::of(load, self.size, self.hosts, self.links.ring.is_some());
+        if !algorithm.is_carried() {
             self.agree(call)?;
         }
-        Ok(way)
+        Ok(algorithm)
     }
 
     /// Moves the bytes of a large call.
@@ -236,16 +236,16 @@ mod tests {
         for load in [Load::Gathered(8), Load::Copied(8), Load::Folded(8)] {
             for hosts in [Hosts::OneCrowded, Hosts::One, Hosts::Several] {
                 for size in 2..2000 {
-                    let limit = Way::limit(load, size, hosts);
+                    let limit = Algorithm::limit(load, size, hosts);
                     assert!(limit as u64 <= MOST_EAGER);
                     assert!(limit >= 16 << 10);
-                    assert!(Way::limit(load, size + 1, hosts) <= limit);
-                    assert!(Way::limit(load, size, Hosts::Several) <= limit);
-                    assert!(limit <= Way::limit(load, size, Hosts::OneCrowded));
+                    assert!(Algorithm::limit(load, size + 1, hosts) <= limit);
+                    assert!(Algorithm::limit(load, size, Hosts::Several) <= limit);
+                    assert!(limit <= Algorithm::limit(load, size, Hosts::OneCrowded));
                 }
             }
         }
-        let limit = |load, size, hosts| Way::limit(load, size, hosts) >> 10;
+        let limit = |load, size, hosts| Algorithm::limit(load, size, hosts) >> 10;
         let (moved, folded) = (Load::Copied(8), Load::Folded(8));
         assert_eq!(limit(moved, 8, Hosts::One), 192);
         assert_eq!(limit(folded, 8, Hosts::One), 448);
@@ -260,7 +260,7 @@ mod tests {
     fn what_rank_0_keeps_for_a_small_reduction_is_bounded() {
         for size in 3..=2048 {
             for hosts in [Hosts::OneCrowded, Hosts::One, Hosts::Several] {
-                let kept = (size - 1) * Way::limit(Load::Folded(8), size, hosts);
+                let kept = (size - 1) * Algorithm::limit(Load::Folded(8), size, hosts);
                 let bound = (12 << 20).max(size << 16);
                 assert!(kept <= bound, "{size} ranks: {kept}");
             }
@@ -277,10 +277,13 @@ mod tests {
         }
         // What is bulk between machines goes along the ring there, and not yet on one machine.
         let load = Load::Gathered(100 << 10);
-        assert_eq!(Way::of(load, 4, Hosts::of(4, 1, true), true), Way::Ring);
         assert_eq!(
-            Way::of(load, 4, Hosts::of(4, 4, true), true),
-            Way::SmallStar
+            Algorithm::of(load, 4, Hosts::of(4, 1, true), true),
+            Algorithm::Ring
+        );
+        assert_eq!(
+            Algorithm::of(load, 4, Hosts::of(4, 4, true), true),
+            Algorithm::SmallStar
         );
     }
 
@@ -289,19 +292,22 @@ mod tests {
         let (small, large) = (Load::Gathered(1), Load::Gathered(1 << 30));
         for hosts in [Hosts::OneCrowded, Hosts::One, Hosts::Several] {
             for ring in [true, false] {
-                assert_eq!(Way::of(small, 2, hosts, ring), Way::SmallPair);
-                assert_eq!(Way::of(large, 2, hosts, ring), Way::LargePair);
-                assert_eq!(Way::of(small, 3, hosts, ring), Way::SmallStar);
+                assert_eq!(Algorithm::of(small, 2, hosts, ring), Algorithm::SmallPair);
+                assert_eq!(Algorithm::of(large, 2, hosts, ring), Algorithm::LargePair);
+                assert_eq!(Algorithm::of(small, 3, hosts, ring), Algorithm::SmallStar);
             }
-            assert_eq!(Way::of(large, 3, hosts, true), Way::Ring);
-            assert_eq!(Way::of(large, 3, hosts, false), Way::Pieces);
+            assert_eq!(Algorithm::of(large, 3, hosts, true), Algorithm::Ring);
+            assert_eq!(Algorithm::of(large, 3, hosts, false), Algorithm::Pieces);
         }
         for element in [1, 2, 4, 8] {
-            let piece = Way::piece(Load::Folded(1 << 30), 13, element);
+            let piece = Algorithm::piece(Load::Folded(1 << 30), 13, element);
             assert!(piece >= 64 << 10 && piece.is_multiple_of(element));
         }
-        let at = Way::limit(small, 4, Hosts::One);
-        let way = |bytes| Way::of(Load::Gathered(bytes), 4, Hosts::One, true);
-        assert_eq!((way(at), way(at + 1)), (Way::SmallStar, Way::Ring));
+        let at = Algorithm::limit(small, 4, Hosts::One);
+        let algorithm = |bytes| Algorithm::of(Load::Gathered(bytes), 4, Hosts::One, true);
+        assert_eq!(
+            (algorithm(at), algorithm(at + 1)),
+            (Algorithm::SmallStar, Algorithm::Ring)
+        );
     }
 }

@@ -12,7 +12,7 @@ use comm_kit::{Call, interrupt};
 
 use super::*;
 use crate::engine::Links;
-use crate::frame::{Header, Kind};
+use crate::frame::{FrameKind, Header};
 use crate::link::Link;
 use crate::notice::{Cause, pack};
 use crate::watch::{Hub, Outlook, Watcher};
@@ -71,11 +71,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self::of(Kind::Enter)
+        Self::of(FrameKind::Enter)
     }
 
     /// Creates a world in which rank 1 sends a frame of this kind instead of its entry.
-    fn of(first: Kind) -> Self {
+    fn of(first: FrameKind) -> Self {
         comm_testing::watchdog();
         let signals = Arc::new(Signals::default());
         let (mut watchers, mut ends) = (Vec::new(), Vec::new());
@@ -86,7 +86,7 @@ impl World {
         }
         let hub = Hub::new(ends, Arc::clone(&signals));
         let own = watchers.remove(0);
-        let kinds = std::iter::once(first).chain(std::iter::repeat(Kind::Enter));
+        let kinds = std::iter::once(first).chain(std::iter::repeat(FrameKind::Enter));
         let workers = (1..=WORKERS).zip(kinds);
         let (links, data) = workers.map(|(rank, kind)| enter(rank, kind)).unzip();
         let peers = Peers {
@@ -135,12 +135,12 @@ impl World {
 }
 
 /// Lets a worker enter, or send another frame; returns the end of rank 0, and that of the worker once all is written.
-fn enter(rank: usize, kind: Kind) -> (Link, JoinHandle<UnixStream>) {
+fn enter(rank: usize, kind: FrameKind) -> (Link, JoinHandle<UnixStream>) {
     let (mine, mut worker) = pair();
     let enters = thread::spawn(move || {
         let call = Call::allreduce(BYTES, ScalarKind::U8, ReduceOp::Sum);
         let body = match kind {
-            Kind::Enter => vec![1; BYTES],
+            FrameKind::Enter => vec![1; BYTES],
             _ => pack(rank, "ranks differ"),
         };
         let header = Header::new(kind, 0, call, body.len());
@@ -199,7 +199,7 @@ fn answers_that_a_loss_cuts_short_are_not_waited_for() {
 /// Only rank 0 can find that ranks differ. A worker that says so has not entered, so nobody may succeed without it.
 #[test]
 fn a_worker_that_says_that_ranks_differ_ends_the_call_on_all_ranks() {
-    let mut world = World::of(Kind::Mismatch);
+    let mut world = World::of(FrameKind::Mismatch);
     let Err(CommError::CollectiveFailed { kind, rank, .. }) = world.allreduce() else {
         panic!("a call succeeds that rank 1 has not entered");
     };

@@ -14,7 +14,7 @@ use comm_kit::processors::usable;
 
 use super::*;
 use crate::collective::Failure;
-use crate::frame::{HEADER, Header, Kind};
+use crate::frame::{FrameKind, HEADER, Header};
 use crate::link::Link;
 use crate::notice::frame;
 
@@ -156,7 +156,7 @@ fn payloads_of_refused_calls_do_not_pile_up() {
     let (mut engine, mut peer, _hub) = rank_of_two(0);
     for sequence in 0..CALLS {
         let body = [&[0, 0, 0, 1][..], b"no"].concat();
-        peer.write_all(&frame(Kind::Refused, sequence, &body))
+        peer.write_all(&frame(FrameKind::Refused, sequence, &body))
             .unwrap();
     }
     let send = vec![1; 200 << 10];
@@ -188,8 +188,9 @@ fn payloads_of_refused_calls_do_not_pile_up() {
 fn the_other_rank_learns_of_a_mismatch_behind_a_backlog() {
     let (mut engine, mut peer, _hub) = rank_of_two(0);
     let body = [&[0, 0, 0, 1][..], b"no"].concat();
-    peer.write_all(&frame(Kind::Refused, 0, &body)).unwrap();
-    let other = Header::new(Kind::Enter, 1, Call::broadcast(0, 1, 1), 0);
+    peer.write_all(&frame(FrameKind::Refused, 0, &body))
+        .unwrap();
+    let other = Header::new(FrameKind::Enter, 1, Call::broadcast(0, 1, 1), 0);
     peer.write_all(&other.encode()).unwrap();
 
     let (done, is_done) = mpsc::channel();
@@ -226,7 +227,7 @@ fn a_reduction_of_no_elements_ends_on_rank_0() {
     let (mut engine, mut peers, _hub) = engine(0, 3, &[1, 2]);
     let call = Call::allreduce(0, ScalarKind::F64, ReduceOp::Sum);
     for peer in &mut peers {
-        let entry = Header::new(Kind::Enter, 0, call, 0);
+        let entry = Header::new(FrameKind::Enter, 0, call, 0);
         peer.write_all(&entry.encode()).unwrap();
     }
     let result = engine.allreduce(&[], &mut [], ScalarKind::F64, ReduceOp::Sum);
@@ -234,7 +235,7 @@ fn a_reduction_of_no_elements_ends_on_rank_0() {
     for peer in &mut peers {
         let mut head = [0; HEADER];
         peer.read_exact(&mut head).unwrap();
-        let answer = Header::new(Kind::Answer, 0, call, 0);
+        let answer = Header::new(FrameKind::Answer, 0, call, 0);
         assert_eq!(Header::decode(&head), Ok(answer));
     }
 }
@@ -256,7 +257,7 @@ fn what_the_other_sent_for_the_next_call_outlives_a_mebibyte_of_refusals() {
     let last = refused + 1;
     // What the other sent: its part in the last call that is refused, and in the one after it.
     for sequence in [last - 1, last] {
-        let entry = Header::new(Kind::Enter, sequence, Call::barrier(), 0);
+        let entry = Header::new(FrameKind::Enter, sequence, Call::barrier(), 0);
         peer.write_all(&entry.encode()).unwrap();
     }
     let reader = thread::spawn(move || {
@@ -264,7 +265,7 @@ fn what_the_other_sent_for_the_next_call_outlives_a_mebibyte_of_refusals() {
         loop {
             let header = read_frame(&mut peer).unwrap();
             sequences.push(header.sequence);
-            if header.kind == Kind::Enter {
+            if header.kind == FrameKind::Enter {
                 return sequences;
             }
         }
@@ -286,9 +287,13 @@ fn rank_0_hears(said: [Said; 3]) -> Result<(), Failure> {
         let bytes = match said {
             Said::Refuses => {
                 let rank = u8::try_from(place + 1).unwrap();
-                frame(Kind::Refused, 0, &[&[0, 0, 0, rank][..], b"no"].concat())
+                frame(
+                    FrameKind::Refused,
+                    0,
+                    &[&[0, 0, 0, rank][..], b"no"].concat(),
+                )
             }
-            Said::Calls(call) => Header::new(Kind::Enter, 0, call, 0).encode().to_vec(),
+            Said::Calls(call) => Header::new(FrameKind::Enter, 0, call, 0).encode().to_vec(),
         };
         peers[place].write_all(&bytes).unwrap();
     }

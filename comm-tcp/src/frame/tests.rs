@@ -10,7 +10,7 @@ fn calls() -> impl Strategy<Value = Call> {
 proptest! {
     #[test]
     fn what_is_encoded_is_decoded(
-        kind in proptest::sample::select(Kind::ALL.to_vec()),
+        kind in proptest::sample::select(FrameKind::ALL.to_vec()),
         sequence: u64,
         call in proptest::option::of(calls()),
         length: u64,
@@ -30,7 +30,7 @@ proptest! {
     /// Bytes near a true header, so that more than the version is looked at.
     #[test]
     fn one_wrong_byte_is_another_header_or_none(call in calls(), at in 0..HEADER, wrong: u8) {
-        let header = Header::new(Kind::Enter, 7, call, 100);
+        let header = Header::new(FrameKind::Enter, 7, call, 100);
         let mut bytes = header.encode();
         prop_assume!(bytes[at] != wrong);
         bytes[at] = wrong;
@@ -46,7 +46,7 @@ proptest! {
 
 #[test]
 fn a_header_that_announces_too_much_is_refused() {
-    let mut header = Header::new(Kind::Enter, 0, Call::barrier(), 0);
+    let mut header = Header::new(FrameKind::Enter, 0, Call::barrier(), 0);
     header.length = 1 << 63;
     let most = MOST_EAGER;
     let refused = FrameError::Length {
@@ -54,14 +54,14 @@ fn a_header_that_announces_too_much_is_refused() {
         most,
     };
     assert_eq!(Header::decode(&header.encode()), Err(refused));
-    header.kind = Kind::Bulk;
+    header.kind = FrameKind::Bulk;
     assert_eq!(Header::decode(&header.encode()), Ok(header));
 }
 
 #[test]
 fn the_layout_is_as_documented() {
     let call = Call::from_words([0x0304, 5]);
-    let bytes = Header::new(Kind::Enter, 0x0102, call, 16).encode();
+    let bytes = Header::new(FrameKind::Enter, 0x0102, call, 16).encode();
     assert_eq!(bytes[..8], [VERSION, 1, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[8..16], [0, 0, 0, 0, 0, 0, 1, 2]);
     assert_eq!(

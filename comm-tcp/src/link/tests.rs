@@ -7,7 +7,7 @@ use comm_kit::Call;
 
 use super::*;
 use crate::collective::Outgoing;
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 
 /// What happens at the next call.
 enum Act {
@@ -68,7 +68,7 @@ impl Stream for Script {
 }
 
 fn frame(payload: &[u8]) -> (Header, Vec<u8>) {
-    let header = Header::new(Kind::Enter, 3, Call::barrier(), payload.len());
+    let header = Header::new(FrameKind::Enter, 3, Call::barrier(), payload.len());
     let mut bytes = header.encode().to_vec();
     bytes.extend_from_slice(payload);
     (header, bytes)

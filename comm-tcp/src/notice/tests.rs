@@ -75,7 +75,7 @@ fn text_from_elsewhere_is_one_printable_line() {
 proptest! {
     #[test]
     fn any_body_is_understood_or_refused(kind in 0_u8..40, body in proptest::collection::vec(any::<u8>(), 0..64)) {
-        let mut head = Header::plain(Kind::Goodbye, 5, body.len()).encode();
+        let mut head = Header::plain(FrameKind::Goodbye, 5, body.len()).encode();
         head[1] = kind;
         if let Ok(header) = Header::decode(&head) {
             let _ = Notice::decode(&header, &body);

@@ -18,7 +18,7 @@ use crate::config::TcpConfig;
 use crate::descriptors;
 use crate::engine::{Links, Ring};
 use crate::error::InitError;
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 use crate::link::{Broken, Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
 use crate::socket::{tune, tune_watch};
@@ -50,13 +50,13 @@ pub(crate) fn coordinate(
     let (mut data, watch, places) = split(seats.into_seats(), config)?;
     let stop = |data: &mut [Link], error: InitError| {
         for link in data {
-            let _ = say(link, Kind::Stop, cut(&error.message).as_bytes());
+            let _ = say(link, FrameKind::Stop, cut(&error.message).as_bytes());
             crate::socket::hang_up(link);
         }
         Err(error)
     };
     for (link, body) in data.iter_mut().zip(&bodies) {
-        if let Err(broken) = say(link, Kind::Seat, body) {
+        if let Err(broken) = say(link, FrameKind::Seat, body) {
             let error = gone(broken.peer, &places, &broken.reason);
             return stop(&mut data, error);
         }
@@ -90,7 +90,7 @@ pub(crate) fn coordinate(
     let ring = streams.is_ok();
     let body = Start { ring, crowded }.encode();
     for place in 0..data.len() {
-        if let Err(broken) = say(&mut data[place], Kind::Start, &body) {
+        if let Err(broken) = say(&mut data[place], FrameKind::Start, &body) {
             let error = gone(place + 1, &places, &broken.reason);
             return stop(&mut data, error);
         }
@@ -187,9 +187,9 @@ fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
             break;
         };
         match header.kind {
-            Kind::Pong => {}
-            Kind::Ring => return Ok(Some(text(&body))),
-            Kind::Stop => {
+            FrameKind::Pong => {}
+            FrameKind::Ring => return Ok(Some(text(&body))),
+            FrameKind::Stop => {
                 return Err(Broken {
                     peer: link.peer(),
                     reason: text(&body),

@@ -16,7 +16,7 @@ use super::{Countdown, Identity, Joined, NOWHERE, hear, say, scoped, unexpected}
 use crate::config::TcpConfig;
 use crate::engine::Links;
 use crate::error::InitError;
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 use crate::handshake::{LinkKind, SESSION, Session, Status};
 use crate::link::{Broken, Channel, Link, Wire};
 use crate::listen;
@@ -117,7 +117,7 @@ fn attempt(
     };
     let reason = streams.as_ref().err();
     let reason = reason.map_or("", |reason| cut(reason));
-    tell(&mut data_link, Kind::Ring, reason.as_bytes());
+    tell(&mut data_link, FrameKind::Ring, reason.as_bytes());
     let (header, body) = match hear(&mut data_link, time) {
         Err(_) if time.left().is_zero() => {
             leave(&mut data_link, config);
@@ -126,8 +126,8 @@ fn attempt(
         heard => heard?,
     };
     let start = match header.kind {
-        Kind::Start => Start::decode(&body),
-        Kind::Stop => return Err(Attempt::Final(stopped(&body))),
+        FrameKind::Start => Start::decode(&body),
+        FrameKind::Stop => return Err(Attempt::Final(stopped(&body))),
         _ => None,
     };
     let Start { ring, crowded } = start.ok_or_else(|| unexpected(0))?;
@@ -289,15 +289,15 @@ pub(super) fn seated(
             }
         };
         match header.kind {
-            Kind::Seat => match Seated::decode(&body, config.size) {
+            FrameKind::Seat => match Seated::decode(&body, config.size) {
                 Some(seated) => break seated,
                 None => return Err(unexpected(0).into()),
             },
-            Kind::Missing => {
+            FrameKind::Missing => {
                 missing = Some(text(&body));
-                tell(data_link, Kind::Pong, &[]);
+                tell(data_link, FrameKind::Pong, &[]);
             }
-            Kind::Stop => return Err(Attempt::Final(stopped(&body))),
+            FrameKind::Stop => return Err(Attempt::Final(stopped(&body))),
             _ => return Err(unexpected(0).into()),
         }
     };
@@ -316,7 +316,7 @@ pub(super) fn seated(
 }
 
 /// Sends rank 0 a small frame. If that fails, the link is still read: rank 0 may have said why it gave up before it closed.
-fn tell(data_link: &mut Link, kind: Kind, body: &[u8]) {
+fn tell(data_link: &mut Link, kind: FrameKind, body: &[u8]) {
     let _ = say(data_link, kind, body);
 }
 
@@ -324,7 +324,7 @@ fn tell(data_link: &mut Link, kind: Kind, body: &[u8]) {
 fn leave(data_link: &mut Link, config: &TcpConfig) {
     let timeout = config.connect_timeout;
     let reason = format!("its connect timeout of {timeout:?} was over");
-    tell(data_link, Kind::Stop, reason.as_bytes());
+    tell(data_link, FrameKind::Stop, reason.as_bytes());
     crate::socket::hang_up(data_link);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::number;
 
-/// The body of [`Kind::Seat`](crate::frame::Kind::Seat).
+/// The body of [`FrameKind::Seat`](crate::frame::FrameKind::Seat).
 ///
 /// ```text
 /// 0 address   16 port   18 local ranks   22 ring   23 limit, milliseconds
@@ -55,7 +55,7 @@ impl Seated {
     }
 }
 
-/// The body of [`Kind::Start`](crate::frame::Kind::Start): two bytes.
+/// The body of [`FrameKind::Start`](crate::frame::FrameKind::Start): two bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start {
     /// The ring stands on all ranks.

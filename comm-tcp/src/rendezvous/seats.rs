@@ -7,7 +7,7 @@ use comm_kit::words;
 
 use super::accept::{Admission, Proven};
 use super::{Identity, NOWHERE, number, say, scoped};
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 use crate::handshake::{Hello, LinkKind, SESSION, Status};
 use crate::link::{Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
@@ -86,11 +86,13 @@ impl Seat {
         for _ in 0..TURN {
             match data.link.frame() {
                 Ok(None) => return None,
-                Ok(Some((header, _))) if header.kind == Kind::Pong => {
+                Ok(Some((header, _))) if header.kind == FrameKind::Pong => {
                     self.heard = Some(now);
                     self.contested = None;
                 }
-                Ok(Some((header, body))) if header.kind == Kind::Stop => return Some(text(&body)),
+                Ok(Some((header, body))) if header.kind == FrameKind::Stop => {
+                    return Some(text(&body));
+                }
                 Ok(Some(_)) => return Some("it sent what does not belong there".to_owned()),
                 Err(broken) => return Some(broken.reason),
             }
@@ -169,7 +171,7 @@ impl<'a> Seats<'a> {
         for seat in self.workers.iter_mut().filter(|seat| seat.is_taken()) {
             if let Some(data) = &mut seat.data {
                 // A broken link shows when it is read.
-                let _ = say(&mut data.link, Kind::Missing, cut(&news).as_bytes());
+                let _ = say(&mut data.link, FrameKind::Missing, cut(&news).as_bytes());
             }
         }
     }
@@ -181,7 +183,7 @@ impl<'a> Seats<'a> {
             .iter_mut()
             .filter_map(|seat| seat.data.as_mut())
         {
-            let _ = say(&mut data.link, Kind::Stop, cut(reason).as_bytes());
+            let _ = say(&mut data.link, FrameKind::Stop, cut(reason).as_bytes());
             crate::socket::hang_up(&data.link);
         }
     }

@@ -234,7 +234,7 @@ fn a_proven_rank_that_goes_before_the_start_is_logged(#[values(false, true)] spe
     let reply = answer(&mut stream, client.hello());
     assert_eq!(client.reply(&reply, &keys).unwrap().0, Status::Welcome);
     if speaks {
-        let mut header = Header::plain(Kind::Bulk, 0, 0);
+        let mut header = Header::plain(FrameKind::Bulk, 0, 0);
         header.length = 1 << 63;
         stream.write_all(&header.encode()).unwrap();
     } else {

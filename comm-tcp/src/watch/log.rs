@@ -18,12 +18,12 @@ pub(super) struct Log {
 
 #[derive(Debug)]
 struct Writer {
-    lines: SyncSender<Line>,
+    lines: SyncSender<WriteLine>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
 }
 
-type Line = Box<dyn FnOnce() + Send>;
+type WriteLine = Box<dyn FnOnce() + Send>;
 
 impl Log {
     /// Lets the thread run `line`, which writes to the log. The first line starts the thread: a job in
@@ -42,7 +42,7 @@ impl Log {
 impl Writer {
     /// Starts the thread; without one nothing is logged, and nothing else goes wrong.
     fn start() -> Option<Self> {
-        let (lines, waiting) = sync_channel::<Line>(WAITING);
+        let (lines, waiting) = sync_channel::<WriteLine>(WAITING);
         let (end, ended) = sync_channel(0);
         let write = move || {
             let _end: SyncSender<()> = end;

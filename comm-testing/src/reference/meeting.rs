@@ -25,12 +25,12 @@ struct State {
     gone: Vec<Option<Lost>>,
     /// The first fatal error, which is every later answer.
     cause: Option<CommError>,
-    steps: BTreeMap<u64, Step>,
+    steps: BTreeMap<u64, Entries>,
 }
 
 /// Holds what the ranks put down in one step, until all have taken it.
 #[derive(Debug)]
-struct Step {
+struct Entries {
     parts: Vec<Option<Part>>,
     taken: usize,
     room: Arc<Meeting>,
@@ -164,7 +164,7 @@ impl Meeting {
     }
 
     fn put_down(&self, state: &mut State, rank: usize, step: u64, part: Part) {
-        let table = state.steps.entry(step).or_insert_with(|| Step {
+        let table = state.steps.entry(step).or_insert_with(|| Entries {
             parts: vec![None; self.size],
             taken: 0,
             room: Arc::new(Self::new(self.size, self.timeout)),

@@ -6,7 +6,7 @@ use comm_run::Exit;
 
 use super::fault::Fault;
 use super::inject::{Injected, InjectedKind};
-use super::plan::{Plan, Way};
+use super::plan::{LeaveBy, Plan};
 use super::start_patience;
 use super::witness::{NO_START, Witness};
 use crate::model::{Ruling, Shows};
@@ -99,7 +99,7 @@ struct Dead {
     from: Duration,
     to: Duration,
     /// How it left by itself; killed otherwise.
-    way: Option<Way>,
+    way: Option<LeaveBy>,
 }
 
 impl Evidence<'_> {
@@ -108,7 +108,7 @@ impl Evidence<'_> {
         let own = self.plan.leaves(rank).zip(self.gone[rank]);
         if let Some((way, at)) = own {
             let to = match (way, self.shows) {
-                (Way::Dump(_), Shows::WhenLinksClose) => at.max(self.ended[rank]),
+                (LeaveBy::Dump(_), Shows::WhenLinksClose) => at.max(self.ended[rank]),
                 _ => at,
             };
             let (from, way) = (at, Some(way));
@@ -182,7 +182,7 @@ impl Evidence<'_> {
                 continue;
             };
             let wanted = match cause.way {
-                Some(Way::Abort(_)) => "Aborted",
+                Some(LeaveBy::Abort(_)) => "Aborted",
                 _ => "PeerLost",
             };
             if kind != wanted {
@@ -199,7 +199,7 @@ impl Evidence<'_> {
                 cause.rank
             ));
         }
-        if cause.way == Some(Way::Panic) && !witness.message.contains("panicked") {
+        if cause.way == Some(LeaveBy::Panic) && !witness.message.contains("panicked") {
             wrong.push("was not told that it panicked".to_owned());
         }
         let slack = self.slack.max(witness.slack);

@@ -63,12 +63,12 @@ pub(crate) enum Action {
     /// The log of every rank blocks, from the beginning.
     BlockLog,
     /// The rank that came to the point does it itself.
-    Leave(Way),
+    Leave(LeaveBy),
 }
 
 /// Names how a rank leaves by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum LeaveBy {
     /// Exits with this code.
     Exit(i32),
     /// Panics.
@@ -159,7 +159,7 @@ impl Plan {
     }
 
     /// Returns how `rank` leaves by itself, if it does.
-    pub(crate) fn leaves(&self, rank: usize) -> Option<Way> {
+    pub(crate) fn leaves(&self, rank: usize) -> Option<LeaveBy> {
         self.injections
             .iter()
             .find_map(|injection| match injection.what {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::{CommError, Communicator, ReduceOp, SharedMemoryProvider, SharedRegion};
 
-use super::step::Step;
+use super::step::ProgramStep;
 use crate::clock;
 use crate::model::Memory;
 use crate::noise::{Noise, input, same};
@@ -73,10 +73,10 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
     /// # Panics
     ///
     /// If a result is wrong, or an error that is not fatal comes where none belongs.
-    pub(super) fn perform(&mut self, step: &Step, index: usize) -> Result<(), FailedCall> {
+    pub(super) fn perform(&mut self, step: &ProgramStep, index: usize) -> Result<(), FailedCall> {
         self.entered = clock::now();
         match step {
-            Step::Call(call) => {
+            ProgramStep::Call(call) => {
                 let (rank, size) = (self.comm.rank(), self.comm.size());
                 let follows = || self.entered = clock::now();
                 let outcome = call.run(&self.comm, index, follows);
@@ -84,19 +84,19 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
                 call.check(&outcome, index, rank, size);
                 Ok(())
             }
-            Step::Region { whole, len, phases } => self.visit(index, *whole, *len, *phases),
-            Step::Fence => self.fence(index),
-            Step::Split => {
+            ProgramStep::Region { whole, len, phases } => self.visit(index, *whole, *len, *phases),
+            ProgramStep::Fence => self.fence(index),
+            ProgramStep::Split => {
                 let split = self.comm.split_local().map_err(FailedCall::Comm)?;
                 self.entered = clock::now();
                 self.on_split(split.as_ref(), index)
             }
-            Step::SplitCall => self.on_split(self.split.as_ref(), index),
-            Step::Pause { micros } => {
+            ProgramStep::SplitCall => self.on_split(self.split.as_ref(), index),
+            ProgramStep::Pause { micros } => {
                 self.compute(index, *micros);
                 Ok(())
             }
-            Step::Burst { calls } => self.burst(index, *calls),
+            ProgramStep::Burst { calls } => self.burst(index, *calls),
         }
     }
 

@@ -12,10 +12,10 @@ use signal_hook::consts::SIGABRT;
 use super::blocked_log::BlockedLog;
 use super::fault::Fault;
 use super::hoard::Hoard;
-use super::plan::{Action, Plan, Point, Way};
+use super::plan::{Action, LeaveBy, Plan, Point};
 use super::player::{FailedCall, Player};
 use super::start_patience;
-use super::step::Step;
+use super::step::ProgramStep;
 use super::witness::{NO_START, NOTICE, Witness, kind_and_rank};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C6, C12, C13, C14};
@@ -94,7 +94,7 @@ fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
         if let Some(way) = leaves_at(&plan, run.rank, index) {
             return leave(run, player, way, seed);
         }
-        let step = Step::draw(seed, index, run.size());
+        let step = ProgramStep::draw(seed, index, run.size());
         run.at(format_args!("step {index}: {step:?}"));
         if let Err(failed) = player.perform(&step, index) {
             let (entered, told) = (player.entered, clock::now());
@@ -118,7 +118,7 @@ fn announce(run: &Run, plan: &Plan, point: Point) -> Verdict {
     }
 }
 
-fn leaves_at(plan: &Plan, rank: usize, index: usize) -> Option<Way> {
+fn leaves_at(plan: &Plan, rank: usize, index: usize) -> Option<LeaveBy> {
     let mut injections = plan.at(rank, Point::Step(index));
     injections.find_map(|injection| match injection.what {
         Action::Leave(way) => Some(way),
@@ -127,35 +127,35 @@ fn leaves_at(plan: &Plan, rank: usize, index: usize) -> Option<Way> {
 }
 
 /// Leaves in mid-program.
-fn leave<C>(run: &Run, player: Player<C>, way: Way, seed: u64) -> Verdict
+fn leave<C>(run: &Run, player: Player<C>, way: LeaveBy, seed: u64) -> Verdict
 where
     C: Communicator + comm_api::SharedMemoryProvider,
 {
     run.at(format_args!("leaving: {way:?}"));
     match way {
-        Way::Exit(code) => run.leaving(Leaving::Code(code)),
-        Way::Abort(code) => run.leaving(Leaving::Code(if code == 0 { 1 } else { code })),
-        Way::Panic => run.leaving(Leaving::Panic),
-        Way::Dump(_) => run.leaving(Leaving::Signal(SIGABRT)),
-        Way::Drop => {}
+        LeaveBy::Exit(code) => run.leaving(Leaving::Code(code)),
+        LeaveBy::Abort(code) => run.leaving(Leaving::Code(if code == 0 { 1 } else { code })),
+        LeaveBy::Panic => run.leaving(Leaving::Panic),
+        LeaveBy::Dump(_) => run.leaving(Leaving::Signal(SIGABRT)),
+        LeaveBy::Drop => {}
     }
     let ballast = match way {
-        Way::Dump(size) => prepare_dump(run, size)?,
+        LeaveBy::Dump(size) => prepare_dump(run, size)?,
         _ => Vec::new(),
     };
     run.post("gone", &clock::now().as_nanos().to_string())?;
     match way {
-        Way::Exit(code) => std::process::exit(code),
-        Way::Abort(code) => player.comm.abort(code),
-        Way::Panic => {
+        LeaveBy::Exit(code) => std::process::exit(code),
+        LeaveBy::Abort(code) => player.comm.abort(code),
+        LeaveBy::Panic => {
             let _unwound = player;
             panic!("the rank that is meant to panic");
         }
-        Way::Dump(_) => {
+        LeaveBy::Dump(_) => {
             std::hint::black_box(&ballast);
             std::process::abort()
         }
-        Way::Drop => player.leave(usize::try_from(seed % 3).unwrap_or(0)),
+        LeaveBy::Drop => player.leave(usize::try_from(seed % 3).unwrap_or(0)),
     }
     Ok(())
 }

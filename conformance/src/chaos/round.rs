@@ -16,7 +16,7 @@ use super::witness::{NOTICE, Witness};
 use super::{LIMIT, case_name};
 use crate::board::Board;
 use crate::clock::{self, Metronome};
-use crate::driver::{Output, Place, account, leftovers};
+use crate::driver::{JobFolder, Output, account, leftovers};
 use crate::model::{Ruling, Shows};
 use crate::orders::Orders;
 use crate::subject::Subject;
@@ -70,7 +70,7 @@ impl Round {
     /// Runs the round; gives how long the last survivor took to be told of a death, or all that went wrong.
     pub(crate) fn run(&self) -> Result<Option<Duration>, String> {
         let place =
-            Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
+            JobFolder::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
         let told = self.job(&place, 0, &self.plan)?;
         let after = Plan::draw(Fault::Nothing, self.seed, self.world);
         self.job(&place, 1, &after)
@@ -87,7 +87,7 @@ impl Round {
         }
     }
 
-    fn orders(&self, place: &Place, round: usize, fault: Fault, rank: usize) -> Orders {
+    fn orders(&self, place: &JobFolder, round: usize, fault: Fault, rank: usize) -> Orders {
         Orders {
             subject: self.subject.to_owned(),
             case: case_name(fault),
@@ -103,7 +103,12 @@ impl Round {
         }
     }
 
-    fn job(&self, place: &Place, round: usize, plan: &Plan) -> Result<Option<Duration>, String> {
+    fn job(
+        &self,
+        place: &JobFolder,
+        round: usize,
+        plan: &Plan,
+    ) -> Result<Option<Duration>, String> {
         let orders = |rank| self.orders(place, round, plan.fault, rank);
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
         let board = Board::new(orders(0).board());

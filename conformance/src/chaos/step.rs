@@ -1,11 +1,11 @@
 //! The steps of a program under faults: collectives, and what takes more than one call.
 
 use crate::noise::Noise;
-use crate::program::{Collective, Kind, Mix};
+use crate::program::{Collective, CollectiveKind, Mix};
 
 /// Names one step; the same on every rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ProgramStep {
     /// One collective.
     Call(Collective),
     /// A region comes, is written and read some times, and goes.
@@ -26,14 +26,14 @@ pub(crate) enum Step {
     Burst { calls: usize },
 }
 
-const KINDS: &[(usize, Kind)] = &[
-    (2, Kind::Barrier),
-    (4, Kind::Broadcast),
-    (4, Kind::Reduce),
-    (1, Kind::ReduceInPlace),
-    (5, Kind::Gather),
-    (3, Kind::Exchange),
-    (2, Kind::Refused),
+const KINDS: &[(usize, CollectiveKind)] = &[
+    (2, CollectiveKind::Barrier),
+    (4, CollectiveKind::Broadcast),
+    (4, CollectiveKind::Reduce),
+    (1, CollectiveKind::ReduceInPlace),
+    (5, CollectiveKind::Gather),
+    (3, CollectiveKind::Exchange),
+    (2, CollectiveKind::Refused),
 ];
 
 /// Mostly small, sometimes past a page, rarely past every slot, very rarely in many pieces.
@@ -54,7 +54,7 @@ const BULK: Mix = Mix {
     ],
 };
 
-impl Step {
+impl ProgramStep {
     /// Returns the step `index` of the program `seed`.
     pub(crate) fn draw(seed: u64, index: usize, size: usize) -> Self {
         let mut noise = Noise::new(seed, &[size, index, 0x57e9]);
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn a_step_is_the_same_for_everybody() {
         for index in 0..100 {
-            let step = Step::draw(3, index, 4);
-            assert_eq!(step, Step::draw(3, index, 4));
+            let step = ProgramStep::draw(3, index, 4);
+            assert_eq!(step, ProgramStep::draw(3, index, 4));
         }
     }
 }

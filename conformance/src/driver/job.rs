@@ -95,7 +95,7 @@ impl Job {
     /// Runs the job; returns how long after a death survivors were told, or all that went wrong.
     pub(crate) fn run(&self) -> Result<Vec<Told>, String> {
         let place =
-            Place::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
+            JobFolder::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
         let mut told = Vec::new();
         for round in 0..self.case.round_count() {
             told.extend(self.round(&place, round)?);
@@ -103,7 +103,7 @@ impl Job {
         Ok(told)
     }
 
-    fn round(&self, place: &Place, round: usize) -> Result<Vec<Told>, String> {
+    fn round(&self, place: &JobFolder, round: usize) -> Result<Vec<Told>, String> {
         let launcher = (self.launcher)(self.world).map_err(|e| format!("no launcher: {e}"))?;
         let processes = match (self.placement, &launcher) {
             (Placement::Processes, None) => self.world,
@@ -216,12 +216,12 @@ pub(crate) fn account(path: &Path) -> Option<Account> {
 
 /// Holds the name and the directory of a job; dropped, the directory is gone, and every file of the name.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct JobFolder {
     pub(crate) name: String,
     pub(crate) dir: TempDir,
 }
 
-impl Place {
+impl JobFolder {
     pub(crate) fn create() -> io::Result<Self> {
         let dir = tempfile::Builder::new()
             .prefix("conformance-")
@@ -233,7 +233,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for JobFolder {
     fn drop(&mut self) {
         // What a backend left was reported; it shall not pile up.
         leftovers::remove(&self.name);

@@ -2,7 +2,7 @@
 
 use comm_api::{CommData, Communicator};
 
-use super::elements::{Cut, Line, Nothing, Triple};
+use super::elements::{CacheLine, Cut, Nothing, Triple};
 use super::nobody_leaves_early;
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C2, C7};
@@ -24,7 +24,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             layouts::<Cut, _>(run, &comm, 10)?;
             layouts::<Triple, _>(run, &comm, 10)?;
             layouts::<Nothing, _>(run, &comm, 10)?;
-            layouts::<Line, _>(run, &comm, 10)
+            layouts::<CacheLine, _>(run, &comm, 10)
         }),
         Case::new("allgatherv::nothing_at_all", &[C2], |run| {
             let comm = run.open::<S>()?;

@@ -2,7 +2,7 @@
 
 use comm_api::{CommData, Communicator};
 
-use super::elements::{Cut, Line, Nothing, Pages, Triple};
+use super::elements::{CacheLine, Cut, Nothing, Pages, Triple};
 use super::nobody_leaves_early;
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C4, C7};
@@ -27,7 +27,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             every_root::<Cut, _>(run, &comm)?;
             every_root::<Triple, _>(run, &comm)?;
             every_root::<Nothing, _>(run, &comm)?;
-            of_length::<Line, _>(run, &comm, 33, 0)?;
+            of_length::<CacheLine, _>(run, &comm, 33, 0)?;
             of_length::<Pages, _>(run, &comm, 5, run.size() - 1)
         }),
         Case::new("broadcast::nobody_leaves_early", &[C4], |run| {

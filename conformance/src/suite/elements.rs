@@ -25,7 +25,7 @@ pub(crate) type Triple = [u8; 3];
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(64))]
 #[bytemuck(crate = "comm_api::bytemuck")]
-pub(crate) struct Line([u64; 8]);
+pub(crate) struct CacheLine([u64; 8]);
 
 /// Is aligned to more than a page.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

@@ -24,12 +24,12 @@ use crate::subject::Subject;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
     let mut cases = Vec::new();
-    for way in Way::ALL {
+    for way in Departure::ALL {
         for point in Point::ALL {
             for (who, victim) in VICTIMS {
                 // Killing is tried on every kind of rank; the other ways on one each, in turn.
                 let turn = (way as usize + point as usize) % VICTIMS.len();
-                let chosen = way == Way::Killed || VICTIMS[turn].0 == who;
+                let chosen = way == Departure::Killed || VICTIMS[turn].0 == who;
                 if point.suits(way) && chosen {
                     let name = format!("faults::{who}_{}_{}", way.name(), point.name());
                     let case = Case::new(name, &[C12, C13], move |run| {
@@ -76,7 +76,7 @@ const VICTIMS: [(&str, Pick); 3] = [
 
 /// Names how a rank goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Departure {
     Killed,
     Exits,
     Panics,
@@ -85,7 +85,7 @@ enum Way {
     Absent,
 }
 
-impl Way {
+impl Departure {
     const ALL: [Self; 6] = [
         Self::Killed,
         Self::Exits,
@@ -162,8 +162,12 @@ impl Point {
     }
 
     /// A rank that is inside a call cannot also panic, drop, or be merely absent.
-    fn suits(self, way: Way) -> bool {
-        !self.is_inside() || matches!(way, Way::Killed | Way::Exits | Way::Stopped)
+    fn suits(self, way: Departure) -> bool {
+        !self.is_inside()
+            || matches!(
+                way,
+                Departure::Killed | Departure::Exits | Departure::Stopped
+            )
     }
 
     /// Calls the collective in question.
@@ -180,7 +184,7 @@ impl Point {
 /// How long the others wait for a rank that is alive.
 const PATIENCE: Duration = Duration::from_millis(600);
 
-fn departs<S: Subject>(run: &Run, way: Way, point: Point, victim: usize) -> Verdict {
+fn departs<S: Subject>(run: &Run, way: Departure, point: Point, victim: usize) -> Verdict {
     let mut seat = run.seat("");
     if way.is_alive() {
         seat = seat.with_timeout(PATIENCE);

@@ -4,7 +4,7 @@ mod misuse;
 
 use comm_api::{CommData, Communicator, SharedMemoryProvider, SharedRegion};
 
-use super::elements::{Cut, Line, Nothing, Pages, Triple};
+use super::elements::{CacheLine, Cut, Nothing, Pages, Triple};
 use super::regions::{aligned, refused_room};
 use super::{nobody_leaves_early, still_works};
 use crate::case::{Case, Verdict};
@@ -39,7 +39,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             let comm = run.open::<S>()?;
             the_parts_of_all::<Cut, _>(run, &comm, |rank| 3 * rank)?;
             the_parts_of_all::<Triple, _>(run, &comm, |rank| 5 + rank)?;
-            the_parts_of_all::<Line, _>(run, &comm, |rank| 2 - rank % 3)?;
+            the_parts_of_all::<CacheLine, _>(run, &comm, |rank| 2 - rank % 3)?;
             the_parts_of_all::<Pages, _>(run, &comm, |_| 1)?;
             the_parts_of_all::<Nothing, _>(run, &comm, |rank| rank)
         }),

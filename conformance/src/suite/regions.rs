@@ -9,7 +9,7 @@ use comm_api::{
     CommData, CommError, Communicator, CommunicatorExt, SharedMemoryProvider, SharedRegion,
 };
 
-use super::elements::{Cut, Line, Nothing, Pages};
+use super::elements::{CacheLine, Cut, Nothing, Pages};
 use super::still_works;
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::C9;
@@ -36,11 +36,11 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         Case::new("regions::every_element", &[C9], |run| {
             let comm = run.open::<S>()?;
             the_leader_writes::<Cut, _>(run, &comm, 77)?;
-            the_leader_writes::<Line, _>(run, &comm, 3)?;
+            the_leader_writes::<CacheLine, _>(run, &comm, 3)?;
             the_leader_writes::<Pages, _>(run, &comm, 2)?;
             the_leader_writes::<Nothing, _>(run, &comm, 12)?;
             everybody_writes_a_part::<Cut, _>(run, &comm, |rank| 3 * rank)?;
-            everybody_writes_a_part::<Line, _>(run, &comm, |rank| 2 - rank % 3)?;
+            everybody_writes_a_part::<CacheLine, _>(run, &comm, |rank| 2 - rank % 3)?;
             everybody_writes_a_part::<Pages, _>(run, &comm, |_| 1)?;
             everybody_writes_a_part::<Nothing, _>(run, &comm, |rank| rank)
         }),

@@ -18,7 +18,7 @@ pub(super) struct Book {
 
 /// Holds one comparison.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Comparison {
     pub(super) ranks: usize,
     pub(super) call: String,
     /// The median over the rounds.
@@ -30,7 +30,7 @@ pub(super) struct Line {
     pub(super) target: Target,
 }
 
-impl Line {
+impl Comparison {
     /// Returns what came of it; none if there is nothing of ours to judge.
     pub(super) fn verdict(&self) -> Option<Verdict> {
         self.ours?;
@@ -74,7 +74,7 @@ impl Book {
         call: String,
         others: &[(Contender, String)],
         target: Target,
-    ) -> Line {
+    ) -> Comparison {
         let others: Vec<(&str, &Rounds)> = others
             .iter()
             .filter_map(|key| {
@@ -97,7 +97,7 @@ impl Book {
         let other = medians.min_by(|a, b| a.1.total_cmp(&b.1));
         let ours = self.times.get(&(Contender::Ours, call.clone()));
         let rounds = ours.into_iter().flatten();
-        Line {
+        Comparison {
             ranks,
             call,
             ours: ours.and_then(middle),
@@ -140,7 +140,7 @@ mod tests {
     const OPEN_MPI: Contender = Contender::Peer(Peer::OpenMpi);
     const GLOO: Contender = Contender::Peer(Peer::Gloo);
 
-    fn compared(times: &[(u32, Contender, f64)], call: &str, others: &[Contender]) -> Line {
+    fn compared(times: &[(u32, Contender, f64)], call: &str, others: &[Contender]) -> Comparison {
         let mut book = Book::default();
         for &(round, contender, median) in times {
             let figure = figure(Row::new(Op::Broadcast, 8), median);

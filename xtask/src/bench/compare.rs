@@ -1,7 +1,7 @@
 //! The lines of the tables: what is compared with what.
 
 use super::Backend;
-use super::book::{Book, Line, span};
+use super::book::{Book, Comparison, span};
 use super::contender::{Contender, Setting};
 use super::contest::Results;
 use super::row::{Op, Row};
@@ -60,7 +60,7 @@ const EXCHANGE_READ: Row = Row::new(Op::ExchangeRead, LARGEST);
 
 impl Results {
     /// Compares with the best peer of each round, or with the other build.
-    pub(super) fn with_peers(&self, cores: usize) -> Vec<Line> {
+    pub(super) fn with_peers(&self, cores: usize) -> Vec<Comparison> {
         let Setting { backend, ranks, .. } = self.contest.setting;
         let mut lines = Vec::new();
         for &row in &self.contest.compared {
@@ -95,7 +95,7 @@ impl Results {
     }
 
     /// Compares the calls with each other, and large ones with plain copies.
-    pub(super) fn with_itself(&self, cores: usize) -> Vec<Line> {
+    pub(super) fn with_itself(&self, cores: usize) -> Vec<Comparison> {
         let Setting { backend, ranks, .. } = self.contest.setting;
         let mut pairs = consistency(backend);
         for &row in &self.contest.compared {
@@ -111,7 +111,7 @@ impl Results {
     }
 
     /// Compares the start with the time that it may take.
-    fn start(&self) -> Option<Line> {
+    fn start(&self) -> Option<Comparison> {
         let (ranks, most) = target::START_UP;
         let call = start_up::ROW.to_string();
         let times: Vec<_> = self.book.ours(&call).collect();
@@ -128,7 +128,7 @@ impl Results {
     }
 
     /// Compares each size with its half.
-    pub(super) fn steps(&self) -> Vec<Line> {
+    pub(super) fn steps(&self) -> Vec<Comparison> {
         let sizes = self.contest.compared.windows(2);
         let sizes = sizes.filter(|pair| pair[0].op == pair[1].op);
         sizes
@@ -136,7 +136,7 @@ impl Results {
             .collect()
     }
 
-    fn with_own(&self, row: Row, other: Row, most: f64) -> Line {
+    fn with_own(&self, row: Row, other: Row, most: f64) -> Comparison {
         let ranks = self.contest.setting.ranks;
         let other = (Contender::Ours, other.to_string());
         self.book
@@ -197,8 +197,8 @@ mod tests {
         }
     }
 
-    fn verdicts(lines: &[Line]) -> Vec<Option<Verdict>> {
-        lines.iter().map(Line::verdict).collect()
+    fn verdicts(lines: &[Comparison]) -> Vec<Option<Verdict>> {
+        lines.iter().map(Comparison::verdict).collect()
     }
 
     #[test]

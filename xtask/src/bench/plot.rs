@@ -9,7 +9,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::book::{Line, median};
+use super::book::{Comparison, median};
 use super::table::Table;
 
 mod axis;
@@ -56,7 +56,7 @@ pub(super) fn write(mut file: File, heading: &str, tables: &[Table]) -> Result<(
 struct Panel<'a> {
     title: &'a str,
     other: &'static str,
-    bands: Vec<(&'a str, Vec<&'a Line>)>,
+    bands: Vec<(&'a str, Vec<&'a Comparison>)>,
 }
 
 impl<'a> Panel<'a> {
@@ -64,7 +64,7 @@ impl<'a> Panel<'a> {
     fn new(table: &'a Table) -> Option<Self> {
         let others = ["best peer", "other", "library"];
         let lines = table.lines.iter().filter(|line| !line.ratios.is_empty());
-        let mut bands: Vec<(&str, Vec<&Line>)> = Vec::new();
+        let mut bands: Vec<(&str, Vec<&Comparison>)> = Vec::new();
         for line in lines {
             let band = bands.iter_mut().find(|(call, _)| *call == line.call);
             match band {
@@ -87,7 +87,7 @@ impl<'a> Panel<'a> {
         self.bands.iter().map(|(_, lines)| height(lines)).sum()
     }
 
-    fn lines(&self) -> impl Iterator<Item = &'a Line> {
+    fn lines(&self) -> impl Iterator<Item = &'a Comparison> {
         self.bands
             .iter()
             .flat_map(|(_, lines)| lines.iter().copied())
@@ -95,7 +95,7 @@ impl<'a> Panel<'a> {
 }
 
 /// Returns the height of a band: as high as its name at least.
-fn height(lines: &[&Line]) -> i32 {
+fn height(lines: &[&Comparison]) -> i32 {
     STEP * i32::try_from(lines.len().max(2)).unwrap_or(i32::MAX / STEP)
 }
 
@@ -203,7 +203,7 @@ fn draw_panel(root: &Area<'_>, panel: &Panel<'_>, axis: &Axis, left: i32) -> Dra
 }
 
 /// Draws the median of a row, how far its rounds go, and its target.
-fn draw_line(root: &Area<'_>, line: &Line, axis: &Axis, (left, y): At) -> Drawn {
+fn draw_line(root: &Area<'_>, line: &Comparison, axis: &Axis, (left, y): At) -> Drawn {
     let Some(middle) = median(line.ratios.clone()) else {
         return Ok(());
     };

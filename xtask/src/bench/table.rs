@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use comfy_table::CellAlignment;
 use comfy_table::presets::ASCII_MARKDOWN;
 
-use super::book::{Line, median};
+use super::book::{Comparison, median};
 use super::target::Target;
 use crate::report::bold;
 
@@ -18,7 +18,7 @@ pub(super) struct Table {
     pub(super) title: String,
     pub(super) other: &'static str,
     pub(super) unit: &'static str,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<Comparison>,
 }
 
 impl Display for Table {
@@ -40,7 +40,7 @@ impl Display for Table {
     }
 }
 
-fn cells(line: &Line) -> [String; 9] {
+fn cells(line: &Comparison) -> [String; 9] {
     let missing = || "-".to_owned();
     let ratios = || line.ratios.iter().copied();
     let spread = ratios().reduce(f64::min).zip(ratios().reduce(f64::max));
@@ -83,8 +83,8 @@ fn short(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn line(ours: Option<f64>, other: Option<(&str, f64)>, ratios: Vec<f64>) -> Line {
-        Line {
+    fn line(ours: Option<f64>, other: Option<(&str, f64)>, ratios: Vec<f64>) -> Comparison {
+        Comparison {
             ranks: 2,
             call: "allreduce 32 B".to_owned(),
             ours,

@@ -14,14 +14,14 @@ use crate::process::{command, shown};
 
 /// How the ranks of a run are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Transport {
     Local,
     Shm,
     Tcp,
     Mpi(Mpi),
 }
 
-impl Way {
+impl Transport {
     const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -33,28 +33,28 @@ impl Way {
 }
 
 /// The runs of each case. What a run is compared with comes before it.
-const RUNS: [(Crate, Way, usize); 14] = [
-    (Crate::Original, Way::Local, 1),
-    (Crate::Original, Way::Mpi(MPI), 2),
-    (Crate::Original, Way::Mpi(MPI), 4),
-    (Crate::Original, Way::Mpi(Mpi::OpenMpi), 2),
-    (Crate::Original, Way::Mpi(Mpi::OpenMpi), 4),
-    (Crate::Ours, Way::Local, 1),
-    (Crate::Ours, Way::Shm, 2),
-    (Crate::Ours, Way::Shm, 4),
-    (Crate::Ours, Way::Tcp, 2),
-    (Crate::Ours, Way::Tcp, 4),
-    (Crate::Ours, Way::Mpi(MPI), 2),
-    (Crate::Ours, Way::Mpi(MPI), 4),
-    (Crate::Ours, Way::Mpi(Mpi::OpenMpi), 2),
-    (Crate::Ours, Way::Mpi(Mpi::OpenMpi), 4),
+const RUNS: [(Crate, Transport, usize); 14] = [
+    (Crate::Original, Transport::Local, 1),
+    (Crate::Original, Transport::Mpi(MPI), 2),
+    (Crate::Original, Transport::Mpi(MPI), 4),
+    (Crate::Original, Transport::Mpi(Mpi::OpenMpi), 2),
+    (Crate::Original, Transport::Mpi(Mpi::OpenMpi), 4),
+    (Crate::Ours, Transport::Local, 1),
+    (Crate::Ours, Transport::Shm, 2),
+    (Crate::Ours, Transport::Shm, 4),
+    (Crate::Ours, Transport::Tcp, 2),
+    (Crate::Ours, Transport::Tcp, 4),
+    (Crate::Ours, Transport::Mpi(MPI), 2),
+    (Crate::Ours, Transport::Mpi(MPI), 4),
+    (Crate::Ours, Transport::Mpi(Mpi::OpenMpi), 2),
+    (Crate::Ours, Transport::Mpi(Mpi::OpenMpi), 4),
 ];
 
 /// Returns the run of the original that those of as many ranks are compared with.
-const fn reference(ranks: usize) -> (Crate, Way, usize) {
+const fn reference(ranks: usize) -> (Crate, Transport, usize) {
     match ranks {
-        1 => (Crate::Original, Way::Local, 1),
-        ranks => (Crate::Original, Way::Mpi(MPI), ranks),
+        1 => (Crate::Original, Transport::Local, 1),
+        ranks => (Crate::Original, Transport::Mpi(MPI), ranks),
     }
 }
 
@@ -84,14 +84,14 @@ pub(super) fn compare(libraries: &[Mpi]) -> Result<bool, String> {
     ]);
     let mut differences = Vec::new();
     for (case, path) in cases(&programs)? {
-        for (which, way, ranks) in RUNS {
-            if matches!(way, Way::Mpi(mpi) if !libraries.contains(&mpi)) {
+        for (which, transport, ranks) in RUNS {
+            if matches!(transport, Transport::Mpi(mpi) if !libraries.contains(&mpi)) {
                 continue;
             }
-            let out = out(case, (which, way, ranks));
-            let seconds = programs.run(&path, &out, (which, way, ranks))?;
+            let out = out(case, (which, transport, ranks));
+            let seconds = programs.run(&path, &out, (which, transport, ranks))?;
             let found = programs.difference(&self::out(case, reference(ranks)), &out)?;
-            let name = format!("{case}, {} {} x {ranks}", which.name(), way.name());
+            let name = format!("{case}, {} {} x {ranks}", which.name(), transport.name());
             differences.extend(
                 found
                     .differences
@@ -102,7 +102,7 @@ pub(super) fn compare(libraries: &[Mpi]) -> Result<bool, String> {
             let row = [
                 case.to_owned(),
                 which.name().to_owned(),
-                way.name().to_owned(),
+                transport.name().to_owned(),
                 ranks.to_string(),
                 format!("{seconds:.2}"),
                 format!("{:.2}", found.collectives),
@@ -121,8 +121,8 @@ pub(super) fn compare(libraries: &[Mpi]) -> Result<bool, String> {
     Ok(differences.is_empty())
 }
 
-fn out(case: &str, (which, way, ranks): (Crate, Way, usize)) -> PathBuf {
-    let name = format!("{}-{}-{ranks}", which.name(), way.name());
+fn out(case: &str, (which, transport, ranks): (Crate, Transport, usize)) -> PathBuf {
+    let name = format!("{}-{}-{ranks}", which.name(), transport.name());
     folder().join("out").join(case).join(name)
 }
 
@@ -157,27 +157,34 @@ impl Programs {
         &self,
         case: &Path,
         out: &Path,
-        (which, way, ranks): (Crate, Way, usize),
+        (which, transport, ranks): (Crate, Transport, usize),
     ) -> Result<f64, String> {
         if out.exists() {
             fs::remove_dir_all(out).map_err(io(out))?;
         }
-        let mpi = match way {
-            Way::Mpi(mpi) => mpi,
-            Way::Local | Way::Shm | Way::Tcp => MPI,
+        let mpi = match transport {
+            Transport::Mpi(mpi) => mpi,
+            Transport::Local | Transport::Shm | Transport::Tcp => MPI,
         };
         let program = &which.program(mpi);
         let ranks = ranks.to_string();
-        let mut run = match way {
-            Way::Local => Command::new(program),
-            Way::Mpi(mpi) => {
+        let mut run = match transport {
+            Transport::Local => Command::new(program),
+            Transport::Mpi(mpi) => {
                 let mut launcher = mpi.launcher(&ranks);
                 launcher.arg(program);
                 launcher
             }
-            Way::Shm | Way::Tcp => {
+            Transport::Shm | Transport::Tcp => {
                 let mut launcher = command(&self.launcher.display().to_string(), &[]);
-                launcher.args(["-n", &ranks, "--backend", way.name(), "--timeout", "600"]);
+                launcher.args([
+                    "-n",
+                    &ranks,
+                    "--backend",
+                    transport.name(),
+                    "--timeout",
+                    "600",
+                ]);
                 launcher.arg("--").arg(program);
                 launcher
             }

@@ -1,14 +1,14 @@
-//! The summary: every place with its checksum, and whether they agree.
+//! The summary: every transport with its checksum, and whether they agree.
 
 use std::fmt::Write;
 
-use super::place::Place;
 use super::progress::Ran;
+use super::transport::Transport;
 
-/// The result of one place: what the solver left, or why it did not run.
+/// The result of one transport: what the solver left, or why it did not run.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) place: Place,
+    pub(super) transport: Transport,
     pub(super) ranks: u16,
     pub(super) result: Result<Ran, String>,
 }
@@ -21,21 +21,21 @@ pub(super) fn agreement(rows: &[Row]) -> (String, bool) {
     );
     let mut ran: Vec<&Ran> = Vec::new();
     for row in rows {
-        let place = row.place.to_string();
+        let transport = row.transport.to_string();
         // Writing to a string does not fail.
         let _ = match &row.result {
             Ok(run) => {
                 ran.push(run);
                 writeln!(
                     text,
-                    "{place:<14}{:>5}{:>12}{:>9.1}  {}",
+                    "{transport:<14}{:>5}{:>12}{:>9.1}  {}",
                     row.ranks,
                     run.iterations,
                     run.time.as_secs_f64(),
                     run.checksum
                 )
             }
-            Err(reason) => writeln!(text, "{place:<14}not run: {reason}"),
+            Err(reason) => writeln!(text, "{transport:<14}not run: {reason}"),
         };
     }
     let same = |a: &Ran, b: &Ran| a.checksum == b.checksum && a.policy == b.policy;
@@ -58,7 +58,7 @@ mod tests {
 
     fn rows(policies: [(&str, &[u8]); 2]) -> Vec<Row> {
         let rows = policies.map(|(checksum, policy)| Row {
-            place: Place::Shm,
+            transport: Transport::Shm,
             ranks: 4,
             result: Ok(Ran {
                 checksum: checksum.to_owned(),

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Lane::{Beside, Front, Shared};
-use super::{Lane, Step, Work};
+use super::{Lane, TestStep, Work};
 use crate::book;
 use crate::docs;
 use crate::features;
@@ -92,7 +92,7 @@ const CHAOS: [&str; 12] = [
 ];
 
 /// Lists the steps that need no compiled code.
-pub(super) fn before_build() -> Vec<Step> {
+pub(super) fn before_build() -> Vec<TestStep> {
     let deny = [
         "deny",
         "--workspace",
@@ -113,12 +113,12 @@ pub(super) fn before_build() -> Vec<Step> {
 }
 
 /// Compiles what most steps run.
-pub(super) fn build() -> Step {
+pub(super) fn build() -> TestStep {
     step("build", Front, test(&SHARED, &["--no-run"]))
 }
 
 /// Lists the steps that need a workspace that compiles.
-pub(super) fn after_build() -> Vec<Step> {
+pub(super) fn after_build() -> Vec<TestStep> {
     let run = ["--package", "comm-run"];
     let xtask = ["--package", "xtask"];
     let others = ["--exclude", "comm-tcp", "--exclude", "comm-exact"];
@@ -201,7 +201,7 @@ fn clippy() -> Command {
 }
 
 /// Lists the steps that need one MPI library.
-fn mpi_steps(mpi: Mpi) -> Vec<Step> {
+fn mpi_steps(mpi: Mpi) -> Vec<TestStep> {
     let mpi_test = |arguments: &[&str]| {
         let mut test = mpi.cargo("test", "comm-mpi");
         test.args(arguments);
@@ -312,12 +312,12 @@ fn waiting(mut test: Command) -> Command {
     test
 }
 
-fn step(name: &'static str, lane: Lane, command: Command) -> Step {
+fn step(name: &'static str, lane: Lane, command: Command) -> TestStep {
     all(name, lane, vec![command])
 }
 
-fn all(name: &'static str, lane: Lane, commands: Vec<Command>) -> Step {
-    Step {
+fn all(name: &'static str, lane: Lane, commands: Vec<Command>) -> TestStep {
+    TestStep {
         name,
         tool: None,
         lane,
@@ -330,8 +330,8 @@ fn function(
     lane: Lane,
     what: &'static str,
     function: impl FnOnce(&Terminal) -> Outcome + Send + 'static,
-) -> Step {
-    Step {
+) -> TestStep {
+    TestStep {
         name,
         tool: None,
         lane,
@@ -339,7 +339,7 @@ fn function(
     }
 }
 
-impl Step {
+impl TestStep {
     /// Names what must be installed.
     fn with(self, tool: &'static Tool) -> Self {
         let tool = Some(tool);

@@ -2,13 +2,13 @@
 
 use super::links::linked;
 use super::markdown::line;
-use super::{Report, Tree};
+use super::{OnFinding, Tree};
 
 /// The table of contents; its links start at its own folder, as everywhere.
 pub(crate) const CONTENTS: &str = "docs/SUMMARY.md";
 
 /// Finds documents that the contents do not list, and links of chapters that a book cannot follow.
-pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
+pub(super) fn check(tree: &Tree, report: &mut OnFinding<'_>) {
     let Some(contents) = tree.0.get(CONTENTS) else {
         return;
     };

@@ -1,11 +1,11 @@
 //! Keeps files small, backends alike, and the paths of somebody's machine out of the repository.
 
-use super::{Report, Tree};
+use super::{OnFinding, Tree};
 
 const MOST_LINES: usize = 500;
 
 /// Finds Rust files that are too long to read in one sitting.
-pub(super) fn size(tree: &Tree, report: &mut Report<'_>) {
+pub(super) fn size(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in tree.texts(".rs") {
         let lines = text.lines().count();
         if lines > MOST_LINES {
@@ -19,7 +19,7 @@ pub(super) fn size(tree: &Tree, report: &mut Report<'_>) {
 pub(super) const PRIVATE: [&str; 5] = ["Users", "farm", "home", "root", "work"];
 
 /// Finds absolute paths below one of the [`PRIVATE`] directories.
-pub(super) fn private_paths(tree: &Tree, report: &mut Report<'_>) {
+pub(super) fn private_paths(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in tree.texts("") {
         for (number, line) in (1..).zip(text.lines()) {
             for top in PRIVATE.iter().filter(|top| names(line, top)) {
@@ -49,7 +49,7 @@ const ALWAYS: [&str; 4] = [
 const CONFIGURED: [&str; 2] = ["src/config.rs", "src/error.rs"];
 
 /// Finds backends that lack a file: with the same names in all of them, a reader of one finds the way in the others.
-pub(super) fn layout(tree: &Tree, report: &mut Report<'_>) {
+pub(super) fn layout(tree: &Tree, report: &mut OnFinding<'_>) {
     for backend in BACKENDS {
         let manifest = format!("{backend}/Cargo.toml");
         let configured = CONFIGURED.iter().filter(|_| backend != "comm-local");

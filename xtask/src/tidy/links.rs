@@ -1,11 +1,11 @@
 //! Keeps the links between documents alive.
 
 use super::markdown::{Document, line};
-use super::{Report, Tree};
+use super::{OnFinding, Tree};
 
 /// Finds relative links whose file or heading does not exist, and code blocks that swallow the rest of their file.
 /// Addresses of other sites are not visited.
-pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
+pub(super) fn check(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in tree.texts(".md") {
         let document = Document::parse(text);
         for (at, target) in document.links {

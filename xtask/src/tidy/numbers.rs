@@ -3,10 +3,10 @@
 //! `<!-- tidy: const FILE NAME -->` right after a number names where it comes from. Inside code it is text like any other.
 
 use super::markdown::{Document, line};
-use super::{Report, Tree};
+use super::{OnFinding, Tree};
 
 /// Finds numbers that differ from their constant, constants that are gone, and directives of another form.
-pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
+pub(super) fn check(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in tree.texts(".md") {
         for (at, html) in Document::parse(text).html {
             if let Some(directive) = html.trim_start().strip_prefix("<!-- tidy:")

@@ -12,13 +12,13 @@ use rustix::event::PollFd;
 
 use crate::collective::{ByteBlocks, Failure};
 use crate::engine::{Engine, Links, Progress, Task};
-use crate::frame::{Header, Kind};
+use crate::frame::{FrameKind, Header};
 use crate::link::Broken;
 use crate::notice::{Cause, pack};
 use crate::socket::hang_up;
 use crate::watch::Outlook;
 
-use message::{Entry, Held};
+use message::{Entry, InInbox};
 pub(crate) use message::{Heads, Incoming, Outgoing, Sink};
 
 impl Engine {
@@ -43,11 +43,11 @@ impl Engine {
             self.commit()?;
         }
         let expected = if self.size == 2 {
-            Kind::Enter
+            FrameKind::Enter
         } else {
-            Kind::Answer
+            FrameKind::Answer
         };
-        let header = Header::new(Kind::Enter, self.sequence, call, body.len());
+        let header = Header::new(FrameKind::Enter, self.sequence, call, body.len());
         let mut task = Enter {
             at: (self.sequence, call),
             message: Outgoing::new(&header, body),
@@ -80,8 +80,8 @@ impl Engine {
         self.drive(call, &mut task)?;
         let (outcome, refused) = (task.outcome(), task.refused());
         let (kind, body) = match &outcome {
-            Entry::Refused { rank, reason } => (Kind::Refused, pack(*rank, reason)),
-            Entry::Mismatch { rank, message } => (Kind::Mismatch, pack(*rank, message)),
+            Entry::Refused { rank, reason } => (FrameKind::Refused, pack(*rank, reason)),
+            Entry::Mismatch { rank, message } => (FrameKind::Mismatch, pack(*rank, message)),
             Entry::Agreed | Entry::Differs(_) => return Ok(refused),
         };
         self.send_to_workers(kind, call, &refused, |_| &body)?;
@@ -96,12 +96,12 @@ impl Engine {
         refused: &[bool],
         body: impl Fn(usize) -> &'a [u8],
     ) -> Result<(), Failure> {
-        self.send_to_workers(Kind::Answer, call, refused, body)
+        self.send_to_workers(FrameKind::Answer, call, refused, body)
     }
 
     fn send_to_workers<'a>(
         &mut self,
-        kind: Kind,
+        kind: FrameKind,
         call: Call,
         refused: &[bool],
         body: impl Fn(usize) -> &'a [u8],
@@ -162,7 +162,7 @@ struct Enter<'a, S: ?Sized> {
     answer: Incoming,
     sink: &'a mut S,
     /// What an agreeing frame is: the entry of the only other rank, or the answer of rank 0.
-    expected: Kind,
+    expected: FrameKind,
     /// What it waits for: rank 0 to answer, or the next piece of a call that all have entered.
     outlook: Outlook,
     peer: usize,
@@ -191,7 +191,7 @@ impl<S: Sink + ?Sized> Task for Enter<'_, S> {
             match self.message.send(link) {
                 Ok(0) => {}
                 // Rank 0 answers when all have entered, and may be waiting for this processor.
-                Ok(_) if self.expected == Kind::Answer && self.message.is_sent() => {
+                Ok(_) if self.expected == FrameKind::Answer && self.message.is_sent() => {
                     return Ok(Progress::Stuck);
                 }
                 // The answer is hardly there yet, and the next look is at once.
@@ -299,9 +299,9 @@ impl Task for Collect<'_> {
             }
             moved |= match &mut self.contributions {
                 Contributions::Held(length) => {
-                    entry.advance(link, Kind::Enter, self.at, &mut Held(*length))?
+                    entry.advance(link, FrameKind::Enter, self.at, &mut InInbox(*length))?
                 }
-                others => entry.advance(link, Kind::Enter, self.at, others.slot(rank))?,
+                others => entry.advance(link, FrameKind::Enter, self.at, others.slot(rank))?,
             };
             done &= entry.entry().is_some();
         }

@@ -14,7 +14,7 @@ const ONE_WAY: usize = 16 << 20;
 
 /// Sends one buffer while another comes in.
 #[derive(Debug)]
-pub(crate) struct Exchange<'a, S: ?Sized> {
+pub(crate) struct PairTransfer<'a, S: ?Sized> {
     out: &'a [u8],
     sink: &'a mut S,
     /// Where a copy of what goes out belongs, if anywhere.
@@ -26,7 +26,7 @@ pub(crate) struct Exchange<'a, S: ?Sized> {
     came: usize,
 }
 
-impl<'a, S: Sink + ?Sized> Exchange<'a, S> {
+impl<'a, S: Sink + ?Sized> PairTransfer<'a, S> {
     pub(crate) fn new(out: &'a [u8], sink: &'a mut S, peer: usize) -> Self {
         let one_way = out.is_empty() || sink.len() == 0;
         Self {
@@ -47,7 +47,7 @@ impl<'a, S: Sink + ?Sized> Exchange<'a, S> {
     }
 }
 
-impl<S: Sink + ?Sized> Task for Exchange<'_, S> {
+impl<S: Sink + ?Sized> Task for PairTransfer<'_, S> {
     fn advance(&mut self, links: &mut Links) -> Result<Progress, Broken> {
         let link = &mut links.data[0];
         let mut moved = false;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Load, Way};
+use super::{Algorithm, Load};
 use crate::collective::Failure;
 use crate::engine::Engine;
 use crate::watch::Outlook;
@@ -21,7 +21,7 @@ impl Engine {
         size: usize,
         mut small: impl FnMut(&mut Self, Range<usize>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (bytes, most) = (load.bytes(), Way::piece(load, self.size, size));
+        let (bytes, most) = (load.bytes(), Algorithm::piece(load, self.size, size));
         let moved = (0..bytes).step_by(most).try_for_each(|start| {
             small(self, start..bytes.min(start + most))?;
             self.outlook = Outlook::Moving;

@@ -66,7 +66,7 @@ fn payloads_of_refused_calls_do_not_pile_up() {
     let (mut engine, mut peer, _hub) = rank_0();
     for sequence in 0..CALLS {
         let body = [&[0, 0, 0, 1][..], b"no"].concat();
-        send(&mut peer, &frame(Kind::Refused, sequence, &body));
+        send(&mut peer, &frame(FrameKind::Refused, sequence, &body));
     }
     // Many times what the system takes for a reader that does not read.
     let bytes = vec![1; 1 << 20];

@@ -68,7 +68,7 @@ fn seat(ring: bool, limit: u64) -> Vec<u8> {
         local_ranks: 1,
         ring: ring.then_some(Duration::from_millis(limit)),
     };
-    frame(Kind::Seat, 0, &seated.encode())
+    frame(FrameKind::Seat, 0, &seated.encode())
 }
 
 /// Starts a worker, and gives its links to `lie`; returns its error, and how long it took.
@@ -102,7 +102,7 @@ fn a_rank_0_that_takes_its_time_to_start_keeps_nobody_beyond_its_connect_timeout
 #[test]
 fn a_rank_0_that_never_stops_to_say_who_is_missing_keeps_nobody_beyond_its_connect_timeout() {
     let _turn = listen();
-    let missing = frame(Kind::Missing, 0, b"rank 2 did not come");
+    let missing = frame(FrameKind::Missing, 0, b"rank 2 did not come");
     let (error, took) = lied_to(|[data, watch]| (Flood::of(&missing, data), watch));
     assert!(error.message.contains("rank 2 did not come"), "{error}");
     assert!(took < Duration::from_millis(2500), "took {took:?}: {error}");
@@ -122,7 +122,7 @@ fn a_worker_that_never_stops_talking_keeps_rank_0_no_longer_than_its_connect_tim
     let zero = thread::spawn(move || TcpBackend::connect_with_listener(short, listener).map(drop));
     let [data, _watch] = vanished(1, 3, port);
     let other = all_come.then(|| vanished(2, 3, port));
-    let flood = Flood::of(&frame(Kind::Pong, 0, &[]), data);
+    let flood = Flood::of(&frame(FrameKind::Pong, 0, &[]), data);
     let error = zero.join().unwrap().unwrap_err();
     let took = began.elapsed();
     drop((flood, other));
@@ -151,9 +151,9 @@ fn with_two_ranks<R: Send + 'static>(
         })
     });
     let [mut data, watch] = vanished(1, 3, port);
-    await_frame(&mut data, Kind::Seat);
-    data.write_all(&frame(Kind::Ring, 0, &[])).unwrap();
-    await_frame(&mut data, Kind::Start);
+    await_frame(&mut data, FrameKind::Seat);
+    data.write_all(&frame(FrameKind::Ring, 0, &[])).unwrap();
+    await_frame(&mut data, FrameKind::Start);
     ([data, watch], ranks)
 }
 
@@ -190,9 +190,9 @@ fn a_worker_that_enters_one_call_without_end_keeps_nobody_beyond_the_timeout() {
         let began = Instant::now();
         (comm.barrier().unwrap_err(), began.elapsed())
     });
-    let entry = Header::new(Kind::Enter, 0, Call::barrier(), 0).encode();
+    let entry = Header::new(FrameKind::Enter, 0, Call::barrier(), 0).encode();
     data.write_all(&entry).unwrap();
-    await_frame(&mut data, Kind::Answer);
+    await_frame(&mut data, FrameKind::Answer);
     let flood = Flood::of(&entry, data);
     for rank in ranks {
         let (error, took) = rank.join().unwrap();
@@ -216,12 +216,12 @@ fn a_rank_0_that_asks_without_end_keeps_nobody_beyond_the_timeout() {
     });
     let [mut data, watch] = admit(&listener);
     data.write_all(&seat(false, 0)).unwrap();
-    await_frame(&mut data, Kind::Ring);
+    await_frame(&mut data, FrameKind::Ring);
     let start = Start {
         ring: false,
         crowded: false,
     };
-    data.write_all(&frame(Kind::Start, 0, &start.encode()))
+    data.write_all(&frame(FrameKind::Start, 0, &start.encode()))
         .unwrap();
     let flood = Flood::of(&Notice::Ping.encode(), watch);
     let (error, took) = worker.join().unwrap();

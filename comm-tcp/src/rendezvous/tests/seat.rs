@@ -96,9 +96,9 @@ fn why_a_worker_gave_up_at_the_last_moment_is_told() {
     let [mut data, _watch] = vanished(1, 2, port);
     let mut head = [0; HEADER];
     data.read_exact(&mut head).unwrap();
-    assert_eq!(Header::decode(&head).unwrap().kind, Kind::Seat);
+    assert_eq!(Header::decode(&head).unwrap().kind, FrameKind::Seat);
     let reason = b"its connect timeout of 3s was over";
-    data.write_all(&frame(Kind::Stop, 0, reason)).unwrap();
+    data.write_all(&frame(FrameKind::Stop, 0, reason)).unwrap();
     let error = zero.join().unwrap().unwrap_err();
     assert!(error.message.contains("rank 1 "), "{error}");
     assert!(error.message.contains("timeout of 3s was over"), "{error}");
@@ -115,7 +115,7 @@ fn a_rank_that_is_lost_while_the_job_starts_is_named_by_all() {
     let worker = |rank| thread::spawn(move || TcpBackend::connect(config(rank, 4, port)).map(drop));
     ranks.extend([1, 3].map(worker));
     let [mut data, watch] = vanished(2, 4, port);
-    await_frame(&mut data, Kind::Seat);
+    await_frame(&mut data, FrameKind::Seat);
     let began = Instant::now();
     drop((data, watch));
     for rank in ranks {
@@ -144,7 +144,10 @@ fn a_worker_that_can_answer_no_more_still_reads_why_rank_0_gave_up() {
     };
     let mut link = Link::new(channel.into(), 0);
     let (mut rank_0, _) = listener.accept().unwrap();
-    for (kind, text) in [(Kind::Missing, "rank 2"), (Kind::Stop, "rank 2 was lost")] {
+    for (kind, text) in [
+        (FrameKind::Missing, "rank 2"),
+        (FrameKind::Stop, "rank 2 was lost"),
+    ] {
         rank_0.write_all(&frame(kind, 0, text.as_bytes())).unwrap();
     }
     link.write(&[IoSlice::new(b"unread")]).unwrap();
@@ -175,9 +178,9 @@ fn a_worker_whose_time_ends_while_the_ring_is_built_is_named_by_all() {
     let began = Instant::now();
     let one = thread::spawn(move || TcpBackend::connect(short).map(drop));
     let [mut data, _watch] = vanished(2, 3, port);
-    await_frame(&mut data, Kind::Seat);
+    await_frame(&mut data, FrameKind::Seat);
     one.join().unwrap().unwrap_err();
-    await_frame(&mut data, Kind::Stop);
+    await_frame(&mut data, FrameKind::Stop);
     let error = zero.join().unwrap().unwrap_err();
     let took = began.elapsed();
     assert!(took < Duration::from_secs(3), "took {took:?}");
@@ -186,7 +189,7 @@ fn a_worker_whose_time_ends_while_the_ring_is_built_is_named_by_all() {
 }
 
 /// Reads until this frame has come.
-pub(super) fn await_frame(stream: &mut TcpStream, kind: Kind) {
+pub(super) fn await_frame(stream: &mut TcpStream, kind: FrameKind) {
     loop {
         let mut head = [0; HEADER];
         stream.read_exact(&mut head).unwrap();

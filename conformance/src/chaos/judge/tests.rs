@@ -231,7 +231,7 @@ fn dump() -> Plan {
             who: 1,
             point: Point::Step(1),
             delay: ms(0),
-            what: Action::Leave(Way::Dump(240)),
+            what: Action::Leave(LeaveBy::Dump(240)),
         }],
         ..plan(&[])
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Action, Injection, Point, Way};
+use super::{Action, Injection, LeaveBy, Point};
 use crate::chaos::fault::Fault;
 use crate::noise::Noise;
 
@@ -68,11 +68,11 @@ impl Dice {
     fn leave(&mut self) -> Injection {
         let code = i32::try_from(self.noise.below(50)).unwrap_or(0);
         let way = self.noise.pick(&[
-            Way::Exit(0),
-            Way::Exit(code),
-            Way::Panic,
-            Way::Drop,
-            Way::Abort(code),
+            LeaveBy::Exit(0),
+            LeaveBy::Exit(code),
+            LeaveBy::Panic,
+            LeaveBy::Drop,
+            LeaveBy::Abort(code),
         ]);
         let point = self.step();
         Injection {
@@ -83,7 +83,7 @@ impl Dice {
 
     /// Dumps core with little memory, or with so much that the dump outlasts what a death may take to be told.
     fn dump(&mut self) -> Injection {
-        let way = Way::Dump(self.noise.pick(&[0, 60, 240]));
+        let way = LeaveBy::Dump(self.noise.pick(&[0, 60, 240]));
         let point = self.step();
         Injection {
             delay: Duration::ZERO,

@@ -6,7 +6,7 @@ use comm_api::{Communicator, FailureKind, ReduceOp};
 
 use super::departure::depart;
 use super::survivors::{died, in_time, survive};
-use super::{Point, Way};
+use super::{Departure, Point};
 use crate::case::{Case, Verdict};
 use crate::clause::Clause::{C12, C13};
 use crate::clock::{self, Metronome};
@@ -107,12 +107,19 @@ fn told_while_the_first_is_away<S: Subject>(run: &Run) -> Verdict {
     comm.barrier()?;
     let victim = run.size() - 1;
     if run.rank == victim {
-        return depart(run, comm, Way::Killed, Point::Awaited);
+        return depart(run, comm, Departure::Killed, Point::Awaited);
     }
     if run.rank == 0 {
         run.post("entering", "")?;
         run.wait_all(1..victim, "told")?;
     }
     let within = S::MODEL.death_within();
-    survive(run, &comm, Way::Killed, Point::Awaited, victim, within)
+    survive(
+        run,
+        &comm,
+        Departure::Killed,
+        Point::Awaited,
+        victim,
+        within,
+    )
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use comm_api::Communicator;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{Point, Way};
+use super::{Departure, Point};
 use crate::case::Verdict;
 use crate::clock;
 use crate::report::Leaving;
@@ -15,7 +15,7 @@ use crate::run::Run;
 use crate::subject::Failure;
 
 /// Goes, at `point`, as `way` says; only those come back who can.
-pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Way, point: Point) -> Verdict {
+pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Departure, point: Point) -> Verdict {
     run.post("pid", &getpid().as_raw_nonzero().to_string())?;
     if let Some(how) = announcement(way) {
         run.leaving(how);
@@ -30,18 +30,18 @@ pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Way, point: Point
     }
     run.at(format_args!("going: {way:?}"));
     match way {
-        Way::Panics => {
+        Departure::Panics => {
             announce(run)?;
             // Unwinding drops the communicator.
             let _comm = comm;
             panic!("the rank that is meant to panic");
         }
-        Way::Drops => {
+        Departure::Drops => {
             announce(run)?;
             drop(comm);
             run.wait_all(run.others(), "told")
         }
-        Way::Absent => {
+        Departure::Absent => {
             run.wait_all(run.others(), "told")?;
             // The cause is known here too, at once, whoever set it.
             match comm.barrier() {
@@ -49,7 +49,7 @@ pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Way, point: Point
                 other => Err(format!("the absent rank got {other:?}").into()),
             }
         }
-        Way::Killed | Way::Exits | Way::Stopped => {
+        Departure::Killed | Departure::Exits | Departure::Stopped => {
             announce(run)?;
             go(way)
         }
@@ -57,7 +57,7 @@ pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Way, point: Point
 }
 
 /// Enters a collective that cannot end, and goes from another thread while it waits.
-fn depart_inside<C: Communicator>(run: &Run, comm: &C, way: Way, point: Point) -> Verdict {
+fn depart_inside<C: Communicator>(run: &Run, comm: &C, way: Departure, point: Point) -> Verdict {
     let (entering, entered) = mpsc::channel();
     thread::scope(|scope| {
         let going = scope.spawn(move || -> Verdict {
@@ -80,20 +80,20 @@ fn announce(run: &Run) -> Result<(), Failure> {
     run.post("gone", &clock::now().as_nanos().to_string())
 }
 
-fn announcement(way: Way) -> Option<Leaving> {
+fn announcement(way: Departure) -> Option<Leaving> {
     match way {
         // A stopped rank is killed by a survivor in the end.
-        Way::Killed | Way::Stopped => Some(Leaving::Signal(Signal::KILL.as_raw())),
-        Way::Exits => Some(Leaving::Code(0)),
-        Way::Panics => Some(Leaving::Panic),
-        Way::Drops | Way::Absent => None,
+        Departure::Killed | Departure::Stopped => Some(Leaving::Signal(Signal::KILL.as_raw())),
+        Departure::Exits => Some(Leaving::Code(0)),
+        Departure::Panics => Some(Leaving::Panic),
+        Departure::Drops | Departure::Absent => None,
     }
 }
 
-fn go(way: Way) -> Verdict {
+fn go(way: Departure) -> Verdict {
     match way {
-        Way::Exits => std::process::exit(0),
-        Way::Stopped => kill_process(getpid(), Signal::STOP)?,
+        Departure::Exits => std::process::exit(0),
+        Departure::Stopped => kill_process(getpid(), Signal::STOP)?,
         _ => kill_process(getpid(), Signal::KILL)?,
     }
     Err("a signal to this process did not arrive".into())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use comm_api::{CommError, Communicator, FailureKind};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{PATIENCE, Point, Way};
+use super::{Departure, PATIENCE, Point};
 use crate::case::Verdict;
 use crate::clock::{self, Metronome};
 use crate::report::Told;
@@ -17,7 +17,7 @@ use crate::suite::{fails, words};
 pub(super) fn survive<C: Communicator>(
     run: &Run,
     comm: &C,
-    way: Way,
+    way: Departure,
     point: Point,
     victim: usize,
     within: Duration,
@@ -25,7 +25,7 @@ pub(super) fn survive<C: Communicator>(
     // Inside a call, the victim waits for one rank that has not entered: the lowest other one.
     let lowest = (0..run.size()).find(|&rank| rank != victim);
     let late = point.is_inside() && lowest == Some(run.rank);
-    if way != Way::Absent && (late || point == Point::Between) {
+    if way != Departure::Absent && (late || point == Point::Between) {
         run.wait(victim, "gone")?;
     }
     let metronome = Metronome::start();
@@ -66,7 +66,7 @@ pub(super) fn survive<C: Communicator>(
     // Nobody leaves before all have been told: who leaves would tell them.
     let others = run.others().filter(|&other| other != victim);
     run.wait_all(others, "told")?;
-    if way == Way::Stopped && lowest == Some(run.rank) {
+    if way == Departure::Stopped && lowest == Some(run.rank) {
         end(&run.wait(victim, "pid")?)?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! A logarithmic axis of ratios.
 
-use super::super::book::{Line, median};
+use super::super::book::{Comparison, median};
 
 /// Maps ratios to pixels.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ const DIGITS: [f64; 3] = [1.0, 2.0, 5.0];
 
 impl Axis {
     /// Spans all medians, all targets and the line at 1, with some room on both sides.
-    pub(super) fn over<'a>(lines: impl Iterator<Item = &'a Line>, width: i32) -> Self {
+    pub(super) fn over<'a>(lines: impl Iterator<Item = &'a Comparison>, width: i32) -> Self {
         let ratios = lines.flat_map(|line| [median(line.ratios.clone()), line.target.most()]);
         let logs = ratios.flatten().map(f64::log10);
         let (low, high) = logs.fold((0.0, 0.0), |(low, high): (f64, f64), log| {

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::super::book::Line;
+use super::super::book::Comparison;
 use super::{Area, At, Drawn};
 
 /// Names how a number of ranks is drawn.
@@ -81,7 +81,7 @@ impl Mark {
 }
 
 /// Lists the numbers of ranks that have lines, in order.
-pub(super) fn ranks<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<usize> {
+pub(super) fn ranks<'a>(lines: impl Iterator<Item = &'a Comparison>) -> Vec<usize> {
     let mut ranks: Vec<usize> = lines.map(|line| line.ranks).collect();
     ranks.sort_unstable();
     ranks.dedup();

@@ -4,8 +4,8 @@ use super::super::table::PEERS;
 use super::super::target::Target;
 use super::*;
 
-pub(super) fn line(ranks: usize, call: &str, ratio: f64) -> Line {
-    Line {
+pub(super) fn line(ranks: usize, call: &str, ratio: f64) -> Comparison {
+    Comparison {
         ranks,
         call: call.to_owned(),
         ours: Some(ratio),
@@ -15,7 +15,7 @@ pub(super) fn line(ranks: usize, call: &str, ratio: f64) -> Line {
     }
 }
 
-fn table(title: &str, other: &'static str, lines: Vec<Line>) -> Table {
+fn table(title: &str, other: &'static str, lines: Vec<Comparison>) -> Table {
     Table {
         title: title.to_owned(),
         other,

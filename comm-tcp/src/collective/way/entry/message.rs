@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use comm_kit::Call;
 
-use crate::frame::{HEADER, Header, Kind};
+use crate::frame::{FrameKind, HEADER, Header};
 use crate::link::{Broken, Link, Stream};
 use crate::notice::unpack;
 
@@ -108,7 +108,7 @@ pub(crate) struct Heads {
 
 impl Heads {
     pub(crate) fn new((sequence, call): (u64, Call), bytes_out: usize, bytes_in: usize) -> Self {
-        let header = |length: usize| Header::new(Kind::Bulk, sequence, call, length);
+        let header = |length: usize| Header::new(FrameKind::Bulk, sequence, call, length);
         // The message has no body of its own: the stream follows it piece by piece.
         let mut out = Outgoing::stream(&header(bytes_out));
         if bytes_out == 0 {
@@ -202,9 +202,9 @@ impl Sink for [u8] {
 
 /// A payload of this many bytes that stays in the inbox of its link.
 #[derive(Debug)]
-pub(crate) struct Held(pub(crate) usize);
+pub(crate) struct InInbox(pub(crate) usize);
 
-impl Sink for Held {
+impl Sink for InInbox {
     fn len(&self) -> usize {
         self.0
     }
@@ -231,7 +231,7 @@ pub(crate) struct Incoming {
 enum State {
     Header,
     Skip { left: u64, then: Option<Entry> },
-    Text { kind: Kind, length: usize },
+    Text { kind: FrameKind, length: usize },
     Payload { at: usize },
     Done(Entry),
 }
@@ -265,7 +265,7 @@ impl Incoming {
     pub(crate) fn advance<S: Stream, L: Sink + ?Sized>(
         &mut self,
         link: &mut Link<S>,
-        kind: Kind,
+        kind: FrameKind,
         (sequence, call): (u64, Call),
         sink: &mut L,
     ) -> Result<bool, Broken> {
@@ -308,7 +308,11 @@ impl Incoming {
 
     /// Reads what is there of a frame that carries no payload for this call; returns whether anything was.
     #[cold]
-    fn read_aside<S: Stream>(&mut self, link: &mut Link<S>, kind: Kind) -> Result<bool, Broken> {
+    fn read_aside<S: Stream>(
+        &mut self,
+        link: &mut Link<S>,
+        kind: FrameKind,
+    ) -> Result<bool, Broken> {
         match &mut self.state {
             State::Skip { left: 0, then } => {
                 self.state = then.take().map_or(State::Header, State::Done);
@@ -325,13 +329,13 @@ impl Incoming {
                 };
                 let (rank, reason) = unpack(&body);
                 // Who refuses its own entry says who it is; rank 0 answers for any of them.
-                let rank = if kind == Kind::Enter {
+                let rank = if kind == FrameKind::Enter {
                     link.peer()
                 } else {
                     rank
                 };
                 self.state = State::Done(match said {
-                    Kind::Mismatch => Entry::Mismatch {
+                    FrameKind::Mismatch => Entry::Mismatch {
                         rank,
                         message: reason,
                     },
@@ -345,8 +349,14 @@ impl Incoming {
 }
 
 /// Decides how to go on after a header; `None` if no rank in its right mind sends it now.
-fn begin(header: &Header, kind: Kind, sequence: u64, call: Call, expected: usize) -> Option<State> {
-    if header.sequence < sequence && header.kind != Kind::Bulk {
+fn begin(
+    header: &Header,
+    kind: FrameKind,
+    sequence: u64,
+    call: Call,
+    expected: usize,
+) -> Option<State> {
+    if header.sequence < sequence && header.kind != FrameKind::Bulk {
         return Some(State::Skip {
             left: header.length,
             then: None,
@@ -358,8 +368,8 @@ fn begin(header: &Header, kind: Kind, sequence: u64, call: Call, expected: usize
     let length = usize::try_from(header.length).ok()?;
     match header.kind {
         // Who enters cannot know that ranks differ.
-        Kind::Mismatch if kind == Kind::Enter => None,
-        Kind::Refused | Kind::Mismatch => Some(State::Text {
+        FrameKind::Mismatch if kind == FrameKind::Enter => None,
+        FrameKind::Refused | FrameKind::Mismatch => Some(State::Text {
             kind: header.kind,
             length,
         }),

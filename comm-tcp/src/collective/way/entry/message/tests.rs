@@ -26,7 +26,7 @@ impl Stream for Trickle {
     }
 }
 
-fn frame(kind: Kind, sequence: u64, call: Call, body: &[u8]) -> Vec<u8> {
+fn frame(kind: FrameKind, sequence: u64, call: Call, body: &[u8]) -> Vec<u8> {
     let mut bytes = Header::new(kind, sequence, call, body.len())
         .encode()
         .to_vec();
@@ -42,7 +42,7 @@ fn read(bytes: Vec<u8>) -> (Result<Option<Entry>, Broken>, [u8; 4]) {
     let mut incoming = Incoming::new();
     let call = Call::broadcast(4, 1, 0);
     for _ in 0..looks {
-        let advanced = incoming.advance(&mut link, Kind::Enter, (5, call), &mut sink[..]);
+        let advanced = incoming.advance(&mut link, FrameKind::Enter, (5, call), &mut sink[..]);
         if let Err(broken) = advanced {
             return (Err(broken), sink);
         }
@@ -53,22 +53,22 @@ fn read(bytes: Vec<u8>) -> (Result<Option<Entry>, Broken>, [u8; 4]) {
 #[test]
 fn what_agrees_lands() {
     let call = Call::broadcast(4, 1, 0);
-    let (entry, sink) = read(frame(Kind::Enter, 5, call, &[1, 2, 3, 4]));
+    let (entry, sink) = read(frame(FrameKind::Enter, 5, call, &[1, 2, 3, 4]));
     assert_eq!((entry, sink), (Ok(Some(Entry::Agreed)), [1, 2, 3, 4]));
 }
 
 #[test]
 fn what_is_held_stays_in_the_inbox_once_all_of_it_has_come() {
     let call = Call::broadcast(4, 1, 0);
-    let mut bytes = frame(Kind::Enter, 4, Call::barrier(), &[9; 100]);
-    bytes.extend(frame(Kind::Enter, 5, call, &[1, 2, 3, 4]));
+    let mut bytes = frame(FrameKind::Enter, 4, Call::barrier(), &[9; 100]);
+    bytes.extend(frame(FrameKind::Enter, 5, call, &[1, 2, 3, 4]));
     let whole = bytes.len();
     for cut in 0..=whole {
         let mut link = Link::new(Trickle(bytes[..cut].to_vec().into()), 1);
         let mut incoming = Incoming::new();
         for _ in 0..=2 * whole {
             incoming
-                .advance(&mut link, Kind::Enter, (5, call), &mut Held(4))
+                .advance(&mut link, FrameKind::Enter, (5, call), &mut InInbox(4))
                 .unwrap();
         }
         let agreed = (cut == whole).then_some(&Entry::Agreed);
@@ -80,9 +80,9 @@ fn what_is_held_stays_in_the_inbox_once_all_of_it_has_come() {
 #[test]
 fn frames_of_earlier_calls_are_skipped() {
     let call = Call::broadcast(4, 1, 0);
-    let mut bytes = frame(Kind::Enter, 3, Call::barrier(), &[9; 100]);
-    bytes.extend(frame(Kind::Refused, 4, call, &pack(2, "no")));
-    bytes.extend(frame(Kind::Enter, 5, call, &[1, 2, 3, 4]));
+    let mut bytes = frame(FrameKind::Enter, 3, Call::barrier(), &[9; 100]);
+    bytes.extend(frame(FrameKind::Refused, 4, call, &pack(2, "no")));
+    bytes.extend(frame(FrameKind::Enter, 5, call, &[1, 2, 3, 4]));
     let (entry, sink) = read(bytes);
     assert_eq!((entry, sink), (Ok(Some(Entry::Agreed)), [1, 2, 3, 4]));
 }
@@ -90,7 +90,7 @@ fn frames_of_earlier_calls_are_skipped() {
 #[test]
 fn what_differs_does_not_land() {
     let other = Call::broadcast(4, 2, 0);
-    let (entry, sink) = read(frame(Kind::Enter, 5, other, &[1, 2, 3, 4]));
+    let (entry, sink) = read(frame(FrameKind::Enter, 5, other, &[1, 2, 3, 4]));
     assert_eq!((entry, sink), (Ok(Some(Entry::Differs(other))), [0xaa; 4]));
 }
 
@@ -99,7 +99,7 @@ fn what_differs_does_not_land() {
 fn a_refusal_comes_with_its_rank_and_reason() {
     for written in [1, 3, 4_294_967_294] {
         let body = pack(written, "too\nlong");
-        let (entry, _) = read(frame(Kind::Refused, 5, Call::barrier(), &body));
+        let (entry, _) = read(frame(FrameKind::Refused, 5, Call::barrier(), &body));
         let refused = Entry::Refused {
             rank: 1,
             reason: "too long".into(),
@@ -112,11 +112,11 @@ fn a_refusal_comes_with_its_rank_and_reason() {
 fn a_later_call_a_wrong_length_or_a_wrong_kind_breaks_the_link() {
     let call = Call::broadcast(4, 1, 0);
     for bytes in [
-        frame(Kind::Enter, 6, call, &[1, 2, 3, 4]),
-        frame(Kind::Enter, 5, call, &[1, 2, 3]),
-        frame(Kind::Answer, 5, call, &[1, 2, 3, 4]),
-        frame(Kind::Cause, 5, call, &[]),
-        frame(Kind::Mismatch, 5, call, &pack(1, "ranks differ")),
+        frame(FrameKind::Enter, 6, call, &[1, 2, 3, 4]),
+        frame(FrameKind::Enter, 5, call, &[1, 2, 3]),
+        frame(FrameKind::Answer, 5, call, &[1, 2, 3, 4]),
+        frame(FrameKind::Cause, 5, call, &[]),
+        frame(FrameKind::Mismatch, 5, call, &pack(1, "ranks differ")),
     ] {
         let (entry, sink) = read(bytes);
         assert!(entry.is_err());
@@ -126,7 +126,7 @@ fn a_later_call_a_wrong_length_or_a_wrong_kind_breaks_the_link() {
 
 #[test]
 fn a_length_beyond_all_bounds_is_refused_before_anything_is_read() {
-    let mut header = Header::new(Kind::Enter, 2, Call::barrier(), 0);
+    let mut header = Header::new(FrameKind::Enter, 2, Call::barrier(), 0);
     header.length = 1 << 63;
     assert!(header.length > MOST_EAGER);
     let (entry, _) = read(header.encode().to_vec());
@@ -136,7 +136,7 @@ fn a_length_beyond_all_bounds_is_refused_before_anything_is_read() {
 #[test]
 fn any_prefix_is_waited_for() {
     let call = Call::broadcast(4, 1, 0);
-    let bytes = frame(Kind::Enter, 5, call, &[1, 2, 3, 4]);
+    let bytes = frame(FrameKind::Enter, 5, call, &[1, 2, 3, 4]);
     for cut in 0..bytes.len() {
         let (entry, sink) = read(bytes[..cut].to_vec());
         assert_eq!(entry, Ok(None), "cut at {cut}");

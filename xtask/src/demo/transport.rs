@@ -11,7 +11,7 @@ use crate::process::command;
 
 /// A backend and, for MPI, the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Transport {
     Shm,
     Local,
     Tcp,
@@ -21,7 +21,7 @@ pub(super) enum Place {
 /// How long one run may take.
 const SECONDS: &str = "600";
 
-impl Place {
+impl Transport {
     /// Lists all, the one that shows most first.
     pub(super) fn all() -> Vec<Self> {
         let mut all = vec![Self::Shm, Self::Local, Self::Tcp];
@@ -64,7 +64,7 @@ impl Place {
         })
     }
 
-    /// Returns the build that runs here, when `main` is that of the other places.
+    /// Returns the build that runs here, when `main` is that of the other transports.
     pub(super) fn build(self, main: Build) -> Build {
         match self {
             Self::Mpi(mpi) => Build(Some(mpi)),
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-impl Display for Place {
+impl Display for Transport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mpi(mpi) => write!(f, "mpi ({})", mpi.name()),
