@@ -147,14 +147,9 @@ fn a_rank_that_leaves_or_hangs_is_named_and_the_code_is_that_of_the_others() {
         "leave",
         &[3, 1],
         4,
-        "exited with code 0, before the others were done,",
+        "exited with code 0 before the others were done,",
     );
-    always(
-        "hang",
-        &[3, 1],
-        4,
-        "did not go on, and was ended with SIGTERM",
-    );
+    always("hang", &[3, 1], 4, "hung and was terminated (SIGTERM)");
 }
 
 #[test]
@@ -222,7 +217,7 @@ fn any_program_can_report() {
                   echo nonsense >$pipe; echo cobre-report $RANK late 2 >$pipe; exit 3";
     let ended = Starter::shell(4, script).end();
     assert_eq!(ended.code(), 3, "{ended:?}");
-    let headline = "comm-run: rank 2 did not go on, and was ended with SIGTERM";
+    let headline = "comm-run: rank 2 hung and was terminated (SIGTERM)";
     assert!(ended.stderr[0].starts_with(headline), "{ended:?}");
     assert!(
         ended.says("ranks 0, 1, 3 reported it: timed out"),

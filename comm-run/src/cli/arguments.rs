@@ -39,8 +39,8 @@ or COBRE_TCP_*, and as under torchrun RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_
 MASTER_ADDR and MASTER_PORT. Its standard input is empty.
 
 When a rank fails, the others have half a second to report it. Then comm-run ends them, and
-everything they started. Ctrl-C and SIGTERM are passed on, and the ranks may end by themselves:
-10 s after the first Ctrl-C, 20 s after SIGTERM (--grace). The second Ctrl-C kills.
+everything they started. Ctrl-C and SIGTERM are passed on to the ranks, which have 10 s to end
+after the first Ctrl-C and 20 s after SIGTERM (--grace). A second Ctrl-C kills them.
 
 Exit code:
   0      every rank exited with 0
@@ -81,7 +81,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(super) timeout: Option<Duration>,
 
-    /// Kill the ranks so many seconds after a SIGTERM or a Ctrl-C that they have not ended upon [default: 20 and 10].
+    /// Seconds to wait before killing ranks after SIGTERM or Ctrl-C [default: 20 and 10].
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(super) grace: Option<Duration>,
 
@@ -93,7 +93,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     pub(super) log_dir: Option<PathBuf>,
 
-    /// Append the life of the job to FILE, as lines of JSON: started, cause, ended.
+    /// Append the events of the job to FILE, as lines of JSON: started, cause, ended.
     #[arg(long, value_name = "FILE")]
     pub(super) events: Option<PathBuf>,
 
@@ -105,7 +105,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable::parser())]
     pub(super) env: Vec<Variable>,
 
-    /// Compare what the ranks call on MPI, too, and name a rank that does not come; shm and tcp always do.
+    /// On MPI too, check that all ranks make the same calls, and name a rank that is late; shm and tcp always do.
     #[arg(long)]
     pub(super) check: bool,
 
@@ -208,9 +208,9 @@ pub(super) enum BackendName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Bind {
-    /// Nothing, the scheduler chooses: right for ranks with several threads.
+    /// Do not bind: right for ranks with several threads.
     None,
-    /// A processor of its own: steadier and faster for ranks with a single thread.
+    /// One processor for each rank: steadier and faster for ranks with a single thread.
     Core,
 }
 

@@ -155,8 +155,8 @@ fn headline(outcome: &Outcome, rank: usize) -> String {
     }
     let how = match (ended.exit, ended.ended_by) {
         (None, _) => "did not end".into(),
-        (Some(_), Some(signal)) => format!("did not go on, and was ended with {signal}"),
-        (Some(exit), None) if exit.success() => format!("{exit}, before the others were done,"),
+        (Some(_), Some(signal)) => format!("hung and was terminated ({signal})"),
+        (Some(exit), None) if exit.success() => format!("{exit} before the others were done,"),
         (Some(exit), None) => exit.to_string(),
     };
     format!(
