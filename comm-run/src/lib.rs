@@ -53,7 +53,7 @@ pub use start::job::Job;
 pub use start::node::{Backend, Node};
 pub use start::prepare::RankPlan;
 pub use supervise::escalation::OnFailure;
-pub use supervise::notice::Notice;
+pub use supervise::running::Notice;
 pub use supervise::running::{Handle, Running};
 pub use supervise::signals::Signal;
 pub use verdict::outcome::{Ending, Exit, NoRestart, Outcome, PeerReport, RankOutcome};

@@ -6,13 +6,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `pump`, `buffer` | one stream of a rank: reads it and finds its lines, within the memory that all share |
+//! | `pump` | one stream of a rank: reads it and finds its lines, within the memory that all share |
 //! | `delivery`, `lane` | a queue and a thread for each sink |
 //! | `terminal`, `logs` | the sinks of this crate |
 //! | `events` | the life of the job as lines of JSON |
 //! | `write` | writes that may have to wait for a reader or for room |
 
-pub(crate) mod buffer;
 pub(crate) mod delivery;
 pub(crate) mod events;
 pub(crate) mod lane;

@@ -5,7 +5,7 @@
 //! | `job`, `node` | the description |
 //! | `prepare` | what is new in every job: names, port, secret, processors |
 //! | `environment` | the variables by which a rank finds its place |
-//! | `process` | one rank: by `vfork` on Linux, by `fork` elsewhere |
+//! | `vfork`, `fork` | one process: on Linux, elsewhere |
 //! | `error` | why a job did not start |
 
 pub(crate) mod environment;
@@ -15,26 +15,77 @@ mod fork;
 pub(crate) mod job;
 pub(crate) mod node;
 pub(crate) mod prepare;
-pub(crate) mod process;
 #[cfg(target_os = "linux")]
 mod vfork;
 
-use std::io::PipeWriter;
-use std::os::fd::OwnedFd;
+use std::ffi::OsString;
+use std::io::{self, PipeWriter};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use comm_kit::report;
+use rustix::process::{Pid, Rlimit};
 use tokio::sync::mpsc;
 
 use crate::host::descriptors;
+use crate::start::environment::Variables;
 use crate::start::error::StartError;
 use crate::start::job::Job;
 use crate::start::prepare::Prepared;
-use crate::start::process::{Passed, Pipes, Start};
 use crate::supervise::ranks::Ranks;
 use crate::supervise::signals::{Request, Signal};
 use crate::supervise::warden::Warden;
 use crate::verdict::reports::{self, Inbox, Outbox};
+
+/// A descriptor that a rank inherits under the same number, and no other process: here it stays close-on-exec.
+type Passed = Arc<dyn AsFd + Send + Sync>;
+
+/// What a rank is started with.
+struct Start {
+    program: OsString,
+    args: Vec<OsString>,
+    /// All of them: nothing is inherited beside.
+    variables: Variables,
+    folder: Option<PathBuf>,
+    /// What it reads as standard input.
+    null: Arc<OwnedFd>,
+    passed: Vec<Passed>,
+    /// The processor that it is bound to, with all its threads.
+    processor: Option<usize>,
+    /// Another limit on descriptors than this process has.
+    limit: Option<Rlimit>,
+    /// Who ends its group when the starter dies.
+    warden: Option<Arc<PipeWriter>>,
+}
+
+/// The standard output and error of a rank.
+pub(crate) type Pipes = (OwnedFd, OwnedFd);
+
+/// A rank that runs its program, the leader of a group of its own, which ends with the starter.
+#[derive(Debug)]
+struct Leader {
+    pid: Pid,
+    /// What it writes.
+    pipes: Pipes,
+}
+
+impl Start {
+    /// Starts the rank. The parent-death signal fires when the *thread* that calls this ends, so that must live as long as the rank.
+    ///
+    /// # Errors
+    ///
+    /// What the system says about the program, or about what its process needs.
+    #[cfg(target_os = "linux")]
+    fn spawn(&self) -> io::Result<Leader> {
+        vfork::spawn(self)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn spawn(&self) -> io::Result<Leader> {
+        fork::spawn(self)
+    }
+}
 
 /// Ranks that run.
 pub(crate) struct Started {
@@ -163,3 +214,6 @@ fn start(
         warden: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,18 +6,16 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `running` | the job's thread, and the handles that reach it |
+//! | `running` | the job's thread, the handles that reach it, and what its owner is told |
 //! | `attempts` | one start after the other, and when another is worth it |
 //! | `ranks` | the processes: looking at them, signalling them, reaping them |
 //! | `tasks` | what runs beside the loop: two readers and a reaper for each rank |
 //! | `escalation` | how a job is ended: when which signal is due |
 //! | `signals`, `suspend` | signals and Ctrl-Z that reach the launcher |
 //! | `warden` | what cleans up when the launcher is killed |
-//! | `notice` | what the owner of the job is told meanwhile |
 
 mod attempts;
 pub(crate) mod escalation;
-pub(crate) mod notice;
 pub(crate) mod ranks;
 pub(crate) mod running;
 pub(crate) mod signals;
@@ -37,10 +35,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::output::delivery::Lanes;
-use crate::start::process::Pipes;
+use crate::start::Pipes;
 use crate::supervise::escalation::Escalation;
-use crate::supervise::notice::{Notice, Notices};
 use crate::supervise::ranks::{Look, Ranks};
+use crate::supervise::running::{Notice, Notices};
 use crate::supervise::signals::{Request, Signal};
 use crate::supervise::suspend::suspend;
 use crate::supervise::tasks::{Event, RankTasks, start_all};

@@ -6,16 +6,20 @@
 //! threads that write; when one of these is slow the readers stop reading, the pipe fills, and the
 //! rank waits, as it would on a terminal. Nothing is dropped.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::ready;
 use std::time::Duration;
 
 use memchr::{memchr, memrchr};
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::output::buffer::{Quota, read_into};
 use crate::output::delivery::Outlet;
 use crate::output::{LineEnd, Stream};
 use crate::verdict::tail::Tail;
@@ -23,6 +27,12 @@ use crate::verdict::tail::Tail;
 /// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the
 /// memory. All ranks together hold not much more, see [`Quota`].
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
+
+/// As much as a pipe holds.
+const READ_BYTES: usize = 64 << 10;
+
+/// Above this, streams that hold more than their share pass on what they have, although its line goes on.
+const UNFINISHED_BYTES: usize = 64 << 20;
 
 /// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity.
 /// Whoever writes more left the group with the pipe in hand, and is not waited for.
@@ -168,6 +178,71 @@ async fn before_due<T>(due: Option<Instant>, read: impl Future<Output = T>) -> O
     match due {
         None => Some(read.await),
         Some(due) => timeout_at(due, read).await.ok(),
+    }
+}
+
+thread_local! {
+    /// A stream that is silent holds no memory this way, and what is kept of a read is as large as what was read.
+    ///
+    /// Used within one poll only, so that no two streams meet in it.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
+}
+
+/// Appends what there is to `buffer`, waits for something if there is nothing, and returns how much it is; 0 at the end.
+async fn read_into(
+    reader: &mut (impl AsyncRead + Unpin),
+    buffer: &mut Vec<u8>,
+) -> io::Result<usize> {
+    poll_fn(|context| {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut read = ReadBuf::new(scratch);
+            ready!(Pin::new(&mut *reader).poll_read(context, &mut read))?;
+            buffer.extend_from_slice(read.filled());
+            Ok(read.filled().len()).into()
+        })
+    })
+    .await
+}
+
+/// What one stream holds of the common room.
+///
+/// The streams that hold less than their share can double what is held at most, whatever the ranks write.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    // Relaxed: a number that nobody derives access to memory from.
+    total: Arc<AtomicUsize>,
+    share: usize,
+    own: usize,
+}
+
+impl Quota {
+    /// Creates the room for so many streams; each takes one.
+    pub(crate) fn for_streams(streams: usize) -> impl FnMut() -> Self {
+        let total = Arc::new(AtomicUsize::new(0));
+        let share = UNFINISHED_BYTES / streams.max(1);
+        move || Self {
+            total: Arc::clone(&total),
+            share,
+            own: 0,
+        }
+    }
+
+    /// Notes how much this stream holds now.
+    fn set(&mut self, bytes: usize) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+        self.total.fetch_sub(self.own, Ordering::Relaxed);
+        self.own = bytes;
+    }
+
+    /// Returns whether this stream should pass on what it holds.
+    fn is_too_much(&self) -> bool {
+        self.own > self.share && self.total.load(Ordering::Relaxed) > UNFINISHED_BYTES
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Resource, Rlimit, getpid, setrlimit};
 
-use crate::start::process::{Leader, Passed, Start};
+use crate::start::{Leader, Passed, Start};
 use crate::supervise::warden::enlistment;
 
 /// Starts the process; returns when its program runs.

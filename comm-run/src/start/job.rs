@@ -17,7 +17,7 @@ use crate::start::error::StartError;
 use crate::start::node::{Backend, Node};
 use crate::start::prepare::{Prepared, RankPlan};
 use crate::supervise::escalation::{Grace, OnFailure};
-use crate::supervise::notice::{Notice, Notices};
+use crate::supervise::running::{Notice, Notices};
 use crate::supervise::running::{Running, launch};
 use crate::supervise::signals::Signal;
 use crate::verdict::outcome::Outcome;

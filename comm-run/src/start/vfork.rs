@@ -34,7 +34,7 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::start::process::{Leader, Start};
+use crate::start::{Leader, Start};
 use crate::supervise::warden::enlistment;
 
 /// Far more than the child needs, also without optimisation.

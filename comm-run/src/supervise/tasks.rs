@@ -13,10 +13,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::output::Stream;
-use crate::output::buffer::Quota;
 use crate::output::delivery::{Lanes, Outlet};
+use crate::output::pump::Quota;
 use crate::output::pump::{LINE_LIMIT, Pump};
-use crate::start::process::Pipes;
+use crate::start::Pipes;
 use crate::supervise::ranks::Ranks;
 use crate::verdict::tail::Tail;
 

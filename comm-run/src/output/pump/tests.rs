@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use tokio_test::io::Builder;
 
 use super::{LAST_BYTES, LINE_LIMIT, Outlet, Pump};
-use crate::output::buffer::{Quota, UNFINISHED_BYTES};
 use crate::output::delivery::Lanes;
 use crate::output::lane::ROOM;
+use crate::output::pump::{Quota, UNFINISHED_BYTES};
 use crate::output::{Line, LineEnd, Sink, Stream};
 use crate::supervise::tasks::Event;
 use crate::verdict::tail::Tail;
@@ -391,4 +391,20 @@ async fn streams_that_hold_too_much_together_pass_it_on() {
         (1, LineEnd::Newline),
     ];
     assert_eq!(ends, expected);
+}
+
+#[test]
+fn one_stream_may_hold_everything_and_many_their_share() {
+    let mut stream = Quota::for_streams(4);
+    let (mut one, mut two) = (stream(), stream());
+    one.set(UNFINISHED_BYTES);
+    assert!(!one.is_too_much());
+    two.set(1);
+    // The one with little goes on.
+    assert!(one.is_too_much() && !two.is_too_much());
+    one.set(UNFINISHED_BYTES / 4);
+    two.set(UNFINISHED_BYTES);
+    assert!(two.is_too_much() && !one.is_too_much());
+    drop(one);
+    assert!(!two.is_too_much());
 }
