@@ -22,11 +22,11 @@
 //! | `link`, `socket`, `seal` | moving bytes without waiting, encrypted or not |
 //! | `engine`, `patience` | the one loop that waits |
 //! | `collective` | the calls |
-//! | `watch` | how all learn the first cause of a failure |
+//! | `watch` | the failure detector: how all learn the first cause of a failure |
 //! | `fuzzing`, `traffic` | what tests outside the crate look at |
 //!
-//! Architecture invariant: one thread, on rank 0, that owns the watch links; everything else runs in
-//! the calls of the program. No asynchronous runtime.
+//! Architecture invariant: one thread, on rank 0, that owns the watch links: the failure detector of the job. Everything else runs in
+//! the calls of the program, but for what may block: a log, a name server, a secret file. No asynchronous runtime.
 //!
 //! Architecture invariant: a rank never stops reading because it cannot write.
 

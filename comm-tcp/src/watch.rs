@@ -1,4 +1,4 @@
-//! The watch: how every rank learns the first cause of a failure, also while rank 0 computes.
+//! The failure detector, called the watch: how every rank learns the first cause of a failure, also while rank 0 computes.
 //!
 //! Each rank holds one idle link to a small thread on rank 0, rank 0 itself through a socket pair.
 //! The thread ([`hub`]) alone decides: the first end without a goodbye, abort, timeout or broken

@@ -15,7 +15,7 @@ use super::team::Team;
 
 /// Prints on one rank and is silent on all others.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Report {
+pub(crate) struct Printer {
     prints: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Row {
     memory: f64,
 }
 
-impl Report {
+impl Printer {
     pub(crate) fn new(prints: bool) -> Self {
         Self { prints }
     }

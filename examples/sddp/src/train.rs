@@ -8,7 +8,7 @@ use super::boards::Boards;
 use super::failure::Failure;
 use super::options::Options;
 use super::policy::Policy;
-use super::report::Report;
+use super::report::Printer;
 use super::setup::Regions;
 use super::team::Team;
 use super::work::Work;
@@ -45,7 +45,7 @@ pub(crate) fn train<C: Communicator + SharedMemoryProvider>(
         Some("0") => forget(&mut team, options)?,
         Some(_) => policy = resume(&mut team, &work, options)?,
     }
-    let report = Report::new(comm.rank() == 0);
+    let report = Printer::new(comm.rank() == 0);
     report.start(&case, comm.size(), backend, options, &policy);
     while !ended(&policy, options) {
         iterate(&mut team, &work, &mut boards, &mut policy)?;
@@ -59,7 +59,7 @@ pub(crate) fn train<C: Communicator + SharedMemoryProvider>(
             })?;
         }
     }
-    let rows = Report::rows(&mut team)?;
+    let rows = Printer::rows(&mut team)?;
     report.end(&policy, options, &rows, start.elapsed());
     team.together(|| report.plot(&policy, options))?;
     Ok(policy)

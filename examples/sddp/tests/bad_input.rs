@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use comm_run::{Exit, Line, Signal};
 use libtest_mimic::Trial;
 
-use super::job::{Place, RANK, Ran, policy, prepare, run, scratch};
+use super::job::{RANK, Ran, Transport, policy, prepare, run, scratch};
 use super::matrix::CASE;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -24,35 +24,35 @@ pub(crate) fn trials() -> Vec<Trial> {
             Ok(failed_before_its_first_checkpoint()?)
         }),
         Trial::test("bad_input::killed_and_restarted, shm x 3", || {
-            Ok(killed_and_restarted(Place::Shm(3))?)
+            Ok(killed_and_restarted(Transport::Shm(3))?)
         }),
         Trial::test("bad_input::killed_and_restarted, tcp x 2", || {
-            Ok(killed_and_restarted(Place::Tcp(2))?)
+            Ok(killed_and_restarted(Transport::Tcp(2))?)
         }),
     ];
-    for place in places() {
-        let name = |what: &str| format!("bad_input::{what}, {}", place.name());
+    for transport in transports() {
+        let name = |what: &str| format!("bad_input::{what}, {}", transport.name());
         trials.push(Trial::test(name("infeasible"), move || {
-            Ok(infeasible(place)?)
+            Ok(infeasible(transport)?)
         }));
         trials.push(Trial::test(name("solver_error"), move || {
-            Ok(solver_error(place)?)
+            Ok(solver_error(transport)?)
         }));
     }
     trials
 }
 
-fn places() -> Vec<Place> {
+fn transports() -> Vec<Transport> {
     vec![
-        Place::Shm(4),
-        Place::Tcp(4),
+        Transport::Shm(4),
+        Transport::Tcp(4),
         #[cfg(feature = "mpi")]
-        Place::Mpi(4),
+        Transport::Mpi(4),
     ]
 }
 
 /// Checks that every rank ended with this code and said this.
-fn all_say(ran: &Ran, place: Place, code: i32, words: &str) -> Result<(), String> {
+fn all_say(ran: &Ran, transport: Transport, code: i32, words: &str) -> Result<(), String> {
     let say = |rank: usize| {
         let start = format!("[{rank}] ");
         let mut lines = ran.lines.iter();
@@ -60,10 +60,10 @@ fn all_say(ran: &Ran, place: Place, code: i32, words: &str) -> Result<(), String
     };
     let ranks = ran.outcome.ranks.len();
     // Under mpiexec the lines of all ranks come from one process.
-    let said = if ranks == place.ranks() {
+    let said = if ranks == transport.ranks() {
         (0..ranks).all(say)
     } else {
-        ran.text().matches(words).count() >= place.ranks()
+        ran.text().matches(words).count() >= transport.ranks()
     };
     let wanted = Some(Exit::Code(code));
     let ended = ran.outcome.ranks.iter().all(|rank| rank.exit == wanted);
@@ -72,7 +72,7 @@ fn all_say(ran: &Ran, place: Place, code: i32, words: &str) -> Result<(), String
     }
     Err(format!(
         "{}: not all ranks ended with {code} and '{words}': {:?}\n{}",
-        place.name(),
+        transport.name(),
         ran.outcome.ending,
         ran.text()
     ))
@@ -94,29 +94,29 @@ fn out_of_range() -> Result<(), String> {
             "12000000000 inflows, more than",
         ),
     ] {
-        let ran = run(prepare(Place::Shm(2), RANK, arguments)?)?;
-        all_say(&ran, Place::Shm(2), 2, words)?;
+        let ran = run(prepare(Transport::Shm(2), RANK, arguments)?)?;
+        all_say(&ran, Transport::Shm(2), 2, words)?;
     }
     Ok(())
 }
 
-fn infeasible(place: Place) -> Result<(), String> {
-    let ran = run(prepare(place, RANK, "--deficit-limit 0")?)?;
+fn infeasible(transport: Transport) -> Result<(), String> {
+    let ran = run(prepare(transport, RANK, "--deficit-limit 0")?)?;
     let words = "there is no dispatch that serves 100.0000 % of the demand; raise --deficit-limit";
-    all_say(&ran, place, 1, words)
+    all_say(&ran, transport, 1, words)
 }
 
 /// The rank that fails is named on all, and what the iteration before wrote can still be used.
-fn solver_error(place: Place) -> Result<(), String> {
+fn solver_error(transport: Transport) -> Result<(), String> {
     let (folder, file) = scratch()?;
     let words = format!("{CASE} --inject-error 2 --checkpoint {}", file.display());
-    let ran = run(prepare(place, RANK, &words)?)?;
+    let ran = run(prepare(transport, RANK, &words)?)?;
     let error = "error: rank 2: solver error injected by --inject-error in iteration 2";
-    all_say(&ran, place, 1, error)?;
+    all_say(&ran, transport, 1, error)?;
     whole(folder.path())?;
     let (_other, straight) = scratch()?;
-    let resumed = policy(place, &format!("{CASE} --resume"), &file)?;
-    if resumed == policy(Place::Local, CASE, &straight)? {
+    let resumed = policy(transport, &format!("{CASE} --resume"), &file)?;
+    if resumed == policy(Transport::Local, CASE, &straight)? {
         Ok(())
     } else {
         Err("what goes on after the error is not what would have been".to_owned())
@@ -139,7 +139,7 @@ fn whole(folder: &Path) -> Result<(), String> {
 fn checkpoints() -> Result<(), String> {
     let (folder, file) = scratch()?;
     let good = policy(
-        Place::Local,
+        Transport::Local,
         &CASE.replace("--iterations 40", "--iterations 2"),
         &file,
     )?;
@@ -173,8 +173,8 @@ fn checkpoints() -> Result<(), String> {
             fs::write(path, bytes).map_err(|why| why.to_string())?;
         }
         let arguments = format!("{case} --resume --checkpoint {}", path.display());
-        let ran = run(prepare(Place::Shm(3), RANK, &arguments)?)?;
-        all_say(&ran, Place::Shm(3), 1, words)?;
+        let ran = run(prepare(Transport::Shm(3), RANK, &arguments)?)?;
+        all_say(&ran, Transport::Shm(3), 1, words)?;
         if fs::read(path).ok().as_deref() != bytes {
             return Err(format!("{words}: the file was touched"));
         }
@@ -186,11 +186,11 @@ fn no_folder() -> Result<(), String> {
     let (folder, _) = scratch()?;
     let file = folder.path().join("nowhere").join("policy");
     let arguments = format!("{CASE} --checkpoint {}", file.display());
-    let ran = run(prepare(Place::Shm(2), RANK, &arguments)?)?;
-    all_say(&ran, Place::Shm(2), 1, "error: rank 0: the checkpoint ")?;
+    let ran = run(prepare(Transport::Shm(2), RANK, &arguments)?)?;
+    all_say(&ran, Transport::Shm(2), 1, "error: rank 0: the checkpoint ")?;
     all_say(
         &ran,
-        Place::Shm(2),
+        Transport::Shm(2),
         1,
         "cannot be written: No such file or directory",
     )
@@ -205,7 +205,7 @@ fn killed_and_resumed() -> Result<(), String> {
     );
     let arguments = format!("{case} --checkpoint {}", file.display());
     let (sender, lines) = mpsc::channel();
-    let job = prepare(Place::Shm(3), RANK, &arguments)?.sink(move |line: Line<'_>| {
+    let job = prepare(Transport::Shm(3), RANK, &arguments)?.sink(move |line: Line<'_>| {
         // Nobody listens any more after the end.
         let _ = sender.send(String::from_utf8_lossy(line.bytes).into_owned());
         Ok(())
@@ -236,8 +236,8 @@ fn killed_and_resumed() -> Result<(), String> {
     drop(fs::remove_file(folder.path().join("policy.new")));
     whole(folder.path())?;
     let (_other, straight) = scratch()?;
-    let resumed = policy(Place::Tcp(2), &format!("{case} --resume"), &file)?;
-    if resumed == policy(Place::Local, &case, &straight)? {
+    let resumed = policy(Transport::Tcp(2), &format!("{case} --resume"), &file)?;
+    if resumed == policy(Transport::Local, &case, &straight)? {
         Ok(())
     } else {
         Err("what goes on after the kill is not what would have been".to_owned())
@@ -248,10 +248,10 @@ fn killed_and_resumed() -> Result<(), String> {
 /// its own, the restart must not go on from the policy of the other job.
 fn failed_before_its_first_checkpoint() -> Result<(), String> {
     let (_folder, file) = scratch()?;
-    policy(Place::Local, CASE, &file)?;
+    policy(Transport::Local, CASE, &file)?;
     let case = CASE.replace("--iterations 40", "--iterations 0");
     let arguments = format!("{case} --checkpoint {}", file.display());
-    let ran = run(prepare(Place::Shm(2), RANK, &arguments)?.env("COBRE_RESTART", "0"))?;
+    let ran = run(prepare(Transport::Shm(2), RANK, &arguments)?.env("COBRE_RESTART", "0"))?;
     if ran.outcome.success() && !file.exists() {
         Ok(())
     } else {
@@ -264,7 +264,7 @@ fn failed_before_its_first_checkpoint() -> Result<(), String> {
 
 /// A job whose rank is killed in the middle of an iteration is started again, goes on from its checkpoint, and ends with the bits of one
 /// that nothing happened to.
-fn killed_and_restarted(place: Place) -> Result<(), String> {
+fn killed_and_restarted(transport: Transport) -> Result<(), String> {
     let (folder, file) = scratch()?;
     let case = CASE.replace(
         "--iterations 40 --tolerance 1e-3",
@@ -274,7 +274,7 @@ fn killed_and_restarted(place: Place) -> Result<(), String> {
     fs::write(&file, "an old checkpoint").map_err(|why| why.to_string())?;
     let arguments = format!("{case} --checkpoint {}", file.display());
     let (sender, lines) = mpsc::channel();
-    let job = prepare(place, RANK, &arguments)?.sink(move |line: Line<'_>| {
+    let job = prepare(transport, RANK, &arguments)?.sink(move |line: Line<'_>| {
         // Nobody listens any more after the end.
         let _ = sender.send(String::from_utf8_lossy(line.bytes).into_owned());
         Ok(())
@@ -298,7 +298,7 @@ fn killed_and_restarted(place: Place) -> Result<(), String> {
     whole(folder.path())?;
     let (_other, straight) = scratch()?;
     let restarted = fs::read(&file).map_err(|why| why.to_string())?;
-    if restarted == policy(Place::Local, &case, &straight)? {
+    if restarted == policy(Transport::Local, &case, &straight)? {
         Ok(())
     } else {
         Err("what goes on after the restart is not what would have been".to_owned())

@@ -7,7 +7,7 @@ use sddp_dispatch::model::{Case, Draft, fill_tree};
 use sddp_dispatch::subproblem::{Columns, balance, columns, supply};
 
 use super::certificate::Written;
-use super::job::{Place, policy, scratch};
+use super::job::{Transport, policy, scratch};
 use super::sddp::options::Options;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -31,13 +31,13 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn large() -> Result<(), String> {
     let (_folder, file) = scratch()?;
     let case = "--stages 48 --plants 8 --openings 20 --scenarios 16 --iterations 1";
-    policy(Place::Shm(2), case, &file).map(drop)
+    policy(Transport::Shm(2), case, &file).map(drop)
 }
 
 /// The lower bound never exceeds the optimum and reaches it, each within 1e-6 of it.
 fn bounds(case: &str) -> Result<(), String> {
     let (_folder, file) = scratch()?;
-    let bytes = policy(Place::Shm(2), &format!("{case} --tolerance 0"), &file)?;
+    let bytes = policy(Transport::Shm(2), &format!("{case} --tolerance 0"), &file)?;
     let options = Options::parse_from(["sddp"].into_iter().chain(case.split_whitespace()));
     let optimum = optimum(&options)?;
     let trace = lower_bounds(&bytes);

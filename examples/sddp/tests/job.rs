@@ -10,7 +10,7 @@ use super::ROLE;
 
 /// A backend and a number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Transport {
     Local,
     Shm(usize),
     Tcp(usize),
@@ -18,7 +18,7 @@ pub(crate) enum Place {
     Mpi(usize),
 }
 
-impl Place {
+impl Transport {
     /// Returns the number of ranks.
     pub(crate) fn ranks(self) -> usize {
         match self {
@@ -63,15 +63,15 @@ const LIMIT: Duration = Duration::from_mins(1);
 
 /// Prepares a run of this binary as `role`, with arguments separated by blanks. A rank that fails is left alone with the others: they
 /// must end by themselves.
-pub(crate) fn prepare(place: Place, role: &str, arguments: &str) -> Result<Job, String> {
+pub(crate) fn prepare(transport: Transport, role: &str, arguments: &str) -> Result<Job, String> {
     let own = std::env::current_exe()
         .map_err(|why| format!("the path of this program is unknown: {why}"))?;
-    let job = match place {
-        Place::Local => Job::new(own, 1).env("COBRE_COMM_BACKEND", "local"),
-        Place::Shm(ranks) => Job::new(own, ranks).backend(Backend::Shm),
-        Place::Tcp(ranks) => Job::new(own, ranks).backend(Backend::Tcp),
+    let job = match transport {
+        Transport::Local => Job::new(own, 1).env("COBRE_COMM_BACKEND", "local"),
+        Transport::Shm(ranks) => Job::new(own, ranks).backend(Backend::Shm),
+        Transport::Tcp(ranks) => Job::new(own, ranks).backend(Backend::Tcp),
         #[cfg(feature = "mpi")]
-        Place::Mpi(ranks) => super::matrix::mpi::launch(ranks)?.args([own]),
+        Transport::Mpi(ranks) => super::matrix::mpi::launch(ranks)?.args([own]),
     };
     let words = arguments.split_whitespace();
     Ok(job
@@ -99,13 +99,17 @@ pub(crate) fn run(job: Job) -> Result<Ran, String> {
 }
 
 /// Runs the solver with these arguments and a checkpoint, and returns the file. Fails if the solver fails.
-pub(crate) fn policy(place: Place, arguments: &str, file: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn policy(
+    transport: Transport,
+    arguments: &str,
+    file: &Path,
+) -> Result<Vec<u8>, String> {
     let words = format!("{arguments} --checkpoint {}", file.display());
-    let ran = run(prepare(place, RANK, &words)?)?;
+    let ran = run(prepare(transport, RANK, &words)?)?;
     if !ran.outcome.success() {
         return Err(format!(
             "{}: {:?}\n{}",
-            place.name(),
+            transport.name(),
             ran.outcome.ending,
             ran.text()
         ));

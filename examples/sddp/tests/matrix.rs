@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use libtest_mimic::Trial;
 
-use super::job::{Place, RANK, policy, prepare, run, scratch};
+use super::job::{RANK, Transport, policy, prepare, run, scratch};
 use super::reversed;
 
 /// A case of two rivers, with a number of scenarios that 3 and 4 ranks cannot split evenly. It ends because the lower bound
@@ -20,13 +20,13 @@ pub(crate) const CASE: &str =
 const WRITTEN: u64 = 0x183b_4475_28a0_2bf9;
 
 /// Where it is solved.
-fn places() -> Vec<Place> {
-    let mut places = vec![Place::Local];
-    places.extend([2, 3, 4].map(Place::Shm));
-    places.extend([2, 4].map(Place::Tcp));
+fn transports() -> Vec<Transport> {
+    let mut transports = vec![Transport::Local];
+    transports.extend([2, 3, 4].map(Transport::Shm));
+    transports.extend([2, 4].map(Transport::Tcp));
     #[cfg(feature = "mpi")]
-    places.extend([2, 4].map(Place::Mpi));
-    places
+    transports.extend([2, 4].map(Transport::Mpi));
+    transports
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -35,13 +35,13 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("matrix::it_converges_before_the_limit", || Ok(converges()?)),
         Trial::test("matrix::a_reversed_fold_is_noticed", || Ok(noticed()?)),
     ];
-    for place in places() {
+    for transport in transports() {
         for threads in [1, 4] {
-            let name = format!("matrix::{}, threads {threads}", place.name());
-            trials.push(Trial::test(name, move || Ok(twice(place, threads)?)));
+            let name = format!("matrix::{}, threads {threads}", transport.name());
+            trials.push(Trial::test(name, move || Ok(twice(transport, threads)?)));
         }
-        let name = format!("matrix::{}, stopped and resumed", place.name());
-        trials.push(Trial::test(name, move || Ok(resumed(place)?)));
+        let name = format!("matrix::{}, stopped and resumed", transport.name());
+        trials.push(Trial::test(name, move || Ok(resumed(transport)?)));
     }
     trials
 }
@@ -51,7 +51,7 @@ fn reference() -> Result<&'static [u8], String> {
     static REFERENCE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
     let reference = REFERENCE.get_or_init(|| {
         let (_folder, file) = scratch()?;
-        policy(Place::Local, CASE, &file)
+        policy(Transport::Local, CASE, &file)
     });
     reference.as_deref().map_err(Clone::clone)
 }
@@ -69,12 +69,12 @@ fn same(what: &str, bytes: &[u8]) -> Result<(), String> {
     ))
 }
 
-fn twice(place: Place, threads: usize) -> Result<(), String> {
+fn twice(transport: Transport, threads: usize) -> Result<(), String> {
     for round in ["once", "twice"] {
         let (_folder, file) = scratch()?;
-        let bytes = policy(place, &format!("{CASE} --threads {threads}"), &file)?;
+        let bytes = policy(transport, &format!("{CASE} --threads {threads}"), &file)?;
         same(
-            &format!("{}, {threads} threads, {round}", place.name()),
+            &format!("{}, {threads} threads, {round}", transport.name()),
             &bytes,
         )?;
     }
@@ -82,17 +82,20 @@ fn twice(place: Place, threads: usize) -> Result<(), String> {
 }
 
 /// Stops after three iterations and goes on from the file, first in the same place, then in another.
-fn resumed(place: Place) -> Result<(), String> {
+fn resumed(transport: Transport) -> Result<(), String> {
     let stopped = CASE.replace("--iterations 40", "--iterations 3");
     let resumed = format!("{CASE} --resume");
-    for other in [place, Place::Shm(2)] {
+    for other in [transport, Transport::Shm(2)] {
         let (_folder, file) = scratch()?;
-        let short = policy(place, &stopped, &file)?;
+        let short = policy(transport, &stopped, &file)?;
         if short.len() >= reference()?.len() {
             return Err("it did not stop in the middle".to_owned());
         }
         let bytes = policy(other, &resumed, &file)?;
-        same(&format!("{}, then {}", place.name(), other.name()), &bytes)?;
+        same(
+            &format!("{}, then {}", transport.name(), other.name()),
+            &bytes,
+        )?;
     }
     Ok(())
 }
@@ -109,7 +112,7 @@ fn written_down() -> Result<(), String> {
 
 /// The case must be able to show a wrong stopping iteration: it ends by itself, after some and before all iterations.
 fn converges() -> Result<(), String> {
-    let ran = run(prepare(Place::Local, RANK, CASE)?)?;
+    let ran = run(prepare(Transport::Local, RANK, CASE)?)?;
     if ran.text().contains("the lower bound converged") {
         Ok(())
     } else {
@@ -119,22 +122,22 @@ fn converges() -> Result<(), String> {
 
 /// With blocks in reverse rank order the folds over the scenarios run backwards: the comparison must fail, or it finds nothing.
 fn noticed() -> Result<(), String> {
-    for (place, role) in [
-        (Place::Shm(2), reversed::ALL),
-        (Place::Tcp(2), reversed::ALL),
-        (Place::Shm(2), reversed::COSTS),
-        (Place::Shm(2), reversed::EXCHANGES),
-        (Place::Tcp(2), reversed::EXCHANGES),
+    for (transport, role) in [
+        (Transport::Shm(2), reversed::ALL),
+        (Transport::Tcp(2), reversed::ALL),
+        (Transport::Shm(2), reversed::COSTS),
+        (Transport::Shm(2), reversed::EXCHANGES),
+        (Transport::Tcp(2), reversed::EXCHANGES),
     ] {
         let (_folder, file) = scratch()?;
         let words = format!("{CASE} --checkpoint {}", file.display());
-        let ran = run(prepare(place, role, &words)?)?;
+        let ran = run(prepare(transport, role, &words)?)?;
         if !ran.outcome.success() {
             return Err(format!("it should run, and be wrong:\n{}", ran.text()));
         }
         let bytes = std::fs::read(&file).map_err(|why| why.to_string())?;
         if same("reversed", &bytes).is_ok() {
-            return Err(format!("{role} on {}: nobody noticed", place.name()));
+            return Err(format!("{role} on {}: nobody noticed", transport.name()));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use libtest_mimic::Trial;
 
-use super::job::{Place, RANK, prepare, run};
+use super::job::{RANK, Transport, prepare, run};
 
 /// A case of 32 MB, and no iteration.
 const CASE: &str = "--stages 100 --plants 20 --openings 2000 --iterations 0";
@@ -15,14 +15,15 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// Compares regions that are shared with the heap of every rank, by the pages of all processes, shared ones divided.
 fn shared_once() -> Result<(), String> {
-    let [one, shared, heap] = [Place::Shm(1), Place::Shm(4), Place::Tcp(4)].map(|place| {
-        let ran = run(prepare(place, RANK, CASE)?)?;
-        let line = ran.lines.iter().find_map(|line| {
-            let number = line.strip_prefix("[0] memory of all ranks: ")?;
-            number.strip_suffix(" MB")?.parse::<f64>().ok()
+    let [one, shared, heap] =
+        [Transport::Shm(1), Transport::Shm(4), Transport::Tcp(4)].map(|transport| {
+            let ran = run(prepare(transport, RANK, CASE)?)?;
+            let line = ran.lines.iter().find_map(|line| {
+                let number = line.strip_prefix("[0] memory of all ranks: ")?;
+                number.strip_suffix(" MB")?.parse::<f64>().ok()
+            });
+            line.ok_or_else(|| format!("no word about memory:\n{}", ran.text()))
         });
-        line.ok_or_else(|| format!("no word about memory:\n{}", ran.text()))
-    });
     let (one, shared, heap) = (one?, shared?, heap?);
     // What a rank has besides the case is a few megabytes.
     let more = shared - one;

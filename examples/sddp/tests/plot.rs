@@ -2,7 +2,7 @@
 
 use libtest_mimic::Trial;
 
-use super::job::{Place, RANK, prepare, run, scratch};
+use super::job::{RANK, Transport, prepare, run, scratch};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |iterations: usize| {
@@ -20,7 +20,7 @@ fn labelled(iterations: usize) -> Result<(), String> {
         "--stages 3 --plants 2 --scenarios 4 --iterations {iterations} --tolerance 0 --plot {}",
         file.display()
     );
-    let ran = run(prepare(Place::Shm(2), RANK, &arguments)?)?;
+    let ran = run(prepare(Transport::Shm(2), RANK, &arguments)?)?;
     if !ran.outcome.success() {
         return Err(ran.text());
     }

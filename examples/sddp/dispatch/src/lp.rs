@@ -36,7 +36,7 @@ impl fmt::Display for Unsolved {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Position {
     /// At one of its bounds; a column of the table.
     Column(usize),
     /// Between its bounds, or about to be; a row of the table.
@@ -50,7 +50,7 @@ pub struct Program {
     lower: Vec<f64>,
     upper: Vec<f64>,
     value: Vec<f64>,
-    place: Vec<Place>,
+    place: Vec<Position>,
     /// The variable of each row of the table.
     basic: Vec<Variable>,
     /// The variable of each column of the table.
@@ -73,7 +73,7 @@ impl Program {
             value: lower.clone(),
             lower,
             upper: columns.iter().map(|column| column.2).collect(),
-            place: (0..columns.len()).map(Place::Column).collect(),
+            place: (0..columns.len()).map(Position::Column).collect(),
             basic: Vec::new(),
             apart: (0..columns.len()).collect(),
             table: Vec::new(),
@@ -90,8 +90,8 @@ impl Program {
         for &(variable, factor) in row {
             activity += factor * self.value[variable];
             match self.place[variable] {
-                Place::Column(column) => new[column] += factor,
-                Place::Row(row) => {
+                Position::Column(column) => new[column] += factor,
+                Position::Row(row) => {
                     let row = &old[row * width..(row + 1) * width];
                     for (new, old) in new.iter_mut().zip(row) {
                         *new += factor * old;
@@ -100,7 +100,7 @@ impl Program {
             }
         }
         let variable = self.value.len();
-        self.place.push(Place::Row(self.basic.len()));
+        self.place.push(Position::Row(self.basic.len()));
         self.basic.push(variable);
         self.value.push(activity);
         self.lower.push(lower);
@@ -157,8 +157,8 @@ impl Program {
     /// Returns what the least cost gains when the bound that holds a variable grows by 1: the dual of a row.
     pub fn dual(&self, variable: Variable) -> f64 {
         match self.place[variable] {
-            Place::Column(column) => self.reduced[column],
-            Place::Row(_) => 0.0,
+            Position::Column(column) => self.reduced[column],
+            Position::Row(_) => 0.0,
         }
     }
 

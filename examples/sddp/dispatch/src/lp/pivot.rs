@@ -1,6 +1,6 @@
 //! One step of the dual simplex method: who leaves, who enters, and the exchange.
 
-use super::{Place, Program, Variable};
+use super::{Position, Program, Variable};
 
 /// Factors smaller than this are taken for rounding and never divided by.
 const SMALLEST: f64 = 1e-9;
@@ -126,8 +126,8 @@ impl Program {
         substitute(&mut self.reduced, &solved, column);
         self.basic[row] = entering;
         self.apart[column] = leaving;
-        self.place[entering] = Place::Row(row);
-        self.place[leaving] = Place::Column(column);
+        self.place[entering] = Position::Row(row);
+        self.place[leaving] = Position::Column(column);
     }
 }
 
