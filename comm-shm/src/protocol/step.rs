@@ -256,9 +256,7 @@ impl<'a> Turn<'a> {
                 looks -= 1;
                 policy.between_looks();
             } else {
-                if let Err(halted) = arrival::wait_for_lines(&mut self.pass, rank, wait) {
-                    return Err(self.halted(halted));
-                }
+                self.wait_for_lines(rank, wait)?;
                 break;
             }
         }
@@ -274,12 +272,15 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
+    /// Waits for the lines of all ranks from `rank` on.
     #[cold]
-    fn halted(&mut self, halted: Halted) -> CommError {
-        if halted.refused {
-            self.stage = Stage::Refused;
-        }
-        halted.error
+    fn wait_for_lines(&mut self, rank: usize, wait: Wait) -> Result<(), CommError> {
+        arrival::wait_for_lines(&mut self.pass, rank, wait).map_err(|Halted { error, refused }| {
+            if refused {
+                self.stage = Stage::Refused;
+            }
+            error
+        })
     }
 
     /// Returns the ways out of the call but its completion.
