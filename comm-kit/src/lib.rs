@@ -3,28 +3,30 @@
 //! For authors of backends; programs never name this crate. A backend written on it is a transport,
 //! a start-up, and what it promises:
 //!
-//! | for | look at |
-//! |---|---|
-//! | one call from its entry to its error | [`Gate`], [`Transport`], [`Pass`] |
-//! | what ranks compare before they exchange anything | [`Call`] |
-//! | what a language without types compares beyond that | [`Label`] |
-//! | every sentence of an error | [`words`] |
-//! | timers that a suspended job survives | [`clock`] |
-//! | spinning, yielding and sleeping until something comes | [`wait`] |
-//! | a blocked rank that its language can interrupt | [`interrupt`] |
-//! | the phases of a shared region | [`Phases`] |
-//! | a region of a rank that shares memory with nobody | [`HeapRegion`] |
-//! | who created a gathered region, which part is whose, and creating it on all ranks or none | [`Origin`], [`Parts`] |
-//! | variables, checks, and why a start failed | [`config`], [`InitError`] |
-//! | an end of the process that hears its exit code | [`exit`] |
-//! | which machine this is | [`host`] |
-//! | which launcher started this process | [`launcher`] |
-//! | the first cause of a rank, for its launcher | [`report`](mod@report) |
-//! | which variables there are, and what a misspelt name was meant to be | [`variables`], [`nearest`] |
-//! | how much memory there is, asked before a large allocation | [`memory`] |
-//! | which processors there are to use | [`processors`] |
-//! | the file that holds the secret of a job | [`secret_file`] |
-//! | where segments of shared memory are found, and which are stale | [`segments`] |
+//! | folder | for | look at |
+//! |---|---|---|
+//! | `call` | one call from its entry to its error | [`Gate`], [`Transport`], [`Pass`] |
+//! | | what ranks compare before they exchange anything | [`Call`] |
+//! | | what a language without types compares beyond that | [`Label`] |
+//! | | every sentence of an error | [`words`] |
+//! | | which process may use a communicator: not a forked child | [`Owner`], [`Beacon`] |
+//! | `waiting` | timers that a suspended job survives | [`clock`] |
+//! | | spinning, yielding and sleeping until something comes | [`wait`] |
+//! | | a blocked rank that its language can interrupt | [`interrupt`] |
+//! | `region` | the phases of a shared region | [`Phases`] |
+//! | | a region of a rank that shares memory with nobody | [`HeapRegion`] |
+//! | | who created a gathered region, which part is whose, and creating it on all ranks or none | [`Origin`], [`Parts`] |
+//! | `start` | variables, checks, and why a start failed | [`config`], [`InitError`] |
+//! | | which launcher started this process | [`launcher`] |
+//! | | which variables there are, and what a misspelt name was meant to be | [`variables`], [`nearest`] |
+//! | | the file that holds the secret of a job | [`secret_file`] |
+//! | `end` | an end of the process that hears its exit code | [`exit`] |
+//! | | the first cause of a rank, for its launcher | [`report`](mod@report) |
+//! | `machine` | which machine this is | [`host`] |
+//! | | how much memory there is, asked before a large allocation | [`memory`] |
+//! | | which processors there are to use | [`processors`] |
+//! | | the limits of the control group | [`control_group`] |
+//! | | where segments of shared memory are found, and which are stale | [`segments`] |
 //!
 //! Architecture invariant: this crate does no communication and knows no backend. Its only `unsafe`
 //! code is the page of [`Owner`] and the hook of [`exit`].
@@ -32,37 +34,23 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod call;
-mod fork;
-mod gate;
-mod gathered;
-mod heap;
-mod init;
-mod label;
-mod near;
-mod phase;
+mod end;
+mod machine;
+mod region;
+mod start;
+mod waiting;
 
-pub mod clock;
-pub mod config;
-pub mod control_group;
-pub mod exit;
-pub mod host;
-pub mod interrupt;
-pub mod launcher;
-pub mod memory;
-pub mod processors;
-pub mod report;
-pub mod secret_file;
-pub mod segments;
-pub mod variables;
-pub mod wait;
-pub mod words;
-
-pub use call::Call;
-pub use fork::{Beacon, Owner};
-pub use gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
-pub use gathered::{CommId, Origin, Parts};
-pub use heap::HeapRegion;
-pub use init::{InitError, InitErrorKind};
-pub use label::Label;
-pub use near::nearest;
-pub use phase::{Ended, Phases};
+pub use call::fingerprint::Call;
+pub use call::gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
+pub use call::label::Label;
+pub use call::owner::{Beacon, Owner};
+pub use call::words;
+pub use end::{exit, report};
+pub use machine::{control_group, host, memory, processors, segments};
+pub use region::gathered::{CommId, Origin, Parts};
+pub use region::heap::HeapRegion;
+pub use region::phase::{Ended, Phases};
+pub use start::init::{InitError, InitErrorKind};
+pub use start::near::nearest;
+pub use start::{config, launcher, secret_file, variables};
+pub use waiting::{clock, interrupt, wait};

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::init::{InitError, InitErrorKind};
+use crate::start::init::{InitError, InitErrorKind};
 
 /// How long a collective waits for a rank that is alive but absent, unless it is told otherwise.
 pub const TIMEOUT: Duration = Duration::from_mins(1);

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::near::nearest;
+use crate::start::near::nearest;
 
 /// What the names of all our variables begin with. A program may have others that begin so.
 const PREFIX: &str = "COBRE_";

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::value;
-use crate::init::InitError;
+use crate::start::init::InitError;
 
 /// The variables in which one launcher tells a process its place.
 #[derive(Debug)]

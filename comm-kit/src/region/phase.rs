@@ -2,7 +2,7 @@
 
 use comm_api::{CommError, Operation};
 
-use crate::gathered::{CommId, Origin};
+use crate::region::gathered::{CommId, Origin};
 use crate::words::{self, BROKEN};
 
 /// Keeps the phase of one handle to a region, and panics where the phase does not permit an access.

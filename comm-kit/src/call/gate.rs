@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use comm_api::{CommError, FailureKind, Operation};
 
-use crate::fork::Owner;
-use crate::gathered::CommId;
+use crate::call::owner::Owner;
+use crate::region::gathered::CommId;
 use crate::report;
 use crate::words::{self, Lost};
 

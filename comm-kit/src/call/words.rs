@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use comm_api::{CommError, FailureKind, Operation};
 
-use crate::call::Call;
+use crate::Call;
 
 /// How many ranks, or differing calls, a message lists.
 const LISTED: usize = 16;

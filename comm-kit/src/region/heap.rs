@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::gathered::{CommId, Origin, Parts};
 use crate::memory;
-use crate::phase::Phases;
+use crate::region::gathered::{CommId, Origin, Parts};
+use crate::region::phase::Phases;
 use comm_api::{CommData, CommError, SharedRegion, bytemuck};
 
 /// Holds a region on the heap of one rank.
