@@ -24,7 +24,7 @@ use crate::verdict::outcome::Outcome;
 
 /// Describes a job: `size` processes of one program on this machine.
 ///
-/// Each rank gets the variables of [`environment`](crate::start::environment), `/dev/null` as standard
+/// Each rank gets the variables of [`environment`](crate::environment()), `/dev/null` as standard
 /// input (it is in a process group of its own, and reading the terminal from there would freeze
 /// it), and pipes as standard output and error.
 ///
