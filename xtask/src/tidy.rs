@@ -1,12 +1,14 @@
-//! Checks what neither the compiler nor clippy checks: names and sizes of files, links and numbers in documents.
+//! Checks what neither the compiler nor clippy checks: names and sizes of files; links, numbers, lines and phrases in documents.
 //!
-//! Each rule reads the tree, touches no disk, and reports the file, the line and what is wrong with it.
+//! Each rule reads the tree, touches no disk, and reports the file, the line and what is wrong with it. The subjects of
+//! commits are checked beside it, see [`commits`].
 
 use std::path::Path;
 
 use crate::report::Outcome;
 
 mod book;
+pub(crate) mod commits;
 mod files;
 mod links;
 mod markdown;
@@ -14,6 +16,7 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod words;
 
 pub(crate) use book::CONTENTS;
 pub(crate) use links::resolve;
@@ -23,22 +26,31 @@ use tree::Tree;
 type OnFinding<'a> = dyn FnMut(&str, usize, String) + 'a;
 type Check = fn(&Tree, &mut OnFinding<'_>);
 
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 8] = [
     book::check,
     files::layout,
     files::private_paths,
     files::size,
     links::check,
     numbers::check,
+    words::lines,
+    words::phrases,
 ];
 
-/// Checks the tree below `root`, prints the findings and returns whether there are none.
+/// Checks the tree below `root` and its commits, prints the findings and returns whether there are none.
 pub(crate) fn run(root: &Path) -> bool {
-    let outcome = outcome(root);
-    if let Outcome::Failed(reason) = &outcome {
-        eprintln!("tidy: {reason}");
+    let commits = shown("commits", &commits::outcome(root));
+    shown("tidy", &outcome(root)) && commits
+}
+
+/// Prints why a check failed or did not run; returns whether it found nothing.
+fn shown(name: &str, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Passed => {}
+        Outcome::NotRun(reason) => println!("{name}: NOT RUN: {reason}"),
+        Outcome::Failed(reason) => eprintln!("{name}: {reason}"),
     }
-    outcome == Outcome::Passed
+    !matches!(outcome, Outcome::Failed(_))
 }
 
 /// Checks the tree below `root` and prints the findings.

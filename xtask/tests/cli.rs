@@ -124,8 +124,41 @@ fn tidy_passes_a_clean_repository() {
     let root = repository("clean");
     fs::write(root.join("README.md"), "# Clean\n").unwrap();
     let output = tidy(&root);
-    assert!(text(&output.stdout).ends_with(" 0 findings\n"));
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("commits: NOT RUN: there is no history here"));
+    assert!(printed.ends_with(" 0 findings\n"));
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn tidy_checks_the_subjects_of_commits_after_the_one_that_adds_the_check() {
+    let root = repository("history");
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
+        let output = git.args(arguments).current_dir(&root).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let commit = |subject: &str| git(&["commit", "--allow-empty", "--quiet", "-m", subject]);
+    let long = "x".repeat(73);
+    git(&["init", "--quiet"]);
+    commit(&long);
+    let said = text(&tidy(&root).stdout);
+    assert!(
+        said.starts_with("commits: NOT RUN: no commit adds"),
+        "{said}"
+    );
+    fs::create_dir_all(root.join("xtask/src/tidy")).unwrap();
+    fs::write(root.join("xtask/src/tidy/commits.rs"), "").unwrap();
+    git(&["add", "."]);
+    commit(&long);
+    commit(&"x".repeat(72));
+    assert_eq!(tidy(&root).status.code(), Some(0));
+    commit(&long);
+    let output = tidy(&root);
+    let said = text(&output.stdout);
+    assert_eq!(said.matches(": 73 characters: xxx").count(), 1, "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
@@ -140,7 +173,7 @@ fn tidy_names_file_and_line_of_planted_defects() {
     let findings = text(&output.stdout);
     let expected = "README.md:3: the link docs/book.md leads nowhere\n\
         src/lib.rs:501: 501 lines: split it before 500\n";
-    assert!(findings.starts_with(expected), "{findings}");
+    assert!(findings.contains(expected), "{findings}");
     assert_eq!(text(&output.stderr), "tidy: 2 findings\n");
 }
 

@@ -107,6 +107,9 @@ pub(super) fn before_build() -> Vec<TestStep> {
         function("tidy", Front, "cargo xtask tidy", |_| {
             tidy::outcome(&workspace_root())
         }),
+        function("commits", Front, "the subjects of commits", |_| {
+            tidy::commits::outcome(&workspace_root())
+        }),
         step("shellcheck", Front, shellcheck).with(&SHELLCHECK),
         step("deny", Front, cargo(&deny)).with(&CARGO_DENY),
     ]

@@ -1,5 +1,7 @@
 //! Reads what the rules need to know of a Markdown document.
 
+use std::ops::Range;
+
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// Holds the parts of a document, each with its byte offset.
@@ -13,6 +15,8 @@ pub(super) struct Document {
     pub(super) html: Vec<(usize, String)>,
     /// The fenced code blocks that are never closed.
     pub(super) unclosed: Vec<usize>,
+    /// The tables and the code blocks, whose lines cannot be broken.
+    pub(super) wide: Vec<Range<usize>>,
 }
 
 impl Document {
@@ -21,6 +25,9 @@ impl Document {
         let mut words = String::new();
         let extensions = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
         for (event, place) in Parser::new_ext(text, extensions).into_offset_iter() {
+            if let Event::Start(Tag::Table(_) | Tag::CodeBlock(_)) = event {
+                document.wide.push(whole_lines(text, &place));
+            }
             match event {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     document.links.push((place.start, dest_url.to_string()));
@@ -52,6 +59,12 @@ impl Document {
         let free = names.find(|name| !self.anchors.contains(name));
         self.anchors.extend(free);
     }
+}
+
+/// Extends a place to the beginning of its first line: a block in a list is indented.
+fn whole_lines(text: &str, place: &Range<usize>) -> Range<usize> {
+    let start = text[..place.start].rfind('\n').map_or(0, |end| end + 1);
+    start..place.end
 }
 
 /// Returns whether a fenced block ends with the mark that it begins with.

@@ -1,6 +1,6 @@
 //! A bad input for each rule, which it must find, and good ones that look alike.
 
-use super::{Check, Tree, book, files, findings, links, numbers};
+use super::{Check, Tree, book, commits, files, findings, links, numbers, words};
 
 const SOURCE: &str = "
 // Not 7: const PORT: u16 = 7;
@@ -147,4 +147,71 @@ fn what_the_contents_of_the_book_do_not_list_is_found() {
     assert_eq!(findings(&tree, &[book::check]), expected);
     let copied = ["docs/a.md", "src/f.rs", "x/README.md", "y", "y/README.md"];
     assert_eq!(book::files(&tree), copied);
+}
+
+#[test]
+fn a_line_of_one_character_too_many_is_found_outside_of_tables_and_code() {
+    let long = "é".repeat(201);
+    let text = format!(
+        "{}\n{long}\n\n| {long} |\n|---|\n| {long} |\n\n```text\n{long}\n```\n\n- item:\n\n  ```sh\n  {long}\n  ```\n",
+        "é".repeat(200)
+    );
+    let expected = ["a.md:2: 201 characters: one sentence per line, 200 at most"];
+    assert_eq!(found(words::lines, "a.md", &text), expected);
+    assert_eq!(found(words::lines, "docs/tcp-protocol.md", &text), [""; 0]);
+}
+
+#[test]
+fn phrases_are_found_in_documents() {
+    let bad = format!(
+        "Waits for\n> Ever. {}, 'is said': he is TOLD, they are told; comes to a\ncall, come to a call.\n",
+        ["Who", "ever"].concat()
+    );
+    let phrases = [
+        "for ever",
+        &["who", "ever"].concat(),
+        "is said",
+        "is told",
+        "are told",
+        "comes to a call",
+        "come to a call",
+    ];
+    let lines = [1, 2, 2, 2, 2, 2, 3];
+    let mut expected: Vec<String> = lines
+        .iter()
+        .zip(phrases)
+        .map(|(line, phrase)| format!("a.md:{line}: say '{phrase}' in other words"))
+        .collect();
+    expected.sort();
+    assert_eq!(found(words::phrases, "a.md", &bad), expected);
+    let good = "For everybody. That is: said he. This said, who_is_told and `for; ever` are fine. It is. Told so.\n";
+    assert_eq!(found(words::phrases, "a.md", good), [""; 0]);
+}
+
+#[test]
+fn phrases_are_found_in_the_code_of_clean_folders() {
+    let rust =
+        "//! Waits for\n//! ever.\nconst A: &str = \"it is \\\n    told\";\nfn is_told() {}\n";
+    let files = [
+        ("a/src/lib.rs", rust),
+        ("ab/src/lib.rs", rust),
+        ("a/b.py", "\"\"\"It is said.\"\"\"\n"),
+    ];
+    let owned = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+    let tree = Tree(owned.into());
+    let mut found = Vec::new();
+    for (path, text) in words::code(&tree, &["a"]) {
+        words::find(path, text, &mut |path, line, _| {
+            found.push(format!("{path}:{line}"));
+        });
+    }
+    assert_eq!(found, ["a/src/lib.rs:1", "a/src/lib.rs:3", "a/b.py:1"]);
+}
+
+#[test]
+fn a_subject_of_one_character_too_many_is_found() {
+    let long = "é".repeat(73);
+    let commits = format!("abc {}\ndef {long}\n", "é".repeat(72));
+    let expected = [format!("commit def: 73 characters: {long}")];
+    assert_eq!(commits::too_long(&commits), expected);
 }
