@@ -2,11 +2,10 @@
 //! rows.
 //!
 //! Pure: `row`, `figure`, `book`, `target`, `compare`, `table`, `plot`. With processes: `build`, `fetch`, `contender`, `watch`, `contest`,
-//! `start_up`, `solver`.
+//! `start_up`, `solver`, `campaign`. `results` publishes what was measured.
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use clap::ValueEnum;
 
@@ -14,6 +13,7 @@ use crate::mpi::Mpi;
 
 mod book;
 mod build;
+mod campaign;
 mod compare;
 mod contender;
 mod contest;
@@ -22,6 +22,7 @@ mod plan;
 mod plot;
 mod progress;
 mod record;
+mod results;
 mod solver;
 mod start_up;
 mod table;
@@ -35,10 +36,9 @@ mod figure;
 mod row;
 
 use book::Comparison;
-use build::Programs;
+use campaign::Campaign;
 use contender::Peer;
 use contest::Results;
-use plan::Contest;
 use record::Record;
 use row::Row;
 use table::Table;
@@ -59,6 +59,9 @@ Examples:
   cargo xtask bench --against ../main --ranks 2,4           this build and that of another checkout
   cargo xtask bench --sweep --backend tcp                   ours around the sizes where tcp changes its ways
   cargo xtask bench --solver                                what a second rank brings to the example solver
+  cargo xtask bench --results                               everything, written to docs/results.md and the README
+  cargo xtask bench --results --row barrier,allreduce:8     the same with these rows only
+  cargo xtask bench --results --from-csv                    only write page and pictures again
 
 Exit code: 0 when everything ran, 1 when one of ours failed, or a peer asked for by name is not there or measured
 nothing; with --strict also when a target was missed.";
@@ -119,6 +122,13 @@ pub(crate) struct Bench {
     /// Measure the example solver instead: what more ranks bring, and what a shared case costs
     #[arg(long, conflicts_with_all = ["backend", "peer", "fetch_peers", "plot", "against", "rows", "row", "max_bytes", "sweep"])]
     solver: bool,
+    /// Measure everything and write docs/results.md, its figures and pictures, and the table of the README; with --row, --rows small,
+    /// --rows large or --solver only that part is measured
+    #[arg(long, conflicts_with_all = ["backend", "no_peers", "against", "plot", "sweep", "strict"])]
+    results: bool,
+    /// Measure nothing: write page and pictures from the figures in docs/results
+    #[arg(long, requires = "results", conflicts_with_all = ["solver", "row", "rows", "ranks", "csv", "fetch_peers"])]
+    from_csv: bool,
     /// Exit with 1 if a target was missed
     #[arg(long)]
     strict: bool,
@@ -225,10 +235,13 @@ fn checkout(text: &str) -> Result<PathBuf, String> {
 
 /// Measures and prints; returns whether everything ran.
 pub(crate) fn run(bench: &Bench) -> bool {
+    if bench.results {
+        return results::run(bench);
+    }
     let measured = Record::create(bench.csv.as_deref()).and_then(|mut record| {
         if bench.solver {
-            let tables = solver::tables(bench, &mut record)?;
-            Ok((true, print(&tables)))
+            let books = solver::measure(bench, &mut record)?;
+            Ok((true, print(&solver::tables(&books))))
         } else {
             let plot = bench.plot.as_deref().map(plot::create).transpose()?;
             measure(bench, &mut record, plot)
@@ -249,21 +262,9 @@ fn measure(
     record: &mut Record,
     plot: Option<File>,
 ) -> Result<(bool, usize), String> {
-    let programs = Programs::build(bench)?;
-    let peers = plan::peers(bench, &programs)?;
-    let cores = available_parallelism().map_err(|why| format!("no processors: {why}"))?;
-    let cores = cores.get();
-    let heading = plan::shown(bench, cores, &peers, &programs);
-    println!("{heading}");
-    let contests = plan::contests(bench, cores, &peers);
-    let figures = contests.iter().map(Contest::figures).sum::<usize>();
-    let progress = progress::bar(figures * bench.rounds as usize);
-    let contests = contests.into_iter();
-    let results: Result<Vec<Results>, String> = contests
-        .map(|contest| contest::play(contest, bench, &programs, record, &progress))
-        .collect();
-    let results = results?;
-    drop(progress);
+    let campaign = Campaign::prepare(bench)?;
+    let (cores, heading) = (campaign.cores, campaign.heading.clone());
+    let results = campaign.play(bench, record, |_| Ok(()))?;
     let tables = tables(bench, cores, &results);
     let missed = print(&tables);
     if let Some(file) = plot {
@@ -342,6 +343,12 @@ fn print(tables: &[Table]) -> usize {
 
 /// Says in one line whether a peer is faster than the noise explains, in whichever row that counts; none if no row has enough rounds.
 fn above_all(tables: &[Table]) -> Option<String> {
+    let (above, all) = above(tables);
+    (all > 0).then(|| format!("above {NOISE} of the best peer: {above} of {all} rows that count"))
+}
+
+/// Counts the rows in which a peer is faster than the noise explains, and all rows that count.
+fn above(tables: &[Table]) -> (usize, usize) {
     let lines = tables.iter().filter(|table| table.other == table::PEERS);
     let lines = lines.flat_map(|table| &table.lines);
     let judge = |line: &Comparison| match line.verdict()? {
@@ -352,8 +359,7 @@ fn above_all(tables: &[Table]) -> Option<String> {
     let above = verdicts
         .iter()
         .filter(|&&verdict| verdict == Verdict::Misses);
-    let (above, all) = (above.count(), verdicts.len());
-    (all > 0).then(|| format!("above {NOISE} of the best peer: {above} of {all} rows that count"))
+    (above.count(), verdicts.len())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::row::Row;
 use super::target::{Target, Verdict};
 
 /// Holds what somebody took for a call by round.
-type Rounds = BTreeMap<u32, f64>;
+pub(super) type Rounds = BTreeMap<u32, f64>;
 
 /// Holds microseconds by who took them for what in which round.
 #[derive(Debug, Default)]
@@ -55,11 +55,21 @@ impl Book {
 
     /// Returns what ours took for a call, by round.
     pub(super) fn ours(&self, call: &str) -> impl Iterator<Item = (u32, f64)> {
-        let times = self.times.get(&(Contender::Ours, call.to_owned()));
+        let times = self.rounds(Contender::Ours, call);
         times
             .into_iter()
             .flatten()
             .map(|(&round, &time)| (round, time))
+    }
+
+    /// Returns what somebody took for a call, by round.
+    pub(super) fn rounds(&self, who: Contender, call: &str) -> Option<&Rounds> {
+        self.times.get(&(who, call.to_owned()))
+    }
+
+    /// Returns the median of what somebody took for a call.
+    pub(super) fn median(&self, who: Contender, call: &str) -> Option<f64> {
+        median(self.rounds(who, call)?.values().copied().collect())
     }
 
     /// Returns whether there is any time of a contender.

@@ -56,7 +56,7 @@ const LIMIT: &str = "limit";
 const LARGEST: usize = 206_000_000;
 
 /// What a gathered region has in place of an allgatherv whose result every rank reads.
-const EXCHANGE_READ: Row = Row::new(Op::ExchangeRead, LARGEST);
+pub(super) const EXCHANGE_READ: Row = Row::new(Op::ExchangeRead, LARGEST);
 
 impl Results {
     /// Compares with the best peer of each round, or with the other build.

@@ -15,18 +15,18 @@ use super::table::Table;
 mod axis;
 mod mark;
 
-use axis::Axis;
-use mark::Mark;
+pub(super) use axis::Axis;
+pub(super) use mark::Mark;
 
 /// Where something is, in pixels.
-type At = (i32, i32);
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn Error>>;
+pub(super) type At = (i32, i32);
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn = Result<(), Box<dyn Error>>;
 
 const FONT: &str = "sans-serif";
-const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
-const GRID: RGBColor = RGBColor(0xcc, 0xcc, 0xcc);
-const BAND: RGBColor = RGBColor(0xf3, 0xf3, 0xf3);
+pub(super) const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
+pub(super) const GRID: RGBColor = RGBColor(0xcc, 0xcc, 0xcc);
+pub(super) const BAND: RGBColor = RGBColor(0xf3, 0xf3, 0xf3);
 
 /// The width of the names of the calls, of the ratios beside them, and of the space around.
 const NAMES: i32 = 190;
@@ -37,8 +37,9 @@ const STEP: i32 = 14;
 const TOP: i32 = 112;
 const BOTTOM: i32 = 64;
 
-/// The least width: that of the legend with all numbers of ranks.
-const LEGEND: i32 = 970;
+/// The width of the legend, and of a number of ranks in it.
+const LEGEND: i32 = 442;
+const ENTRY: i32 = 88;
 
 /// Creates the file, so that one that cannot be written is noticed before anything is measured.
 pub(super) fn create(path: &Path) -> Result<File, String> {
@@ -99,21 +100,23 @@ fn height(lines: &[&Comparison]) -> i32 {
     STEP * i32::try_from(lines.len().max(2)).unwrap_or(i32::MAX / STEP)
 }
 
-fn draw(heading: &str, tables: &[Table]) -> Result<String, Box<dyn Error>> {
+pub(super) fn draw(heading: &str, tables: &[Table]) -> Result<String, Box<dyn Error>> {
     let panels: Vec<Panel<'_>> = tables.iter().filter_map(Panel::new).collect();
     let lines = || panels.iter().flat_map(Panel::lines);
     let axis = Axis::over(lines(), RATIOS);
     let count = i32::try_from(panels.len().max(1))?;
     let tallest = panels.iter().map(Panel::height).max().unwrap_or(STEP);
     let width = MARGIN + count * (NAMES + RATIOS + MARGIN);
-    let size = (width.max(LEGEND), TOP + tallest + BOTTOM);
+    let ranks = mark::ranks(lines());
+    let legend = LEGEND + ENTRY * i32::try_from(ranks.len())?;
+    let size = (width.max(legend), TOP + tallest + BOTTOM);
     let mut svg = String::new();
     {
         let size = (u32::try_from(size.0)?, u32::try_from(size.1)?);
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         root.fill(&WHITE)?;
         say(&root, heading, (MARGIN, 22), 15, HPos::Left)?;
-        legend(&root, &mark::ranks(lines()), (MARGIN, 50))?;
+        explain(&root, &ranks, (MARGIN, 50))?;
         for (panel, number) in panels.iter().zip(0..) {
             let left = MARGIN + number * (NAMES + RATIOS + MARGIN) + NAMES;
             draw_panel(&root, panel, &axis, left)?;
@@ -124,24 +127,24 @@ fn draw(heading: &str, tables: &[Table]) -> Result<String, Box<dyn Error>> {
 }
 
 /// Writes a text whose left end, middle or right end is at a place, in the middle of its height.
-fn say(root: &Area<'_>, text: &str, at: At, size: i32, anchor: HPos) -> Drawn {
+pub(super) fn say(root: &Area<'_>, text: &str, at: At, size: i32, anchor: HPos) -> Drawn {
     let font = (FONT, size).into_font().color(&TEXT);
     let style = font.pos(Pos::new(anchor, VPos::Center));
     root.draw(&Text::new(text.to_owned(), at, style))?;
     Ok(())
 }
 
-fn stroke(root: &Area<'_>, from: At, to: At, style: ShapeStyle) -> Drawn {
+pub(super) fn stroke(root: &Area<'_>, from: At, to: At, style: ShapeStyle) -> Drawn {
     root.draw(&PathElement::new([from, to], style))?;
     Ok(())
 }
 
 /// Explains the marks, in one line.
-fn legend(root: &Area<'_>, ranks: &[usize], (mut x, y): At) -> Drawn {
+fn explain(root: &Area<'_>, ranks: &[usize], (mut x, y): At) -> Drawn {
     for &ranks in ranks {
         Mark::of(ranks).draw(root, (x + 6, y), true)?;
         say(root, &format!("{ranks} ranks"), (x + 17, y), 13, HPos::Left)?;
-        x += 88;
+        x += ENTRY;
     }
     let black = TEXT.stroke_width(1);
     stroke(root, (x, y), (x + 24, y), black)?;

@@ -26,15 +26,22 @@ const MEMORY_RANKS: [usize; 3] = [1, 2, 4];
 /// The part of the time of one rank that more ranks may take: two should be 1.6 times as fast.
 const TIME: Target = Target::AtMost(0.625);
 
+/// Holds what was measured by number of ranks: seconds of [`SOLVED`] and [`ALONE`], megabytes of each backend.
+pub(super) type Books = BTreeMap<usize, Book>;
+
+/// The calls of the book that hold seconds: all ranks, and one rank in the same round.
+pub(super) const SOLVED: &str = "sddp";
+pub(super) const ALONE: &str = "1 rank";
+
 /// Runs the solver on one rank and on more, in turns, and then the large case on both backends.
-pub(super) fn tables(bench: &Bench, record: &mut Record) -> Result<Vec<Table>, String> {
+pub(super) fn measure(bench: &Bench, record: &mut Record) -> Result<Books, String> {
     let checkout = Checkout::ours(!bench.unoptimised)?;
     checkout.build(Backend::Shm, SOLVER)?;
     let programs = checkout.folder(Backend::Shm);
     let ranks = bench.ranks_or(&[2]);
     let runs = 1 + ranks.len() + 2 * MEMORY_RANKS.len();
     let progress = progress::bar(runs * bench.rounds as usize);
-    let mut books: BTreeMap<usize, Book> = BTreeMap::new();
+    let mut books = Books::new();
     for round in 1..=bench.rounds {
         let mut solve = |backend: Backend, ranks: usize, case: &str| {
             let place = format!("{}, {ranks} ranks, round {round}", backend.name());
@@ -56,8 +63,8 @@ pub(super) fn tables(bench: &Bench, record: &mut Record) -> Result<Vec<Table>, S
             if many.checksum != alone.checksum {
                 return Err("the policies differ: the ranks did not solve the same case".to_owned());
             }
-            keep(ranks, "sddp", many.seconds);
-            keep(ranks, "1 rank", alone.seconds);
+            keep(ranks, SOLVED, many.seconds);
+            keep(ranks, ALONE, alone.seconds);
         }
         for ranks in MEMORY_RANKS {
             for backend in [Backend::Shm, Backend::Tcp] {
@@ -66,11 +73,17 @@ pub(super) fn tables(bench: &Bench, record: &mut Record) -> Result<Vec<Table>, S
             }
         }
     }
-    let lines = |ranks: &[usize], call: &str, other: &str, target| {
-        let with = |ranks| Some((ranks, books.get(&ranks)?));
-        let books = ranks.iter().copied().filter_map(with);
+    Ok(books)
+}
+
+/// Compares one rank with more, and the memory of one backend with that of the other.
+pub(super) fn tables(books: &Books) -> Vec<Table> {
+    let lines = |call: &str, other: &str, target| {
+        let books = books.iter();
+        let books = books.filter(|(_, book)| book.rounds(Contender::Ours, call).is_some());
         let other = [(Contender::Ours, other.to_owned())];
-        let line = |(ranks, book): (_, &Book)| book.line(ranks, call.to_owned(), &other, target);
+        let line =
+            |(&ranks, book): (&usize, &Book)| book.line(ranks, call.to_owned(), &other, target);
         books.map(line).collect()
     };
     let table = |title: &str, unit, lines| Table {
@@ -79,18 +92,18 @@ pub(super) fn tables(bench: &Bench, record: &mut Record) -> Result<Vec<Table>, S
         unit,
         lines,
     };
-    Ok(vec![
+    vec![
         table(
             "sddp over shm: the time of one rank and of more",
             "s",
-            lines(&ranks, "sddp", "1 rank", TIME),
+            lines(SOLVED, ALONE, TIME),
         ),
         table(
             "sddp, a case of 160 MB: the memory of all ranks, shared pages divided",
             "MB",
-            lines(&MEMORY_RANKS, "shm", "tcp", Target::Open),
+            lines("shm", "tcp", Target::Open),
         ),
-    ])
+    ]
 }
 
 /// Holds what a run of the solver prints about itself.

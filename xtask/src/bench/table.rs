@@ -40,7 +40,7 @@ impl Display for Table {
     }
 }
 
-fn cells(line: &Comparison) -> [String; 9] {
+pub(super) fn cells(line: &Comparison) -> [String; 9] {
     let missing = || "-".to_owned();
     let ratios = || line.ratios.iter().copied();
     let spread = ratios().reduce(f64::min).zip(ratios().reduce(f64::max));

@@ -4,6 +4,7 @@ use clap::Parser;
 
 use super::contender::{Contender, Peer, Setting};
 use super::figure::Figure;
+use super::plan::Contest;
 use super::row::Op;
 use super::*;
 

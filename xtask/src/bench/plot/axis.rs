@@ -4,7 +4,7 @@ use super::super::book::{Comparison, median};
 
 /// Maps ratios to pixels.
 #[derive(Debug)]
-pub(super) struct Axis {
+pub(in crate::bench) struct Axis {
     /// The logarithms at both ends.
     low: f64,
     high: f64,
@@ -18,7 +18,12 @@ impl Axis {
     /// Spans all medians, all targets and the line at 1, with some room on both sides.
     pub(super) fn over<'a>(lines: impl Iterator<Item = &'a Comparison>, width: i32) -> Self {
         let ratios = lines.flat_map(|line| [median(line.ratios.clone()), line.target.most()]);
-        let logs = ratios.flatten().map(f64::log10);
+        Self::around(ratios.flatten(), width)
+    }
+
+    /// Spans these ratios and the line at 1, with some room on both sides.
+    pub(in crate::bench) fn around(ratios: impl Iterator<Item = f64>, width: i32) -> Self {
+        let logs = ratios.map(f64::log10);
         let (low, high) = logs.fold((0.0, 0.0), |(low, high): (f64, f64), log| {
             (low.min(log), high.max(log))
         });
@@ -32,13 +37,13 @@ impl Axis {
 
     /// Returns the pixels from the left end; what lies outside is put on the nearer end.
     #[expect(clippy::cast_possible_truncation, reason = "between 0 and the width")]
-    pub(super) fn place(&self, ratio: f64) -> i32 {
+    pub(in crate::bench) fn place(&self, ratio: f64) -> i32 {
         let part = (ratio.log10() - self.low) / (self.high - self.low);
         (part.clamp(0.0, 1.0) * self.width).round() as i32
     }
 
     /// Lists ratios with their labels, as many as have room.
-    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+    pub(in crate::bench) fn ticks(&self) -> Vec<(f64, String)> {
         let digits = if self.high - self.low > 3.5 {
             &DIGITS[..1]
         } else {

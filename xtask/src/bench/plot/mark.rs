@@ -7,7 +7,7 @@ use super::{Area, At, Drawn};
 
 /// Names how a number of ranks is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(in crate::bench) struct Mark {
     shape: Shape,
     colour: RGBColor,
 }
@@ -52,15 +52,20 @@ impl Mark {
     /// Returns that of a number of ranks: the usual numbers, 2 to 64, all differ.
     pub(super) fn of(ranks: usize) -> Self {
         let power = ranks.max(2).ilog2() as usize;
-        MARKS[(power - 1) % MARKS.len()]
+        Self::number(power - 1)
     }
 
-    pub(super) fn colour(self) -> RGBColor {
+    /// Returns one of those that differ, counted from 0.
+    pub(in crate::bench) fn number(number: usize) -> Self {
+        MARKS[number % MARKS.len()]
+    }
+
+    pub(in crate::bench) fn colour(self) -> RGBColor {
         self.colour
     }
 
     /// Draws it around a place, filled or not.
-    pub(super) fn draw(self, root: &Area<'_>, (x, y): At, filled: bool) -> Drawn {
+    pub(in crate::bench) fn draw(self, root: &Area<'_>, (x, y): At, filled: bool) -> Drawn {
         let inside = if filled { self.colour } else { WHITE };
         let outline = self.colour.stroke_width(2);
         match self.shape {
