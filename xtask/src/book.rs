@@ -26,11 +26,20 @@ pub(crate) struct Book {
     /// Show it in the browser
     #[arg(long)]
     open: bool,
+    /// Install mdbook with cargo first, unless it is there; takes minutes
+    #[arg(long)]
+    install: bool,
 }
 
 /// Builds and checks; returns whether nothing was found.
 pub(crate) fn run(arguments: &Book) -> bool {
-    if let Some(advice) = MDBOOK.missing() {
+    let ready = if arguments.install {
+        MDBOOK.obtain_by_cargo()
+    } else {
+        let advice = MDBOOK.missing();
+        advice.map_or(Ok(()), |advice| Err(format!("{advice}, or use --install")))
+    };
+    if let Err(advice) = ready {
         eprintln!("error: {advice}");
         return false;
     }

@@ -22,7 +22,7 @@ pub(crate) struct Tool {
 enum Source {
     /// Packages of Debian and its descendants, separated by blanks.
     Debian(&'static str),
-    /// A crate to build; takes minutes, so it is left to the user.
+    /// A crate to build; takes minutes, so only a user who asks for it gets it.
     Cargo(&'static str),
 }
 
@@ -133,6 +133,31 @@ impl Tool {
         (!self.is_present()).then(|| self.advice())
     }
 
+    /// Finds the tool, or builds it from its crate where somebody asked for that.
+    ///
+    /// # Errors
+    ///
+    /// Returns one line: what is missing, or why cargo could not build it.
+    pub(crate) fn obtain_by_cargo(&self) -> Result<(), String> {
+        let Source::Cargo(package) = self.source else {
+            return self.obtain();
+        };
+        if self.is_present() {
+            return Ok(());
+        }
+        println!("{} is missing, cargo builds the crate {package}", self.name);
+        match run(&mut command("cargo", &["install", "--locked", package])) {
+            Outcome::Passed if self.is_present() => Ok(()),
+            Outcome::Passed => Err(format!(
+                "{package} was installed, but {} does not run; is ~/.cargo/bin in PATH?",
+                self.probe.join(" ")
+            )),
+            Outcome::Failed(why) | Outcome::NotRun(why) => {
+                Err(format!("{} (cargo gave up: {why})", self.advice()))
+            }
+        }
+    }
+
     fn is_present(&self) -> bool {
         self.probe
             .split_first()
@@ -154,7 +179,7 @@ impl Tool {
                 format!("{name} ({purpose}) is missing: apt-get install {package}")
             }
             Source::Cargo(package) => {
-                format!("{name} ({purpose}) is missing: cargo install {package}")
+                format!("{name} ({purpose}) is missing: cargo install --locked {package}")
             }
         }
     }
@@ -246,7 +271,10 @@ mod tests {
         let Plan::Tell(advice) = CARGO_DENY.plan(false, true) else {
             panic!("the system would be touched")
         };
-        assert!(advice.ends_with("cargo install cargo-deny"), "{advice}");
+        assert!(
+            advice.ends_with("cargo install --locked cargo-deny"),
+            "{advice}"
+        );
     }
 
     #[test]
