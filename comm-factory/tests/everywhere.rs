@@ -85,6 +85,19 @@ fn the_same_whoever_starts_it() {
 }
 
 #[test]
+fn the_program_of_the_readme_prints_once_under_mpi() {
+    let quickstart = hello::example("quickstart", "mpi,shm,tcp");
+    let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
+    let printed = run(&[&mpiexec, "-n", "3", &quickstart], |c| c);
+    assert_eq!(printed, ["pi is 3.141593, from 3 x mpi"]);
+    let readme = include_str!("../../README.md");
+    assert!(
+        readme.contains(&format!("\n{}\n", printed[0])),
+        "{printed:?}"
+    );
+}
+
+#[test]
 fn every_thread_has_a_communicator_of_its_own() {
     let threads = hello::example("threads", "mpi,shm,tcp");
     let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());

@@ -1,4 +1,4 @@
-//! The page on troubleshooting quotes the messages that people really get.
+//! The page on troubleshooting, and the README, quote the messages that people really get.
 //!
 //! Above each quoted message stands how to provoke it: `<!-- try: NAME -->`. With `UPDATE_MESSAGES=1` this test writes the messages
 //! into the documents instead of comparing them.
@@ -22,6 +22,7 @@ use comm_testing::threads;
 use common::{Starter, comm_run, fresh_mark};
 
 const PAGE: &str = "docs/troubleshooting.md";
+const README: &str = "README.md";
 
 /// Returns the message that a name stands for, as it is now.
 fn message(name: &str) -> String {
@@ -252,6 +253,12 @@ fn every_message_is_quoted_as_it_is() {
     comm_testing::watchdog();
     let names = compare(PAGE);
     assert_eq!(names, NAMES.map(str::to_owned).into());
+}
+
+#[test]
+fn the_readme_shows_what_the_others_get_when_a_rank_is_killed() {
+    comm_testing::watchdog();
+    assert_eq!(compare(README), ["killed".to_owned()].into());
 }
 
 #[test]
