@@ -97,7 +97,8 @@ pub(super) fn time(microseconds: f64) -> String {
         _ if microseconds < 1e6 => (microseconds / 1e3, "ms"),
         _ => (microseconds / 1e6, "s"),
     };
-    format!("{} {unit}", digits(value))
+    // A table must not put the unit on another line.
+    format!("{}\u{a0}{unit}", digits(value))
 }
 
 /// Shows a number with three digits that mean something.
@@ -116,6 +117,7 @@ mod tests {
     #[test]
     fn times_are_short() {
         let shown = [0.281, 12.34, 999.0, 40_400.0, 2_450_000.0].map(time);
+        let shown = shown.map(|time| time.replace('\u{a0}', " "));
         assert_eq!(shown, ["0.28 µs", "12.3 µs", "999 µs", "40.4 ms", "2.45 s"]);
     }
 }

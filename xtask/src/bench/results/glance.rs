@@ -29,7 +29,8 @@ pub(super) fn table(figures: &Figures) -> String {
     for backend in BACKENDS {
         lines.extend(ROWS.map(|row| {
             let cells = RANKS.map(|ranks| cells(figures, backend, ranks, row));
-            format!("| {}, {row} | {} |", backend.name(), cells.join(" | "))
+            let name = format!("{}, {row}", backend.name()).replace(" MB", "\u{a0}MB");
+            format!("| {name} | {} |", cells.join(" | "))
         }));
     }
     let about = |name| figures.calls.about(name);

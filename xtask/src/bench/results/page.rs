@@ -46,6 +46,7 @@ fn head(figures: &Figures) -> Vec<String> {
         ", [solver.csv](results/solver.csv)"
     };
     let about = |name| format!("| {name} | {} |", figures.calls.about(name));
+    let date = format!("| measured on | {} |", figures.calls.about("date"));
     let head = [
         "# Results\n",
         "<!-- Written by `cargo xtask bench --results` from the figures in docs/results; a test compares them. -->\n",
@@ -53,10 +54,10 @@ fn head(figures: &Figures) -> Vec<String> {
         &summary,
         "[Benchmarks](benchmarks.md) describes every row, how the peers are started, and how far to trust the figures.",
         "Run it yourself with `cargo xtask bench --results`; `--row barrier,allreduce:8 --ranks 2,8` makes a shorter run.\n",
-        "| | |\n|---|---|",
     ];
     let mut lines = head.map(str::to_owned).to_vec();
-    lines.extend(["date", "machine", "system", "compiler", "load", "run"].map(about));
+    lines.extend([date, "|---|---|".to_owned()]);
+    lines.extend(["machine", "system", "compiler", "load", "run"].map(about));
     lines.push(format!(
         "| figures | [calls.csv](results/calls.csv){solver} |\n"
     ));
