@@ -211,17 +211,17 @@ fn without_number(text: &str, words: &str) -> String {
 fn with_messages(document: &str, message: impl Fn(&str) -> String) -> (String, BTreeSet<String>) {
     let mut names = BTreeSet::new();
     let mut parts = document.split("<!-- try: ");
-    let mut text = parts.next().unwrap().to_owned();
+    let mut pieces = vec![parts.next().unwrap().to_owned()];
     for part in parts {
         let (name, rest) = part.split_once(" -->\n```text\n").unwrap();
         let (_, after) = rest.split_once("\n```\n").unwrap();
-        text += &format!(
-            "<!-- try: {name} -->\n```text\n{}\n```\n{after}",
-            message(name)
-        );
+        let now = message(name);
+        pieces.push(format!(
+            "<!-- try: {name} -->\n```text\n{now}\n```\n{after}"
+        ));
         names.insert(name.to_owned());
     }
-    (text, names)
+    (pieces.concat(), names)
 }
 
 fn compare(path: &str) -> BTreeSet<String> {

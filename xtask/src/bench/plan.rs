@@ -56,7 +56,10 @@ pub(super) fn shown(bench: &Bench, cores: usize, peers: &[Peer], programs: &Prog
         None => format!("peers: {}", names.join(", ")),
     };
     let Bench {
-        rounds, seconds, ..
+        rounds,
+        seconds,
+        limit,
+        ..
     } = bench;
     let plural = if *rounds == 1 { "" } else { "s" };
     let how = if bench.unoptimised {
@@ -64,7 +67,9 @@ pub(super) fn shown(bench: &Bench, cores: usize, peers: &[Peer], programs: &Prog
     } else {
         ""
     };
-    format!("{cores} processors; {rounds} round{plural} of {seconds} s per row; {with}{how}")
+    format!(
+        "{cores} processors; {rounds} round{plural} of {seconds} s per row, limit {limit} s; {with}{how}"
+    )
 }
 
 /// Lists who was asked for by name and measured nothing.

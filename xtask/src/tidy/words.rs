@@ -7,12 +7,12 @@ use super::{OnFinding, Tree};
 const MOST_CHARACTERS: usize = 200;
 
 /// The documents that are not checked yet.
-const LATER: [&str; 5] = [
-    "README.md",
+const LATER: [&str; 4] = [
     "comm-tcp/README.md",
-    "docs/README.md",
     "docs/guides/backend.md",
     "docs/tcp-protocol.md",
+    // It quotes messages word by word.
+    "docs/troubleshooting.md",
 ];
 
 /// The folders whose code is checked too: rustdoc, docstrings, comments and string literals.

@@ -36,6 +36,7 @@ pub(super) fn table(figures: &Figures) -> String {
     let about = |name| figures.calls.about(name);
     lines.extend([
         "\nMedian time of the slowest rank; the fastest library is bold.".to_owned(),
+        "A `-` is a call that the library does not have, or that failed or took longer than the limit.".to_owned(),
         "An `exchange` makes a shared region of 206 MB readable on all ranks, in place of an `allgatherv`.".to_owned(),
         format!("Measured on {}: {}; {}; {}.", about("date"), about("machine"), about("system"), about("load")),
         format!("Run: {}.\n", about("run")),
