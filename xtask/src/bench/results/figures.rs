@@ -35,7 +35,10 @@ impl Figures {
                 Ok(Sheet::default())
             }
         };
-        let (calls, solved) = (sheet(super::CALLS)?, sheet(super::SOLVER)?);
+        Self::new(sheet(super::CALLS)?, sheet(super::SOLVER)?)
+    }
+
+    pub(super) fn new(calls: Sheet, solved: Sheet) -> Result<Self, String> {
         let cores = calls.about("processors").parse().unwrap_or(1);
         Ok(Self {
             results: calls::results(&calls, cores)?,

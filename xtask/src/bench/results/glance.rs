@@ -86,3 +86,44 @@ pub(super) fn picture(figures: &Figures) -> Result<String, String> {
     };
     picture.draw()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sheet::Sheet;
+    use super::*;
+
+    fn figures(lines: &str) -> Figures {
+        let head = "# processors: 2\nbackend,ranks,contender,call,figure,1\n";
+        let calls = Sheet::parse(&format!("{head}{lines}")).unwrap();
+        Figures::new(calls, Sheet::default()).unwrap()
+    }
+
+    #[test]
+    fn the_fastest_is_bold_and_nobody_beats_an_absent_library() {
+        let figures = figures(
+            "shm,2,ours,barrier:0,median_us,2\nshm,2,openmpi,barrier:0,median_us,1\n\
+             shm,8,ours,barrier:0,median_us,3\n",
+        );
+        let table = table(&figures).replace('\u{a0}', " ");
+        let row = "| shm, barrier | 2.00 µs | - | **1.00 µs** | - | 3.00 µs | - | - | - |\n";
+        assert!(table.contains(row), "{table}");
+    }
+
+    #[test]
+    fn the_picture_has_a_panel_for_each_setting_that_was_measured() {
+        let figures = figures(
+            "shm,2,ours,barrier:0,median_us,2\nshm,2,openmpi,barrier:0,median_us,1\n\
+             tcp,8,ours,barrier:0,median_us,3\ntcp,8,gloo,barrier:0,median_us,9\n",
+        );
+        let svg = picture(&figures).unwrap();
+        for (panel, there) in [
+            ("shm, 2 ranks", true),
+            ("tcp, 8 ranks", true),
+            ("shm, 8 ranks", false),
+        ] {
+            assert_eq!(svg.contains(panel), there, "{panel}");
+        }
+        // The legend and one ratio each for two of the libraries.
+        assert_eq!(svg.matches("<polygon").count(), 5);
+    }
+}

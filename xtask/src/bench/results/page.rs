@@ -204,3 +204,58 @@ fn solved(figures: &Figures) -> Vec<String> {
     lines.push("![The time and the memory of the solver](results/solver.svg)".to_owned());
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sheet::Sheet;
+    use super::*;
+
+    fn page(calls: &str, solved: &str) -> String {
+        let sheet = |lines: &str| {
+            let head = "# processors: 2\nbackend,ranks,contender,call,figure,1\n";
+            Sheet::parse(&format!("{head}{lines}")).unwrap()
+        };
+        let figures = Figures::new(sheet(calls), sheet(solved)).unwrap();
+        text(&figures).replace('\u{a0}', " ")
+    }
+
+    #[test]
+    fn the_fastest_version_of_a_library_counts_and_spans_have_a_row() {
+        let page = page(
+            "shm,8,ours,broadcast:8,median_us,9\nshm,8,ours,broadcast:8,span_us,2\n\
+             shm,8,mpich,broadcast:8,span_us,8\nshm,8,mpich-mpir,broadcast:8,span_us,4\n",
+            "",
+        );
+        let row = "| broadcast 8 B, span | 2.00 µs | 4.00 µs | - | - | 0.50 | 0.50-0.50 |";
+        assert!(page.contains(row), "{page}");
+        assert!(page.contains("## shm, 8 ranks") && !page.contains("Start-up"));
+    }
+
+    #[test]
+    fn an_exchange_stands_beside_the_allgatherv_that_it_replaces() {
+        let page = page(
+            "tcp,2,ours,exchange-read:206000000,median_us,50000\n\
+             tcp,2,gloo,allgatherv-read:206000000,median_us,100000\n",
+            "",
+        );
+        let row = "| exchange-read 206 MB | 50.0 ms | - | - | 100 ms | 0.50 |";
+        assert!(page.contains(row), "{page}");
+    }
+
+    #[test]
+    fn starts_and_the_solver_have_parts_of_their_own() {
+        let page = page(
+            "shm,2,ours,start-up:0,median_us,9000\nshm,2,openmpi,start-up:0,median_us,90000\n",
+            "shm,2,ours,sddp,seconds,6\nshm,2,ours,1 rank,seconds,12\nshm,2,ours,shm,megabytes,163\n\
+             tcp,2,ours,tcp,megabytes,326\n",
+        );
+        for part in [
+            "| shm, 2 ranks | 9.00 ms | - | 90.0 ms |",
+            "| 2 | sddp | 6.00 | 1 rank | 12.0 | 0.50 |",
+            "| 2 | shm | 163 | tcp | 326 | 0.50 |",
+            "(results/solver.svg)",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+}
