@@ -44,12 +44,17 @@ fn of(results: &Results) -> Vec<Line> {
 
 /// Puts the results together again, those of one backend and one number of ranks at a time.
 pub(super) fn results(sheet: &Sheet, cores: usize) -> Result<Vec<Results>, String> {
+    // A row that a peer measured anywhere is compared everywhere, also where all peers gave it up.
+    let theirs = sheet.lines.iter();
+    let theirs = theirs.filter(|line| line.contender != Contender::Ours.name());
+    let rows: Result<Vec<Row>, String> = theirs.map(|line| line.call.parse()).collect();
+    let rows = rows?;
     let place = |line: &Line| (line.backend.clone(), line.ranks);
     let groups = sheet.lines.chunk_by(|a, b| place(a) == place(b));
-    groups.map(|lines| together(lines, cores)).collect()
+    groups.map(|lines| together(lines, &rows, cores)).collect()
 }
 
-fn together(lines: &[Line], cores: usize) -> Result<Results, String> {
+fn together(lines: &[Line], compared: &[Row], cores: usize) -> Result<Results, String> {
     let Line { backend, ranks, .. } = &lines[0];
     let setting = Setting {
         backend: Backend::from_str(backend, false)?,
@@ -77,19 +82,16 @@ fn together(lines: &[Line], cores: usize) -> Result<Results, String> {
         for (&round, &time) in &line.rounds {
             book.record(round, who, call.clone(), time);
         }
-        let rows = if who == Contender::Ours {
-            &mut contest.extra
-        } else {
+        if who != Contender::Ours {
             add(&mut contest.peers, who);
+        }
+        let rows = if compared.contains(&row) {
             &mut contest.compared
+        } else {
+            &mut contest.extra
         };
         add(rows, row);
     }
-    // A row that a peer measured is compared with the peers.
-    let Contest {
-        compared, extra, ..
-    } = &mut contest;
-    extra.retain(|row| !compared.contains(row));
     Ok(Results {
         contest,
         book,

@@ -243,6 +243,17 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_all_peers_gave_up_is_shown_without_one() {
+        let page = page(
+            "shm,2,ours,barrier:0,median_us,2\nshm,2,mpich,barrier:0,median_us,4\n\
+             shm,8,ours,barrier:0,median_us,9\n",
+            "",
+        );
+        let row = "| barrier | 9.00 µs | - | - | - | - | - | 0.5 | no peer |";
+        assert!(page.contains(row), "{page}");
+    }
+
+    #[test]
     fn starts_and_the_solver_have_parts_of_their_own() {
         let page = page(
             "shm,2,ours,start-up:0,median_us,9000\nshm,2,openmpi,start-up:0,median_us,90000\n",
