@@ -15,7 +15,7 @@ pub fn zeroed_vec<T: CommData>(count: usize) -> Result<Vec<T>, CommError> {
         let requested_bytes = count.saturating_mul(size_of::<T>());
         CommError::allocation_failed(
             requested_bytes,
-            "the system has no room for it; ask for less",
+            "the system has too little memory; ask for less",
         )
     })
 }

@@ -121,7 +121,7 @@ fn with_checks_a_mistake_between_ranks_has_its_sentence() {
                 "slow",
                 1,
                 &[
-                    "Error: barrier: timed out, rank 2: rank 2 did not come within 2s; raise COBRE_MPI_TIMEOUT_SECS",
+                    "Error: barrier: timed out, rank 2: rank 2 did not enter the call within 2s; increase COBRE_MPI_TIMEOUT_SECS",
                     "ranks 0, 1 called barrier",
                 ],
             ),
@@ -130,7 +130,7 @@ fn with_checks_a_mistake_between_ranks_has_its_sentence() {
                 1,
                 &[
                     "Error: broadcast: root 3 is not a rank of a communicator of size 3; use 0..3",
-                    "Error: broadcast: refused, rank 2: it refused its arguments: ",
+                    "Error: broadcast: refused, rank 2: it was called with invalid arguments: ",
                 ],
             ),
         ],

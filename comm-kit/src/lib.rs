@@ -1,30 +1,30 @@
-//! What every backend needs and none should write again.
+//! The building blocks that all backends share.
 //!
-//! For authors of backends; programs never name this crate. A backend written on it is a transport,
-//! a start-up, and what it promises:
+//! For authors of backends; programs never name this crate. A backend built on it adds a transport, a start-up and its
+//! own guarantees:
 //!
 //! | folder | for | look at |
 //! |---|---|---|
 //! | `call` | one call from its entry to its error | [`Gate`], [`Transport`], [`Pass`] |
 //! | | what ranks compare before they exchange anything | [`Call`] |
-//! | | what a language without types compares beyond that | [`Label`] |
-//! | | every sentence of an error | [`words`] |
+//! | | what a language without static types compares beyond that | [`Label`] |
+//! | | the messages of all errors | [`words`] |
 //! | | which process may use a communicator: not a forked child | [`Owner`], [`Beacon`] |
 //! | `waiting` | timers that a suspended job survives | [`clock`] |
-//! | | spinning, yielding and sleeping until something comes | [`wait`] |
-//! | | a blocked rank that its language can interrupt | [`interrupt`] |
+//! | | spinning, yielding and sleeping until an event arrives | [`wait`] |
+//! | | a hook through which the calling language interrupts a blocked rank | [`interrupt`] |
 //! | `region` | the phases of a shared region | [`Phases`] |
-//! | | a region of a rank that shares memory with nobody | [`HeapRegion`] |
-//! | | who created a gathered region, which part is whose, and creating it on all ranks or none | [`Origin`], [`Parts`] |
+//! | | a region of a rank that shares memory with no other rank | [`HeapRegion`] |
+//! | | the origin and the parts of a gathered region, and creating it on all ranks or none | [`Origin`], [`Parts`] |
 //! | `start` | variables, checks, and why a start failed | [`config`], [`InitError`] |
 //! | | which launcher started this process | [`launcher`] |
-//! | | which variables there are, and what a misspelt name was meant to be | [`variables`], [`nearest`] |
+//! | | all variables, and suggestions for misspelt names | [`variables`], [`nearest`] |
 //! | | the file that holds the secret of a job | [`secret_file`] |
-//! | `end` | an end of the process that hears its exit code | [`exit`] |
+//! | `end` | a hook that runs with the exit code of the process | [`exit`] |
 //! | | the first cause of a rank, for its launcher | [`report`](mod@report) |
 //! | `machine` | which machine this is | [`host`] |
 //! | | how much memory there is, asked before a large allocation | [`memory`] |
-//! | | which processors there are to use | [`processors`] |
+//! | | which processors this process may use | [`processors`] |
 //! | | the limits of the control group | [`control_group`] |
 //! | | where segments of shared memory are found, and which are stale | [`segments`] |
 //!

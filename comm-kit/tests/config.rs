@@ -1,4 +1,4 @@
-//! Variables are read alike on every backend, and all faults are named at once.
+//! All backends read variables alike, and one error reports all problems.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

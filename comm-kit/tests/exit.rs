@@ -1,4 +1,4 @@
-//! A process hears with which code it ends, in each way in which it can.
+//! The hook gets the exit code, in every way in which a process can exit.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::process::{Command, ExitCode, exit};
@@ -6,7 +6,7 @@ use std::thread;
 
 use comm_kit::exit::{on_exit, on_main_thread};
 
-/// Tells this test that it is the process that ends, and how.
+/// Makes this test the process that exits, and selects how.
 const WAY: &str = "COMM_KIT_EXIT";
 
 /// A destructor of a thread-local, which runs before the hook.

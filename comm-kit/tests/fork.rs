@@ -1,4 +1,4 @@
-//! A forked child does not find the mark of its parent, and can set its own.
+//! A forked child does not find the mark of its parent, and can set a mark of its own.
 #![expect(unsafe_code, reason = "fork has no safe interface")]
 
 use comm_api::{CommError, Operation};
@@ -24,7 +24,7 @@ fn forked(child: impl FnOnce() -> bool) -> i32 {
     assert!(pid >= 0, "fork");
     if pid == 0 {
         let code = i32::from(!child());
-        // SAFETY: ends the child without running what the parent registered.
+        // SAFETY: ends the child without running the exit handlers of the parent.
         unsafe { libc::_exit(code) }
     }
     let mut status = 0;

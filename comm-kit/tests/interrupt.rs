@@ -1,6 +1,6 @@
-//! The hook is asked while it is installed, shortens sleeps, and may replace itself.
+//! The hook is called while it is installed, shortens sleeps, and may replace itself.
 //!
-//! One test: the hook belongs to the whole process.
+//! A single test, because the hook belongs to the whole process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ fn a_hook_is_asked_while_it_is_there() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     interrupt::set_hook(move || {
-        // It is not called under the lock, so it may remove itself.
+        // The hook is not called under the lock, so it may remove itself.
         interrupt::clear_hook();
         count.fetch_add(1, Ordering::Relaxed);
         true
@@ -40,14 +40,14 @@ fn a_hook_is_asked_while_it_is_there() {
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     assert!(!interrupt::is_watched());
 
-    // A hook that panics harms the call it was asked in, not the next.
+    // A hook that panics harms the call in which it ran, not the next one.
     interrupt::set_hook(|| panic!("inside the hook"));
     assert!(std::panic::catch_unwind(interrupt::requested).is_err());
     interrupt::set_hook(|| false);
     assert!(!interrupt::requested());
     interrupt::clear_hook();
 
-    // Sleeps may be short, and the hook slow: it is not asked in each.
+    // Sleeps may be short, and the hook slow: it is not called in each of them.
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     interrupt::set_hook(move || count.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2);
@@ -60,7 +60,7 @@ fn a_hook_is_asked_while_it_is_there() {
     assert!((2..=most).contains(&(asked as u128)), "asked {asked} times");
     interrupt::clear_hook();
 
-    // What a hook held may ask for the hook when it is dropped: no lock is held then.
+    // A value owned by the hook may use the hook when it is dropped: no lock is held then.
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let last = Last(sender);

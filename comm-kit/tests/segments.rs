@@ -1,4 +1,4 @@
-//! What killed jobs left is told apart from what living ones hold.
+//! Stale segments of killed jobs are distinguished from those of living jobs.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests fail loudly, like the tests"
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use comm_kit::segments::{MAGIC, is_named, remove_stale};
 use rustix::fs::{FlockOperation, flock};
 
-/// A folder of its own, removed with the test.
+/// A folder for one test, removed with it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -27,7 +27,7 @@ impl Folder {
         self
     }
 
-    /// Locks a file, as the creator of a segment does, until the file is dropped.
+    /// Locks a file, as the creator of a segment does, until the returned file is dropped.
     fn locked(&self, name: &str) -> File {
         let file = File::open(self.0.join(name)).unwrap();
         flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -66,7 +66,7 @@ fn what_nobody_holds_is_removed() {
     assert_eq!(folder.names(), ["other-c"]);
 }
 
-/// A name may end like that of a lock: what the file holds decides.
+/// The name of a segment may end like that of a lock: the content of the file decides.
 #[test]
 fn a_name_that_ends_in_a_number_is_removed_too() {
     let folder = Folder::new("number")
@@ -80,7 +80,7 @@ fn a_name_that_ends_in_a_number_is_removed_too() {
     drop(held);
 }
 
-/// A file that has another name does not count as the one under this name.
+/// A file that exists under another name does not count as the one under this name.
 #[test]
 fn a_name_belongs_to_one_file() {
     let folder = Folder::new("named")

@@ -1,7 +1,7 @@
-//! How long a rank waits for the card of another, and how it spends that time.
+//! How long a rank waits for the card of another, and what it does meanwhile.
 //!
-//! A receive of MPI waits for ever. So the comparison asks whether a card is there, again and again, and looks at the clock
-//! in between: see [`Patience::pause`]. Libraries do not wake a rank that sleeps, so it naps.
+//! An MPI receive has no timeout. So the comparison polls for a card, and reads the clock in between: see
+//! [`Patience::pause`]. MPI libraries do not wake a sleeping rank, so the sleeps are short.
 
 use std::thread;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use comm_kit::{interrupt, words};
 /// The longest sleep.
 const LONGEST: Duration = Duration::from_millis(5);
 
-/// Says why a rank waits no longer.
+/// Why a rank stops waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The timeout has passed.
     TimedOut,
-    /// The hook of this process said so.
+    /// The hook of this process requested it.
     Interrupted,
 }
 
@@ -28,12 +28,12 @@ pub(crate) enum Over {
 pub(crate) struct Patience {
     timeout: Option<Duration>,
     backoff: Backoff,
-    /// When the log hears of it.
+    /// When the wait is logged.
     log: Every,
 }
 
 impl Patience {
-    /// Begins a wait of `timeout`, or for ever.
+    /// Begins a wait with an optional `timeout`.
     pub(crate) fn new(timeout: Option<Duration>) -> Self {
         Self {
             timeout,
@@ -43,8 +43,8 @@ impl Patience {
         }
     }
 
-    /// Lets some time pass before the next look, or says why there is none. `log` is called now and then with the time
-    /// waited.
+    /// Waits briefly before the next look, or returns why the wait is over. `log` is called now and then with
+    /// the time waited.
     #[inline]
     pub(crate) fn pause(&mut self, log: impl FnOnce(Duration)) -> Result<(), Over> {
         if self.backoff.gives_way() {
@@ -76,8 +76,8 @@ impl Patience {
     }
 }
 
-/// Creates the error of a wait that is over: `missing` did not come to `operation`, and `called` says what those that are
-/// there called.
+/// Creates the error of a wait that is over: `missing` did not enter `operation`, and `called` lists what the
+/// other ranks called.
 #[cold]
 pub(crate) fn error(
     over: Over,
@@ -146,8 +146,8 @@ mod tests {
         );
         assert_eq!(
             error.to_string(),
-            "barrier: timed out, rank 1: ranks 1, 3 did not come within 60s; raise COBRE_MPI_TIMEOUT_SECS if that is too \
-             short for the work between two calls (0 waits for ever); ranks 0, 2 called barrier"
+            "barrier: timed out, rank 1: ranks 1, 3 did not enter the call within 60s; increase COBRE_MPI_TIMEOUT_SECS if \
+             ranks compute longer than that between calls (0 disables the timeout); ranks 0, 2 called barrier"
         );
     }
 }

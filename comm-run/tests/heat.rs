@@ -85,8 +85,8 @@ const MISTAKES: [Mistake; 12] = [
         1,
         &[
             "[2] Error: allgatherv: ",
-            "[0] Error: allgatherv: refused, rank 2: it refused its arguments: ",
-            "this communicator stays usable",
+            "[0] Error: allgatherv: refused, rank 2: it was called with invalid arguments: ",
+            "the communicator is still usable",
             "comm-run: rank 2 exited with code 1",
             " reported it: refused",
         ],
@@ -96,7 +96,7 @@ const MISTAKES: [Mistake; 12] = [
         1,
         &[
             "[2] Error: broadcast: root 3 is not a rank of a communicator of size 3; use 0..3",
-            "[1] Error: broadcast: refused, rank 2: it refused its arguments: ",
+            "[1] Error: broadcast: refused, rank 2: it was called with invalid arguments: ",
             "comm-run: rank 2 exited with code 1",
             " reported it: refused",
         ],
@@ -252,7 +252,9 @@ fn a_rank_that_computes_for_too_long_is_named() {
             "slow",
         ];
         let ended = Starter::new(&args).end();
-        let remedy = format!("did not come within 1s; raise {variable} if that is too short");
+        let remedy = format!(
+            "did not enter the call within 1s; increase {variable} if ranks compute longer than that"
+        );
         let said = [
             "barrier: timed out, rank 2: rank 2 ",
             &remedy,

@@ -1,5 +1,5 @@
-//! How a rank knows that another lives: without descriptors, while a core is dumped, with many ranks, and where
-//! `/proc` is not what it should be.
+//! How a rank knows that another lives: without descriptors, during a core dump, with many ranks, and where
+//! `/proc` is unusual.
 #![allow(unsafe_code, reason = "limits and signals have no safe interface")]
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
@@ -18,7 +18,7 @@ use common::markers::{Folder, PATIENCE, wait_for};
 use common::namespace::{BOTH, is_forbidden, script, unshare};
 use common::{blame, exists, finish, fresh_name, kill_self, launch, role, say, start};
 
-/// Sets the soft limit of a resource, and returns the one before.
+/// Sets the soft limit of a resource, and returns the previous one.
 fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -33,7 +33,8 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
     before
 }
 
-/// A rank that has no descriptor left takes nobody for dead who lives, and hears of a death.
+/// Running out of file descriptors never makes a rank report a living rank as dead, and it still notices a
+/// death.
 #[test]
 fn a_late_peer_lives_although_no_descriptor_is_left() {
     let test = "a_late_peer_lives_although_no_descriptor_is_left";
@@ -42,7 +43,7 @@ fn a_late_peer_lives_although_no_descriptor_is_left() {
         let comm = ShmBackend::attach(config).unwrap();
         comm.barrier().unwrap();
         if comm.rank() == 1 {
-            // Long enough for rank 0 to look at this process, more than once.
+            // Long enough for rank 0 to check this process, more than once.
             wait_for(&folder.join("waiting"));
             thread::sleep(Duration::from_millis(300));
             comm.barrier().unwrap();
@@ -90,7 +91,7 @@ fn few_descriptors_whoever_is_waited_for() {
             let watches = || {
                 let open = fs::read_dir("/proc/self/fd").unwrap();
                 let open = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-                // Not the folder itself, nor what a clock asks about this process now and then.
+                // Neither the folder itself, nor what a clock occasionally reads about this process.
                 let own = ["fd", "schedstat"];
                 let others = |file: &PathBuf| !own.iter().any(|name| file.ends_with(name));
                 open.filter(|file| file.starts_with("/proc") && others(file))
@@ -98,7 +99,7 @@ fn few_descriptors_whoever_is_waited_for() {
             };
             let began = Instant::now();
             let mut most = 0;
-            // Time for every rank to be looked at, under any load.
+            // Long enough for every rank to be checked, under any load.
             while began.elapsed() < Duration::from_secs(2) {
                 most = watches().max(most);
                 thread::sleep(Duration::from_millis(5));
@@ -119,7 +120,7 @@ fn few_descriptors_whoever_is_waited_for() {
     assert!((1..=16).contains(&most), "{most}: {}", outcomes[0].output);
 }
 
-/// A rank that dumps core is lost from the moment on in which it begins, not once gigabytes are written.
+/// A rank that dumps core is lost as soon as the dump begins, not once gigabytes are written.
 #[cfg(not(comm_portable_wait))]
 #[test]
 fn a_core_dump_is_a_death() {
@@ -132,7 +133,7 @@ fn a_core_dump_is_a_death() {
             std::env::set_current_dir(&folder).unwrap();
             limit(libc::RLIMIT_CORE, u64::MAX);
             let ballast = vec![7_u8; 384 << 20];
-            // From a thread that is not the first one, as it may happen.
+            // From a thread other than the first one, as it may happen.
             let dump = move || {
                 fs::write(folder.join("dumping"), "").unwrap();
                 std::hint::black_box(&ballast);
@@ -146,7 +147,7 @@ fn a_core_dump_is_a_death() {
         assert_eq!(blame(&error), (FailureKind::PeerLost, Some(1)), "{error}");
         let dumping = status.unwrap_or_default().contains("CoreDumping:\t1");
         say(format!("dumping {dumping}"));
-        // The driver removes what the dump has written, once it has ended.
+        // The driver removes the dump, once it is complete.
         return;
     }
     let folder = Folder::new();
@@ -184,10 +185,10 @@ fn two_hundred_and_fifty_six_ranks_start_soon() {
     });
     let (spent, waited): (Vec<Duration>, Vec<Duration>) = times.unzip();
     let (spent, waited): (Duration, Duration) = (spent.iter().sum(), waited.iter().sum());
-    // Two processors give 4 s in 2 s, and have the processes to start as well.
-    // Where locks show who lives, each rank opens a file of every other: 65 000 in all.
+    // Two processors give 4 s in 2 s, and have to start the processes as well. Where locks show which ranks
+    // live, each rank opens a file of every other: 65 000 in all.
     let most = Duration::from_secs(if cfg!(comm_portable_wait) { 6 } else { 2 });
-    // On a machine that is busy with other things they wait for longer, and look now and then meanwhile.
+    // On a busy machine they wait for longer, and check now and then meanwhile.
     let most = most + waited / 200;
     say(format!("{spent:?} of processor time"));
     assert!(
@@ -210,7 +211,7 @@ fn processor_time() -> Duration {
     )
 }
 
-/// In a pid namespace that sees the `/proc` of another, or none at all, a job runs and a death is seen.
+/// In a pid namespace that sees the `/proc` of another one, or none, a job runs and a death is noticed.
 #[rstest::rstest]
 #[case::of_another("--pid --fork", "sh -c")]
 #[case::at_all(
@@ -249,7 +250,7 @@ fn without_a_proc(#[case] kinds: &str, #[case] way: &str) {
     }
 }
 
-/// A rank in another namespace, in which pids or times differ, ends the start of all at once.
+/// A rank in another namespace, in which pids or times differ, ends the start on all ranks at once.
 #[rstest::rstest]
 #[case::of_times("--time --boottime 100000 --fork", "time namespace")]
 #[case::of_pids("--pid --fork", "pid namespace")]
@@ -277,7 +278,7 @@ fn two_namespaces(#[case] kinds: &str, #[case] words: &str) {
     }
 }
 
-/// A rank that cannot attach tells the others, which would wait for it in vain.
+/// A rank that cannot attach notifies the others, which would wait for it in vain.
 #[test]
 fn a_rank_that_cannot_attach_ends_the_start_of_all() {
     const RANKS: usize = 64;
@@ -301,10 +302,10 @@ fn a_rank_that_cannot_attach_ends_the_start_of_all() {
     }
     let name = fresh_name();
     let [first, last] = [0, 2].map(|rank| start(test, &name, rank, RANKS, &[]));
-    // Whoever comes after the end of a start finds nothing, and waits.
+    // A rank that arrives after the end of a start finds nothing, and waits.
     wait_for_seat(&Path::new("/dev/shm").join(&name), 2);
-    // Otherwise malloc maps 64 MiB for a second thread at any moment. Just before the limit is set, that leaves nothing to map: rank 1
-    // could not even tell the others.
+    // Otherwise malloc may map 64 MiB for a second thread at any moment. Just before the limit is set, that
+    // would leave nothing to map, and rank 1 could not even notify the others.
     let one_arena = [("MALLOC_ARENA_MAX", "1")];
     let ranks = [first, start(test, &name, 1, RANKS, &one_arena), last];
     for (rank, child) in ranks.into_iter().enumerate() {
@@ -324,7 +325,8 @@ fn a_rank_that_cannot_attach_ends_the_start_of_all() {
     assert!(!exists(&name));
 }
 
-/// A rank that is killed right after it took its seat is seen, although it never said that it has come.
+/// A rank that is killed right after it took its seat is noticed, although it never announced that it
+/// attached.
 #[test]
 fn a_rank_killed_in_its_seat_is_seen() {
     let name = fresh_name();
@@ -359,7 +361,7 @@ fn wait_for_seat(segment: &Path, rank: u64) {
     }
 }
 
-/// Writes what a rank writes first of all.
+/// Writes what a rank writes first.
 fn take_seat(segment: &Path, rank: usize, pid: u32) {
     use std::os::unix::fs::FileExt;
     if cfg!(comm_portable_wait) {
@@ -372,13 +374,19 @@ fn take_seat(segment: &Path, rank: usize, pid: u32) {
         .unwrap();
 }
 
-/// Every rank that did not come is named, whatever its number.
+/// Every rank that did not enter the call is named, whatever its number.
 #[test]
 fn a_timeout_names_all_who_are_missing() {
     const RANKS: usize = 48;
     for (missing, words) in [
-        (vec![3, 33, 47], "ranks 3, 33, 47 did not come"),
-        ((20..48).collect(), "ranks 20-47 did not come"),
+        (
+            vec![3, 33, 47],
+            "ranks 3, 33, 47 did not enter the call within",
+        ),
+        (
+            (20..48).collect(),
+            "ranks 20-47 did not enter the call within",
+        ),
     ] {
         let name = fresh_name();
         let ranks: Vec<_> = (0..RANKS)

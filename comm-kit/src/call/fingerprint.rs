@@ -1,4 +1,4 @@
-//! What a rank called, in two words that travel with every call.
+//! The fingerprint of a call: two words that every call sends along.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Reads a code; a match, so that the name of a call that is known costs nothing.
+    /// Decodes a code. A match, so that the name of a known call costs nothing.
     #[inline]
     const fn from_code(code: u64) -> Option<Self> {
         Some(match code {
@@ -58,21 +58,21 @@ impl Kind {
     }
 }
 
-/// Describes a call; ranks agree on it if and only if their words are equal.
+/// Describes a call; two ranks agree on a call if and only if its words are equal.
 ///
 /// # Contract
 ///
 /// The first word holds, exactly: the collective (8 bits), the root of a broadcast or the scalar and
-/// operation of a reduction (24 bits), and the bytes of an element (32 bits). The second is the
-/// number of elements, exactly, or the number of the region that is exchanged. Two things do not fit and are hashed, 64 bits, over the exact element
-/// size as well: the list of counts of an `allgatherv` that are not all the same, and the count of elements of 4 GiB or more,
-/// whose size is all ones in the first word. A backend whose soundness depends on these numbers
-/// compares the numbers themselves.
+/// operation of a reduction (24 bits), and the size of an element in bytes (32 bits). The second word is the
+/// number of elements, exactly, or the number of the exchanged region. Two things do not fit and are
+/// represented by a 64-bit hash, which also covers the exact element size: the counts of an `allgatherv` that
+/// are not all equal, and the count of elements of 4 GiB or more, whose size is all ones in the first word. A
+/// backend whose soundness depends on these numbers compares the numbers themselves.
 ///
-/// Displacements are a rank's own business and not part of it.
+/// Displacements are local to each rank and not part of the fingerprint.
 ///
-/// An `allgatherv` and a `broadcast` carry the [`Label`] of their elements as well, 16 bits: instead of
-/// the root, and above the number of elements.
+/// An `allgatherv` and a `broadcast` also carry the [`Label`] of their elements, 16 bits: an allgatherv in
+/// place of the root, a broadcast above the number of elements.
 ///
 /// ```
 /// use comm_api::{ReduceOp, ScalarKind};
@@ -88,11 +88,12 @@ pub struct Call {
     words: [u64; 2],
 }
 
-/// The element size of a call that does not fit into its first word.
+/// The element size of a call whose size does not fit into the first word.
 const HUGE: u64 = u32::MAX as u64;
-/// Where the label of a broadcast lies, above the number of its elements.
+/// The bit position of the label of a broadcast, above the number of elements.
 const LABEL_SHIFT: u32 = 48;
-/// Marks an `allgatherv` whose counts are all the same, above its label: then the count travels, and messages show it.
+/// Marks an `allgatherv` whose counts are all equal, above its label: the count itself is then sent, and
+/// messages show it.
 const EQUAL_COUNTS: u64 = 1 << 16;
 
 impl Call {
@@ -147,7 +148,7 @@ impl Call {
     #[inline]
     #[must_use]
     pub fn broadcast(bytes: usize, elem_size: usize, root: usize) -> Self {
-        // A communicator of more ranks than this does not exist.
+        // No communicator has more ranks than this.
         let root = (root as u64).min(0xff_ffff);
         let count = if elem_size.is_power_of_two() {
             bytes >> elem_size.trailing_zeros()
@@ -155,7 +156,7 @@ impl Call {
             bytes.checked_div(elem_size).unwrap_or(0)
         };
         let mut call = Self::counted(Kind::Broadcast, root, elem_size, count);
-        // No address space has a buffer whose count reaches up there.
+        // No buffer in any address space has a count that reaches these bits.
         call.words[1] ^= Label::here().bits() << LABEL_SHIFT;
         call
     }
@@ -178,7 +179,8 @@ impl Call {
         Self::counted(Kind::GatheredRegion, 0, elem_size, 0)
     }
 
-    /// Describes an `exchange` of the region that was created at this place in the sequence of its communicator.
+    /// Describes an `exchange` of the region that was created at this position in the sequence of its
+    /// communicator.
     #[inline]
     #[must_use]
     pub const fn exchange(number: u64) -> Self {
@@ -211,14 +213,14 @@ impl Call {
         }
     }
 
-    /// Returns the words that travel.
+    /// Returns the words that are sent.
     #[inline]
     #[must_use]
     pub const fn words(self) -> [u64; 2] {
         self.words
     }
 
-    /// Takes words that came from another rank: any words are a call, if only an unknown one.
+    /// Decodes words from another rank. Any words are accepted; unknown ones become an unknown call.
     #[inline]
     #[must_use]
     pub const fn from_words(words: [u64; 2]) -> Self {
@@ -233,7 +235,8 @@ impl Call {
             .map_or(Operation::Other("unknown"), Kind::operation)
     }
 
-    /// Returns in which way this call is another one than one that is shown alike: what travels as a hash cannot be shown.
+    /// Returns how this call may differ from another one that is displayed the same: what was sent as a hash
+    /// cannot be shown.
     pub(crate) fn hidden(self) -> &'static str {
         let is_huge = self.words[0] >> 32 == HUGE;
         match self.kind() {
@@ -249,8 +252,8 @@ impl Call {
     }
 }
 
-/// Mixes a number into a hash: an odd multiplier, then a shift down, so that every bit of a number
-/// reaches the next round. Part of the wire format, so it does not change.
+/// Mixes a number into a hash: an odd multiplier, then a shift down, so that every bit of the number reaches
+/// the next round. This is part of the wire format and must not change.
 #[inline]
 const fn mix(hash: u64, number: u64) -> u64 {
     let mixed = (hash ^ number ^ 0x243f_6a88_85a3_08d3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -307,7 +310,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// Shows an element size of the first word.
+/// Formats an element size of the first word.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -320,7 +323,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Shows the root of a call that has one.
+/// Formats the root of a call that has one.
 struct Root(Option<u64>);
 
 impl fmt::Display for Root {

@@ -1,4 +1,4 @@
-//! The life cycle of a call: who may enter, one at a time, and what the first failure leaves.
+//! The life cycle of a call: which thread may enter, and what the first failure leaves behind.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -12,18 +12,18 @@ use crate::words::{self, Lost};
 
 /// Announces to the other ranks what a [`Gate`] decides on its own.
 ///
-/// Implemented by what one rank needs to reach the others, with the part that a call changes as its
-/// state.
+/// Implemented by the part of a backend through which a rank reaches the others; [`State`](Self::State) is
+/// what a call changes.
 pub trait Transport {
-    /// What one call at a time works with.
+    /// The state that one call at a time works with.
     type State;
 
-    /// Announces that this rank refused its arguments: one place in the sequence of calls, taken
-    /// without waiting for anybody. The others get [`words::refused`] with `reason` in that call.
+    /// Announces that this rank refused its arguments. This takes one place in the sequence of calls, without
+    /// waiting for any rank. The others get [`words::refused`] with `reason` in that call.
     fn refuse(&self, state: &mut Self::State, reason: &str);
 
-    /// Announces that this rank is lost, because a call of it panicked: the others get
-    /// [`PeerLost`](FailureKind::PeerLost), [`Lost::PanickedInside`]. Must not panic.
+    /// Announces that this rank is lost because one of its calls panicked. The others get
+    /// [`PeerLost`](FailureKind::PeerLost) with [`Lost::PanickedInside`]. Must not panic.
     fn panicked(&self, state: &mut Self::State);
 }
 
@@ -31,15 +31,16 @@ pub trait Transport {
 ///
 /// # Contract
 ///
-/// - A forked child gets [`CommError::InvalidCommunicator`], and says nothing to anybody.
-/// - The first cause, and a refusal until the next call, is reported to the launcher, if it asked for that: see [`report`](mod@crate::report).
-/// - A second thread inside gets [`Refused`](FailureKind::Refused) with this rank; no place in the
-///   sequence is used.
-/// - After a fatal error every call gets that first cause again.
-/// - A call that a panic leaves is fatal: the others are told, and this rank too gets
-///   [`PeerLost`](FailureKind::PeerLost) with its own rank from then on. One exception: a call that
-///   was entered while its thread was unwinding already. Nothing shows whether a second panic or a
-///   return has ended it, so it counts as returned.
+/// - A forked child gets [`CommError::InvalidCommunicator`] and sends nothing.
+/// - The first cause is reported to the launcher, if the launcher asked for reports; a refusal is reported
+///   until the next call. See [`report`](mod@crate::report).
+/// - A second thread inside gets [`Refused`](FailureKind::Refused) with this rank and takes no place in the
+///   sequence.
+/// - After a fatal error every call returns that first cause again.
+/// - A panic inside a call is fatal: the other ranks are notified, and from then on this rank too gets
+///   [`PeerLost`](FailureKind::PeerLost) with its own rank. Exception: a call that was entered while its
+///   thread was already unwinding counts as returned, because a second panic cannot be distinguished from a
+///   return.
 ///
 /// ```
 /// use comm_api::{CommError, FailureKind, Operation};
@@ -72,9 +73,9 @@ pub struct Gate<T: Transport> {
     id: CommId,
     owner: Owner,
     transport: T,
-    /// Whether the launcher hears of the first cause.
+    /// Whether the first cause is reported to the launcher.
     reports: bool,
-    /// Only tried, never waited for.
+    /// Locked with `try_lock` only: no thread waits for it.
     inside: Mutex<Inside<T::State>>,
 }
 
@@ -84,7 +85,7 @@ struct Inside<S> {
     past: Past,
 }
 
-/// What the calls of before have left.
+/// What earlier calls left behind.
 #[derive(Debug)]
 enum Past {
     /// Nothing that matters.
@@ -111,7 +112,8 @@ impl<T: Transport> Gate<T> {
         }
     }
 
-    /// Makes this the gate of a region: its failure leaves the communicator usable, so the launcher does not hear of it.
+    /// Makes this the gate of a region: a failure leaves the communicator usable, so it is not reported to
+    /// the launcher.
     #[must_use]
     pub fn of_region(mut self) -> Self {
         self.reports = false;
@@ -124,19 +126,19 @@ impl<T: Transport> Gate<T> {
         self.rank
     }
 
-    /// Returns what tells this communicator from all others of this process.
+    /// Returns the id that distinguishes this communicator from all others of this process.
     #[inline]
     pub fn id(&self) -> CommId {
         self.id
     }
 
-    /// Returns what reaches the other ranks.
+    /// Returns the transport to the other ranks.
     #[inline]
     pub fn transport(&self) -> &T {
         &self.transport
     }
 
-    /// Returns the mark of the process that may use this.
+    /// Returns the mark of the process that may use this communicator.
     #[inline]
     pub fn owner(&self) -> Owner {
         self.owner
@@ -153,10 +155,10 @@ impl<T: Transport> Gate<T> {
         let mut inside = match self.inside.try_lock() {
             Ok(inside) => inside,
             Err(TryLockError::WouldBlock) => return Err(words::busy(operation, self.rank)),
-            // The panic was announced, and is the first cause.
+            // The panic was announced and is the first cause.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
-        // One look, whatever the past: a call pays nothing for the refusals of others.
+        // A single comparison on the fast path, whatever happened before.
         if !matches!(inside.past, Past::Clean) {
             inside.go_on(operation)?;
         }
@@ -167,8 +169,8 @@ impl<T: Transport> Gate<T> {
         })
     }
 
-    /// Passes on what a check of arguments found, once the others know that this rank refuses the
-    /// call.
+    /// Passes on the result of an argument check; if the check failed, announces to the others that this rank
+    /// refuses the call.
     ///
     /// # Errors
     ///
@@ -190,11 +192,11 @@ impl<T: Transport> Gate<T> {
         error
     }
 
-    /// Announces that this rank refused its arguments, unless it has no place in the sequence to
-    /// take: inside another call, after a fatal error, in a forked child.
+    /// Announces that this rank refused its arguments, unless the refusal has no place in the sequence:
+    /// inside another call, after a fatal error, or in a forked child.
     #[cold]
     pub fn refuse(&self, error: &CommError) {
-        // The name of the operation is only for the error that is dropped here.
+        // The operation appears only in an error that is dropped here.
         if let Ok(mut pass) = self.enter(Operation::Other("refuse")) {
             let reason = words::reason(error);
             self.transport.refuse(&mut pass, &reason);
@@ -202,8 +204,8 @@ impl<T: Transport> Gate<T> {
         }
     }
 
-    /// Returns transport and state for the last words of this rank; `None` in a forked child, which
-    /// has none.
+    /// Returns transport and state, for what this rank sends when it leaves; `None` in a forked child, which
+    /// must not send anything.
     pub fn leave(&mut self) -> Option<(&T, &mut T::State)> {
         if !self.owner.is_here() {
             return None;
@@ -231,17 +233,17 @@ impl<S> Inside<S> {
     }
 }
 
-/// Is inside one call; dereferences to the state.
+/// A call in progress; dereferences to the state.
 #[derive(Debug)]
 pub struct Pass<'g, T: Transport> {
     gate: &'g Gate<T>,
     inside: MutexGuard<'g, Inside<T::State>>,
-    /// The thread was unwinding already when it entered: a drop that calls a collective.
+    /// Whether the thread was already unwinding when it entered: a destructor that calls a collective.
     unwinding: bool,
 }
 
 impl<'g, T: Transport> Pass<'g, T> {
-    /// Returns what reaches the other ranks.
+    /// Returns the transport to the other ranks.
     #[inline]
     #[must_use]
     pub fn transport(&self) -> &'g T {
@@ -255,7 +257,7 @@ impl<'g, T: Transport> Pass<'g, T> {
         self.gate.rank
     }
 
-    /// Passes an error on, and keeps it as the first cause if it is fatal and there is none yet.
+    /// Returns the error, and keeps it as the first cause if it is fatal and there is none yet.
     #[cold]
     pub fn fail(&mut self, error: CommError) -> CommError {
         if error.is_fatal() && !self.inside.has_failed() {
@@ -263,7 +265,7 @@ impl<'g, T: Transport> Pass<'g, T> {
             if self.gate.reports {
                 report::failed(&error);
             }
-            // Last: whoever listens may panic, and the cause stands by then.
+            // Last, because a subscriber may panic: the cause is stored by then.
             tracing::error!(rank = self.gate.rank, %error, "collective failed");
         } else if let CommError::CollectiveFailed {
             kind: FailureKind::Refused,
@@ -276,7 +278,7 @@ impl<'g, T: Transport> Pass<'g, T> {
         error
     }
 
-    /// Takes note that `rank` refused this call.
+    /// Records that `rank` refused this call.
     fn refused(&mut self, rank: usize) {
         if self.gate.reports && !self.inside.has_failed() && report::refused(rank) {
             self.inside.past = Past::Refused;
@@ -288,7 +290,7 @@ impl<'g, T: Transport> Pass<'g, T> {
         let rank = self.gate.rank;
         let message = words::lost(Lost::PanickedInside, None);
         let lost = CommError::failed("call", FailureKind::PeerLost, Some(rank), message);
-        // A call that had failed for good keeps its cause, and all know of it.
+        // A call that had already failed fatally keeps its cause, which the others know.
         if !self.inside.has_failed() {
             self.inside.past = Past::Failed(lost);
             self.gate.transport.panicked(&mut self.inside.state);
@@ -296,7 +298,7 @@ impl<'g, T: Transport> Pass<'g, T> {
                 report::panicked(rank);
             }
         }
-        // After the others were told: a log may block.
+        // After the other ranks have been notified: logging may block.
         report_while_unwinding(|| tracing::error!(rank, "panicked inside a call"));
     }
 }
@@ -326,15 +328,15 @@ impl<T: Transport> Drop for Pass<'_, T> {
     }
 }
 
-/// Reports an event from a drop that may run while a panic unwinds: if whoever listens panics too, that
-/// would end the process.
+/// Emits an event from a destructor that may run during a panic. A second panic, in the subscriber, would
+/// otherwise abort the process.
 pub fn report_while_unwinding(report: impl FnOnce()) {
-    // What the report borrows is only read.
+    // The closure only reads what it borrows.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(report));
 }
 
-/// Returns the code with which `abort(code)` exits: never one that a launcher reads as success, and
-/// it reads the low byte only.
+/// Returns the exit code for `abort(code)`: never one that a launcher reads as success, considering that only
+/// the low byte counts.
 #[must_use]
 pub const fn exit_code(code: i32) -> i32 {
     if code % 256 == 0 { 1 } else { code }

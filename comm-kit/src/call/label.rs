@@ -1,10 +1,10 @@
-//! What the elements of a call are, where the caller knows more than their size.
+//! Labels that describe the elements of a call beyond their size.
 //!
-//! The byte level of [`Communicator`](comm_api::Communicator) is told how large an element is. A
-//! program in Rust cannot get its type wrong on one rank only by accident: all ranks run the same
-//! code. A language without types can. Whoever binds one labels its calls, and [`Call`](crate::Call)
-//! carries the label, so that ranks whose elements have one size and different meanings find a
-//! mismatch. The label travels in bits that are unused, and costs the look at one variable of the thread.
+//! The byte level of [`Communicator`](comm_api::Communicator) knows only the size of an element. In Rust, all
+//! ranks run the same code, so a type that differs on one rank is no plausible accident. In a language
+//! without static types it is. Bindings for such a language label their calls, and [`Call`](crate::Call)
+//! carries the label, so that elements of equal size and different types are reported as a mismatch. The
+//! label uses spare bits, and costs the read of one thread-local variable.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,7 +15,7 @@ thread_local! {
     static LABEL: Cell<Label> = const { Cell::new(Label::NONE) };
 }
 
-/// Names what the elements of a call are, in 16 bits.
+/// Names the type of the elements of a call, in 16 bits.
 ///
 /// ```
 /// use comm_api::ScalarKind;
@@ -29,22 +29,22 @@ thread_local! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(u16);
 
-/// The labels below are those of scalars.
+/// The smallest label that is not one of a scalar.
 const FIRST_HASH: u64 = 0x100;
 
 impl Label {
-    /// Says nothing: only the size of the elements is compared.
+    /// No label: only the size of the elements is compared.
     pub const NONE: Self = Self(0);
 
-    /// Says that the elements are these scalars.
+    /// Labels elements of this scalar type.
     #[inline]
     #[must_use]
     pub const fn scalar(kind: ScalarKind) -> Self {
         Self(kind as u16 + 1)
     }
 
-    /// Says that the elements are something else, of which `hash` is a hash. Of 65,000 pairs of such
-    /// labels one is the same by chance.
+    /// Labels elements of any other type, given a hash of the type. About one in 65,000 pairs of different
+    /// types gets the same label.
     #[must_use]
     pub const fn hashed(hash: u64) -> Self {
         let folded = hash ^ hash >> 32;
@@ -55,14 +55,14 @@ impl Label {
         Self((FIRST_HASH + folded % (0x1_0000 - FIRST_HASH)) as u16)
     }
 
-    /// Makes a call whose elements are of this kind; what this thread calls inside carries the label.
+    /// Calls `f`, and labels every call that this thread makes inside it.
     #[inline]
     pub fn on<T>(self, call: impl FnOnce() -> T) -> T {
         let _before = Before(LABEL.replace(self));
         call()
     }
 
-    /// Returns the label of the call that this thread makes.
+    /// Returns the label for the current call of this thread.
     #[inline]
     pub(crate) fn here() -> Self {
         LABEL.get()
@@ -79,13 +79,13 @@ impl Label {
         Self(bits as u16)
     }
 
-    /// Returns what stands between the label and what follows it in a list.
+    /// Returns the separator between the label and the next item in a list.
     pub(crate) fn comma(self) -> &'static str {
         if self == Self::NONE { "" } else { "," }
     }
 }
 
-/// Shows the label as a part of the list of what a call was given: nothing, `, f64`, or `, dtype #1a2b`.
+/// Formats the label as an item in the list of arguments: nothing, `, f64`, or `, dtype #1a2b`.
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut scalars = ScalarKind::ALL.into_iter();
@@ -97,7 +97,7 @@ impl fmt::Display for Label {
     }
 }
 
-/// Puts the label of the call outside back, also when a panic unwinds.
+/// Restores the outer label, also when a panic unwinds.
 struct Before(Label);
 
 impl Drop for Before {

@@ -1,9 +1,10 @@
-//! Who may use a communicator: the process that created it, not a child it forked.
+//! Which process may use a communicator: the one that created it, not a forked child.
 //!
 //! # Safety
 //!
 //! - **I1** The page is mapped once, readable and writable, and never unmapped.
-//! - **I2** It is reached only as the two `AtomicU64` at its start, which are aligned, since a page is.
+//! - **I2** The page is accessed only as the two `AtomicU64` at its start, which are aligned because a page
+//!   is.
 #![cfg_attr(
     target_os = "linux",
     expect(
@@ -29,15 +30,15 @@ impl Owner {
         Self { pid }
     }
 
-    /// Returns whether this is the process that was marked: one load where the system can empty a
-    /// page on fork, a system call where it cannot.
+    /// Returns whether this is the marked process. Costs one load where the system can empty a page on fork,
+    /// and a system call elsewhere.
     #[inline]
     #[must_use]
     pub fn is_here(self) -> bool {
         mark::get() == self.pid
     }
 
-    /// Refuses every process but the one that was marked.
+    /// Rejects every process other than the marked one.
     ///
     /// # Errors
     ///
@@ -55,7 +56,7 @@ impl Owner {
     ///
     /// # Panics
     ///
-    /// In every process but the one that was marked, saying what to do.
+    /// In every process other than the marked one; the message says what to do.
     #[inline]
     #[track_caller]
     pub fn expect_here(self, operation: &str) {
@@ -74,19 +75,19 @@ fn forked(operation: &str) -> ! {
     )
 }
 
-/// A word by which other processes recognise the memory of this one: whoever reads `word` at `address` of a process reads
-/// the memory of the process that published it, not that of a later process of the same pid, of another
-/// program that it executed, or of a child that it forked.
+/// A word by which other processes recognise the memory of this process. A process that reads `word` at
+/// `address` of a pid reads the memory of the process that published it, not of a later process with the same
+/// pid, of another program that the process executed, or of a forked child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beacon {
-    /// Where the word lies.
+    /// The address of the word.
     pub address: u64,
-    /// What lies there: a random number, never 0.
+    /// The value of the word: a random number, never 0.
     pub word: u64,
 }
 
 impl Beacon {
-    /// Returns that of this process; `None` where the system cannot empty a page on fork.
+    /// Returns the beacon of this process; `None` where the system cannot empty a page on fork.
     #[must_use]
     pub fn here() -> Option<Self> {
         mark::beacon()
@@ -104,12 +105,12 @@ mod mark {
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
-    /// One page for the whole process, the pid of its owner and the word of its beacon; `None` if the system cannot empty
-    /// it on fork.
+    /// One page for the whole process, holding the pid of its owner and the word of its beacon; `None` if the
+    /// system cannot empty it on fork.
     static PAGE: OnceLock<Option<&'static [AtomicU64; 2]>> = OnceLock::new();
 
     pub(super) fn set(pid: u64) {
-        // Relaxed: whoever gets an `Owner` from another thread synchronised with it.
+        // Relaxed: passing an `Owner` to another thread synchronises.
         if let Some([owner, _]) = PAGE.get_or_init(page) {
             owner.store(pid, Ordering::Relaxed);
         }
@@ -125,9 +126,9 @@ mod mark {
 
     pub(super) fn beacon() -> Option<Beacon> {
         let [_, beacon] = PAGE.get_or_init(page).as_ref()?;
-        // The time, because a forked child has the keys of its parent.
+        // Includes the time, because a forked child inherits the keys of its parent.
         let random = RandomState::new().hash_one((std::process::id(), SystemTime::now())) | 1;
-        // Another thread may have been first, and what was published stays.
+        // If another thread was first, the published word stays.
         let found = beacon.compare_exchange(0, random, Ordering::Relaxed, Ordering::Relaxed);
         Some(Beacon {
             address: std::ptr::from_ref(beacon).expose_provenance() as u64,
@@ -136,16 +137,17 @@ mod mark {
     }
 
     fn page() -> Option<&'static [AtomicU64; 2]> {
-        // The system rounds it up to a page. Asking for the page size would read the auxiliary
-        // vector, which tools that instrument a program do not leave intact.
+        // The system rounds the length up to a page. Asking for the page size would read the auxiliary
+        // vector, which some instrumentation tools modify.
         let len = size_of::<[AtomicU64; 2]>();
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: no address is asked for, so nothing that is mapped is replaced.
+        // SAFETY: no address is requested, so no existing mapping is replaced.
         let page = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, flags) }.ok()?;
         // SAFETY: I1, the page was mapped just above; the advice changes nothing in this process.
         unsafe { madvise(page, len, Advice::LinuxWipeOnFork) }.ok()?;
         let page = page.cast::<[AtomicU64; 2]>();
-        // SAFETY: I1 and I2, valid for ever, aligned, zeroed, and reached by nothing else.
+        // SAFETY: I1 and I2: valid for the whole life of the process, aligned, zeroed, and accessed in no
+        // other way.
         Some(unsafe { &*page })
     }
 }

@@ -1,8 +1,8 @@
-//! The words of every failure: what failed, who is to blame, what to do.
+//! The messages of all failures: what failed, which rank is to blame, and what to do.
 //!
-//! One place for all backends, so that the same failure reads the same everywhere. Most functions
-//! return the message of a [`CommError::CollectiveFailed`]; the operation, the kind and the rank
-//! stand in front of it when it is shown.
+//! All backends share these functions, so that the same failure has the same message everywhere. Most
+//! functions return the message of a [`CommError::CollectiveFailed`]; its `Display` puts the operation, the
+//! kind and the rank in front.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use crate::Call;
 /// How many ranks, or differing calls, a message lists.
 const LISTED: usize = 16;
 
-/// The most bytes of a refusal's reason that travel.
+/// The maximum number of bytes of a refusal's reason that are sent to the other ranks.
 pub const LONGEST_REASON: usize = 248;
 
 /// Names how a rank was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// Its process ended.
+    /// The process of the rank ended.
     Ended,
-    /// It dropped its communicator, or its handle to a region.
+    /// The rank dropped its communicator, or its handle to a region.
     Dropped,
-    /// It dropped it while it was unwinding.
+    /// The rank dropped its communicator or handle while it was unwinding.
     Panicked,
-    /// It panicked in the middle of a call.
+    /// The rank panicked in the middle of a call.
     PanickedInside,
 }
 
 impl Lost {
-    /// Returns what the drop of a communicator or region announces.
+    /// Returns what a rank announces when it drops a communicator or region.
     #[must_use]
     pub fn by_drop() -> Self {
         if std::thread::panicking() {
@@ -40,7 +40,7 @@ impl Lost {
         }
     }
 
-    /// Returns the code that travels; never 0.
+    /// Returns the code on the wire; never 0.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -51,7 +51,7 @@ impl Lost {
         }
     }
 
-    /// Reads a code; one that no rank sends means that the process ended.
+    /// Decodes a code from the wire; unknown codes mean that the process ended.
     #[must_use]
     pub const fn from_code(code: u8) -> Self {
         match code {
@@ -72,8 +72,8 @@ impl Lost {
     }
 }
 
-/// Returns the message of a [`PeerLost`](FailureKind::PeerLost); `place` says where the rank ran or
-/// how that was noticed, where the ranks are on several machines.
+/// Returns the message of a [`PeerLost`](FailureKind::PeerLost). In jobs of several machines, `place` says
+/// where the rank ran or how its loss was noticed.
 #[must_use]
 pub fn lost(lost: Lost, place: Option<&str>) -> String {
     let how = lost.how();
@@ -83,14 +83,15 @@ pub fn lost(lost: Lost, place: Option<&str>) -> String {
     )
 }
 
-/// Returns the message of a [`TimedOut`](FailureKind::TimedOut) about ranks that did not come.
-/// `missing` is a list as [`ranks`] writes it, `variable` the one that holds the timeout.
+/// Returns the message of a [`TimedOut`](FailureKind::TimedOut) about ranks that did not enter the call.
+/// `missing` is a list of ranks as [`ranks`] formats it, and `variable` is the environment variable that sets
+/// the timeout.
 #[must_use]
 pub fn absent(missing: &str, timeout: Option<Duration>, variable: &str) -> String {
     let within = within(timeout);
     format!(
-        "{missing} did not come{within}; raise {variable} if that is too short for the work between two calls \
-         (0 waits for ever)"
+        "{missing} did not enter the call{within}; increase {variable} if ranks compute longer than that between calls \
+         (0 disables the timeout)"
     )
 }
 
@@ -99,8 +100,8 @@ pub fn absent(missing: &str, timeout: Option<Duration>, variable: &str) -> Strin
 pub fn stalled(rank: &str, timeout: Option<Duration>, variable: &str) -> String {
     let within = within(timeout);
     format!(
-        "{rank} moved no byte{within} in the middle of a call; raise {variable} if the network is that slow (0 waits \
-         for ever)"
+        "{rank} transferred no data{within} in the middle of a call; increase {variable} if the network is that slow \
+         (0 disables the timeout)"
     )
 }
 
@@ -108,8 +109,9 @@ fn within(timeout: Option<Duration>) -> String {
     timeout.map_or(String::new(), |limit| format!(" within {limit:?}"))
 }
 
-/// Compares what the ranks called; returns the lowest that differs from the first, and the message
-/// of the [`Mismatch`](FailureKind::Mismatch), which lists the ranks in groups that called the same.
+/// Compares the calls of the ranks. If they differ, returns the lowest rank whose call differs from the
+/// first, and the message of the [`Mismatch`](FailureKind::Mismatch), which groups the ranks by what they
+/// called.
 pub fn differing(calls: impl IntoIterator<Item = (usize, Call)>) -> Option<(usize, String)> {
     let mut groups: Vec<(Call, Vec<usize>)> = Vec::new();
     for (rank, call) in calls {
@@ -123,7 +125,7 @@ pub fn differing(calls: impl IntoIterator<Item = (usize, Call)>) -> Option<(usiz
     let mut sentences: Vec<String> = Vec::new();
     for (call, members) in groups.iter().take(LISTED) {
         let text = call.to_string();
-        // Only a hash of some arguments has travelled: then all that can be said is who differs.
+        // Of some arguments only a hash was sent: the message can then only show that the ranks differ.
         let hidden = if shown.contains(&text) {
             call.hidden()
         } else {
@@ -140,7 +142,7 @@ pub fn differing(calls: impl IntoIterator<Item = (usize, Call)>) -> Option<(usiz
     Some((blamed, message))
 }
 
-/// Says what ranks called, each call once: `ranks 0, 2 called barrier, rank 3 called split_local`.
+/// Lists what the ranks called, each call once: `ranks 0, 2 called barrier, rank 3 called split_local`.
 pub fn called(calls: impl IntoIterator<Item = (usize, Call)>) -> String {
     let mut distinct: Vec<(Call, Vec<usize>)> = Vec::new();
     for (rank, call) in calls {
@@ -156,22 +158,21 @@ pub fn called(calls: impl IntoIterator<Item = (usize, Call)>) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the message of an [`Aborted`](FailureKind::Aborted) by `abort(code)`.
+/// Returns the message of an [`Aborted`](FailureKind::Aborted) caused by `abort(code)`.
 #[must_use]
 pub fn aborted(code: i32) -> String {
     format!("it called abort({code})")
 }
 
-/// Returns the message of an [`Aborted`](FailureKind::Aborted) through the
-/// [hook](crate::interrupt).
+/// Returns the message of an [`Aborted`](FailureKind::Aborted) caused by the [hook](crate::interrupt).
 #[must_use]
 pub fn interrupted() -> String {
     String::from(
-        "it was interrupted while it waited; this communicator or region cannot be used any more",
+        "it was interrupted while it waited; this communicator or region is no longer usable",
     )
 }
 
-/// Returns the reason of a refusal as it travels to the other ranks: one line, not too long.
+/// Returns the reason of a refusal as it is sent to the other ranks: one line of limited length.
 #[must_use]
 pub fn reason(error: &CommError) -> String {
     let mut reason = error.to_string();
@@ -179,20 +180,20 @@ pub fn reason(error: &CommError) -> String {
     reason
 }
 
-/// Creates the [`Refused`](FailureKind::Refused) of a call that `rank` refused. The reason is what
-/// came from there; without one the error says only that there was one.
+/// Creates the [`Refused`](FailureKind::Refused) of a call that `rank` refused. `reason` is what that rank
+/// sent; without one the message gives no reason.
 #[cold]
 #[must_use]
 pub fn refused(operation: Operation, rank: usize, reason: Option<&str>) -> CommError {
     let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
     let message = format!(
-        "it refused its arguments{reason}; nothing was exchanged, this communicator stays usable"
+        "it was called with invalid arguments{reason}; no data was exchanged and the communicator is still usable"
     );
     CommError::failed(operation, FailureKind::Refused, Some(rank), message)
 }
 
-/// Creates the [`Refused`](FailureKind::Refused) of a second thread inside one communicator: the
-/// calls of two threads would match up differently on different ranks.
+/// Creates the [`Refused`](FailureKind::Refused) for a second thread inside one communicator: calls of two
+/// threads would match up differently on different ranks.
 #[cold]
 #[must_use]
 pub fn busy(operation: Operation, rank: usize) -> CommError {
@@ -200,8 +201,8 @@ pub fn busy(operation: Operation, rank: usize) -> CommError {
         operation,
         FailureKind::Refused,
         Some(rank),
-        "another thread of this rank is inside a collective of this communicator; let one finish before the next, or \
-         give each thread a communicator of its own",
+        "another thread of this rank is inside a collective of this communicator; wait until it returns, or give each \
+         thread its own communicator",
     )
 }
 
@@ -238,8 +239,8 @@ pub fn exchanged_before(rank: usize) -> CommError {
     )
 }
 
-/// Creates the [`Refused`](FailureKind::Refused) of a `fence` in the write phase of a gathered region: a rank's own, of
-/// which the others do not hear.
+/// Creates the [`Refused`](FailureKind::Refused) of a `fence` in the write phase of a gathered region. Only
+/// this rank gets the error; the other ranks are not notified.
 #[cold]
 #[must_use]
 pub fn fence_before_exchange(rank: usize) -> CommError {
@@ -250,22 +251,22 @@ pub fn fence_before_exchange(rank: usize) -> CommError {
     )
 }
 
-/// Creates the [`Refused`](FailureKind::Refused) of a call that needs a region which is broken.
+/// Creates the [`Refused`](FailureKind::Refused) of a call on a broken region.
 #[cold]
 #[must_use]
 pub fn broken_region(operation: Operation, rank: usize) -> CommError {
     refusal(operation, rank, BROKEN)
 }
 
-/// What to do with a region that is broken.
-pub(crate) const BROKEN: &str = "a fence or an exchange of this region failed, so what it holds cannot be relied on; drop it \
-                                 and create another";
+/// The message for a broken region.
+pub(crate) const BROKEN: &str = "a fence or an exchange of this region failed, so its contents cannot be relied on; drop the \
+                                 region and create another";
 
 fn refusal(operation: Operation, rank: usize, message: &str) -> CommError {
     CommError::failed(operation, FailureKind::Refused, Some(rank), message)
 }
 
-/// Creates the error of a region that no address space holds.
+/// Creates the error of a region that exceeds the address space.
 #[cold]
 #[must_use]
 pub fn too_large(count: usize, elem_size: usize) -> CommError {
@@ -275,25 +276,27 @@ pub fn too_large(count: usize, elem_size: usize) -> CommError {
     )
 }
 
-/// Creates the error of a region for which `rank` has no room; `own` is its own error, on that rank.
+/// Creates the error of a region for which `rank` has too little memory; `own` is the local error if this is
+/// that rank.
 #[cold]
 #[must_use]
 pub fn no_room(requested_bytes: usize, rank: usize, own: Option<CommError>) -> CommError {
     own.unwrap_or_else(|| {
         CommError::allocation_failed(
             requested_bytes,
-            format!("rank {rank} has no room for it; its own error says what it has"),
+            format!("rank {rank} has too little memory; the error on that rank says how much is available"),
         )
     })
 }
 
-/// Lists ranks, in ascending order: `rank 2`, `ranks 1, 3`; three and more in a row as a run: `ranks 3-9, 12`.
+/// Lists ranks in ascending order: `rank 2`, `ranks 1, 3`. Three or more consecutive ranks are shown as a
+/// range: `ranks 3-9, 12`.
 #[must_use]
 pub fn ranks(list: &[usize]) -> String {
     ranks_at(list, |_| None)
 }
 
-/// Lists ranks with the places where they run: `rank 2 (10.0.0.3)`.
+/// Lists ranks with the machines where they run: `rank 2 (10.0.0.3)`.
 #[must_use]
 pub fn ranks_at<'a>(list: &[usize], place: impl Fn(usize) -> Option<&'a str>) -> String {
     let location = |rank| place(rank).map_or(String::new(), |place| format!(" ({place})"));
@@ -301,7 +304,7 @@ pub fn ranks_at<'a>(list: &[usize], place: impl Fn(usize) -> Option<&'a str>) ->
         .chunk_by(|&one, &next| one + 1 == next && place(one).is_none() && place(next).is_none());
     let mut parts = runs.flat_map(|run| match run {
         [first, _, .., end] => vec![format!("{first}-{end}")],
-        // Two in a row are shorter as they are.
+        // Two consecutive ranks are shorter as they are.
         few => few
             .iter()
             .map(|&rank| format!("{rank}{}", location(rank)))
@@ -313,7 +316,7 @@ pub fn ranks_at<'a>(list: &[usize], place: impl Fn(usize) -> Option<&'a str>) ->
     format!("{noun} {}{more}", shown.join(", "))
 }
 
-/// Makes text of bytes that came from elsewhere: one line, printable, not too long.
+/// Converts bytes from another process to one printable line of limited length.
 #[must_use]
 pub fn printable(bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
@@ -323,10 +326,10 @@ pub fn printable(bytes: &[u8], most: usize) -> String {
     clean
 }
 
-/// How long a call waits before the log says so, and how often it repeats that.
+/// How long a call waits before the log mentions it, and how often it is logged again.
 pub const SLOW: Duration = Duration::from_secs(10);
 
-/// Logs that a call has waited for long; `missing` is a list as [`ranks`] writes it.
+/// Logs that a call has been waiting for a long time; `missing` is a list of ranks as [`ranks`] formats it.
 pub fn log_waiting(operation: Operation, rank: usize, missing: &str, waited: Duration) {
     let seconds = waited.as_secs();
     tracing::warn!(operation = operation.as_str(), rank, %missing, seconds, "still waiting");

@@ -1,7 +1,7 @@
-//! How a process ends: a hook that is told the exit code, where the system can tell it.
+//! A hook that runs with the exit code of the process, where the system provides it.
 //!
-//! Destructors of thread-locals and `atexit` do not see the code. `on_exit` of glibc does, whether
-//! `main` returned it or somebody called `exit`.
+//! Destructors of thread-locals and `atexit` handlers do not see the exit code. glibc's `on_exit` handlers
+//! do, both when `main` returns and when `exit` is called.
 //!
 //! # Safety
 //!
@@ -13,15 +13,15 @@
     expect(unsafe_code, reason = "on_exit has no safe interface")
 )]
 
-/// Tells whether the system can tell a hook the exit code.
+/// Whether the system can pass the exit code to a hook.
 pub const IS_SUPPORTED: bool = cfg!(all(target_os = "linux", target_env = "gnu"));
 
-/// Registers `hook` to be called with the exit code of this process, the byte that its parent sees,
-/// when `main` returns or `exit` is called; returns whether the system does so.
+/// Registers `hook` to be called with the exit code of this process (the byte that the parent sees) when
+/// `main` returns or `exit` is called. Returns whether the system supports this.
 ///
-/// It runs on the thread that exits, after the destructors of that thread's thread-locals and before
-/// whatever was registered earlier. A forked child inherits it. A process that a signal or `_exit` ends
-/// does not call it. There is one hook: the first one stays.
+/// The hook runs on the exiting thread, after the destructors of that thread's thread-locals and before all
+/// handlers that were registered earlier. A forked child inherits the hook. A process that is ended by a
+/// signal or `_exit` does not call it. There is one hook: the first one stays.
 #[must_use]
 pub fn on_exit(hook: fn(u8)) -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -33,7 +33,7 @@ pub fn on_exit(hook: fn(u8)) -> bool {
     }
 }
 
-/// Returns whether the calling thread is the one that `main` runs on; not known off Linux.
+/// Returns whether the calling thread is the main thread; not known on systems other than Linux.
 #[must_use]
 pub fn on_main_thread() -> Option<bool> {
     #[cfg(target_os = "linux")]

@@ -1,18 +1,21 @@
-//! The first cause of a rank, on its way to the launcher.
+//! Reports the first cause of a rank to its launcher.
 //!
-//! Ranks that lost a peer often end before the peer does: it still prints a backtrace, or frees its memory. Whoever watches only
-//! exits blames the wrong rank then. So a launcher may pass every rank the writing end of a pipe, and say so in [`VARIABLE`]; the
-//! [`Gate`](crate::Gate) writes there, once per process, which rank its communicator lost and how.
+//! Ranks that lost a peer often exit before that peer does, because the peer still prints a backtrace or
+//! frees its memory. A launcher that watches only exits would then blame the wrong rank. A launcher may
+//! therefore pass every rank the write end of a pipe and describe it in [`VARIABLE`]. The
+//! [`Gate`](crate::Gate) writes to it, once per process, which rank its communicator lost and how.
 //!
-//! Beside causes one thing is reported that harms only the speed: that a job over tcp has no ring.
+//! One report is not about a failure, only about speed: that a job over tcp has no ring.
 //!
-//! A refusal is no such cause, because the communicator goes on; but most programs end with it. So it is reported as well, and
-//! taken back when the next call begins: what stands at the end of a rank is that its last call was refused, and by whom.
+//! A refusal is not a first cause, because the communicator stays usable; but most programs exit after one.
+//! So a refusal is reported too, and withdrawn when the next call begins: what remains when a rank exits is
+//! that its last call was refused, and by which rank.
 //!
-//! Nothing is opened, read or checked before something fails, so it costs nothing where no launcher asked for it. The variable
-//! holds the number of the descriptor, the inode of the pipe and the rank, and a report is written only if the descriptor is that
-//! pipe: a number that means something else by now, or that somebody made up, is left alone. The pipe is opened anew for the
-//! report, without blocking, so that neither the launcher nor anybody who holds the other end can stop a rank.
+//! Nothing is opened, read or checked before a failure, so reports cost nothing without such a launcher. The
+//! variable holds the number of the descriptor, the inode of the pipe, and the rank. A report is written only
+//! if the descriptor is that pipe, so a stale or invented number does no harm. The pipe is reopened without
+//! blocking for each report, so that neither the launcher nor another process that holds the read end can
+//! block a rank.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -22,22 +25,23 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use comm_api::{CommError, FailureKind};
 
-/// The variable in which a launcher describes the pipe: a [`Place`].
+/// The variable in which a launcher describes the pipe, in the format of [`Place`].
 pub const VARIABLE: &str = "COBRE_COMM_REPORT_FD";
 
-/// Where the descriptors of this process are found as files.
+/// The folder in which the descriptors of this process appear as files.
 const DESCRIPTORS: &str = if cfg!(target_os = "linux") {
     "/proc/self/fd"
 } else {
     "/dev/fd"
 };
 
-/// Every line begins with it: something else that ends up in the pipe is no report.
+/// The beginning of every line: anything else that ends up in the pipe is not a report.
 const MAGIC: &str = "cobre-report";
-/// A program that has gone on after so many refusals knows what it does; the pipe stays free for what counts.
+/// A program that continues after this many refusals handles them; later ones are not reported, so that the
+/// pipe does not fill up.
 const MOST_REFUSALS: u32 = 16;
 
-/// Where a rank reports: `descriptor:inode:rank`.
+/// Where a rank writes its reports: `descriptor:inode:rank`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The number of the descriptor in the rank.
@@ -69,20 +73,20 @@ impl Place {
     }
 }
 
-/// Digits and nothing else; `parse` would take a sign.
+/// Only digits; `parse` would accept a sign.
 fn number(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
 }
 
-/// What a rank reports.
+/// One report of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// The rank that reports.
     pub rank: usize,
-    /// What happened to it.
+    /// What happened to the rank.
     pub what: What,
-    /// The rank to blame, if it knows.
+    /// The rank to blame, if known.
     pub named: Option<usize>,
 }
 
@@ -90,15 +94,15 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// A call failed for good, or was refused: [`Report::is_refusal`].
+    /// A call failed fatally, or was refused: see [`Report::is_refusal`].
     Failed(FailureKind),
-    /// The ranks did not come together.
+    /// The job did not start because ranks are missing.
     Start,
-    /// It panicked inside a call.
+    /// The rank panicked inside a call.
     Panicked,
-    /// It entered another call after a refusal that it had reported.
+    /// The rank entered another call after a refusal that it had reported.
     Resumed,
-    /// The ranks cannot all reach each other, so large calls go through rank 0. No failure.
+    /// Not all ranks can reach each other, so large calls go through rank 0. Not a failure.
     NoRing,
 }
 
@@ -120,15 +124,15 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(kind) => kind.fmt(f),
-            Self::Start => f.pad("not all ranks came"),
+            Self::Start => f.pad("not all ranks joined"),
             Self::Panicked => f.pad("panicked inside a call"),
-            Self::Resumed => f.pad("went on after a refusal"),
+            Self::Resumed => f.pad("continued after a refusal"),
             Self::NoRing => f.pad("has no ring"),
         }
     }
 }
 
-/// The words of the pipe. A launcher that does not know one leaves the line alone.
+/// The words on the wire. A launcher ignores lines with unknown words.
 const WORDS: [(&str, What); 11] = [
     ("lost", What::Failed(FailureKind::PeerLost)),
     ("late", What::Failed(FailureKind::TimedOut)),
@@ -146,15 +150,16 @@ const WORDS: [(&str, What); 11] = [
 const REFUSED: What = What::Failed(FailureKind::Refused);
 
 impl Report {
-    /// Returns the line that travels; far below `PIPE_BUF`, so it arrives in one piece. `None` for a failure that nobody
-    /// reports.
+    /// Returns the line to send, which is far shorter than `PIPE_BUF` and therefore atomic. `None` for a
+    /// failure that is not reported.
     fn line(self) -> Option<String> {
         let (word, _) = WORDS.iter().find(|(_, what)| *what == self.what)?;
         let named = self.named.map_or("-".to_owned(), |rank| rank.to_string());
         Some(format!("{MAGIC} {} {word} {named}\n", self.rank))
     }
 
-    /// Returns the rank that is lost, as far as this one knows: it has ended or is about to, as those whose call was refused are.
+    /// Returns the rank that is lost according to this report. That rank has exited or is about to; so has
+    /// one whose call was refused.
     #[must_use]
     pub fn lost(&self) -> Option<usize> {
         let kinds = [
@@ -166,14 +171,14 @@ impl Report {
         self.named.filter(|_| is_lost)
     }
 
-    /// Returns whether only a call was refused: a weak cause, because the communicator goes on.
+    /// Returns whether only a call was refused: a weak cause, because the communicator stays usable.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.what == REFUSED
     }
 
-    /// Returns what stands of a rank that had reported `before` and now reports this: its first failure for good, else its last
-    /// refusal, unless it has gone on.
+    /// Returns the report that counts for a rank that had reported `before` and now reports this: its first
+    /// fatal failure, otherwise its last refusal, unless the rank has continued since.
     #[must_use]
     pub fn after(self, before: Option<Self>) -> Option<Self> {
         match before {
@@ -183,7 +188,7 @@ impl Report {
         }
     }
 
-    /// Reads a line as the launcher finds it in the pipe, where others may have written too.
+    /// Parses a line as the launcher reads it from the pipe, to which other processes may have written too.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(line).ok()?.split(' ');
@@ -216,38 +221,38 @@ pub(crate) fn panicked(rank: usize) {
     send(What::Panicked, Some(rank));
 }
 
-/// Reports that the ranks did not come together because of the rank `named`, or of one that this rank does not know: for the
-/// start-up of a backend, which has no [`Gate`](crate::Gate) yet.
+/// Reports that the job did not start because of the rank `named`, or of an unknown rank. For the start-up of
+/// a backend, which has no [`Gate`](crate::Gate) yet.
 #[cold]
 pub fn start_failed(named: Option<usize>) {
     send(What::Start, named);
 }
 
-/// Reports, once, that the ranks cannot all reach each other, so that large calls go through rank 0.
+/// Reports, once, that not all ranks can reach each other, so that large calls go through rank 0.
 #[cold]
 pub fn no_ring() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if let Some(place) = asked()
-        // Relaxed: it guards nothing but itself.
+        // Relaxed: guards no other data.
         && !SAID.swap(true, Ordering::Relaxed)
     {
         write(place, What::NoRing, None);
     }
 }
 
-/// Reports that the rank `named`, this one or another, refused the arguments of a call; returns whether that has to be taken back
-/// when the next call begins.
+/// Reports that the rank `named`, this one or another, refused the arguments of a call. Returns whether the
+/// report must be withdrawn when the next call begins.
 #[cold]
 pub(crate) fn refused(named: usize) -> bool {
     static REFUSALS: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: it guards nothing but itself.
+    // Relaxed: guards no other data.
     asked().is_some_and(|place| {
         REFUSALS.fetch_add(1, Ordering::Relaxed) < MOST_REFUSALS
             && write(place, REFUSED, Some(named)).is_some()
     })
 }
 
-/// Takes back that a call was refused: the program goes on.
+/// Withdraws the report of a refusal: the program continues.
 #[cold]
 pub(crate) fn resumed() {
     if let Some(place) = asked() {
@@ -255,36 +260,38 @@ pub(crate) fn resumed() {
     }
 }
 
-/// Writes the first failure of this process; later ones, and those that nobody asked for, go nowhere.
+/// Writes the first failure of this process. Later failures, and all failures without a launcher that asked
+/// for reports, are not written.
 fn send(what: What, named: Option<usize>) {
     static SENT: AtomicBool = AtomicBool::new(false);
     if let Some(place) = asked()
-        // Relaxed: it guards nothing but itself.
+        // Relaxed: guards no other data.
         && !SENT.swap(true, Ordering::Relaxed)
     {
         write(place, what, named);
     }
 }
 
-/// Returns where a launcher asked for reports, if one did.
+/// Returns where the launcher asked for reports, if it did.
 fn asked() -> Option<Place> {
     Place::parse(&std::env::var(VARIABLE).ok()?)
 }
 
-/// Writes to the pipe of `place`, if it is there. A launcher that is gone or does not read loses the report.
+/// Writes to the pipe of `place`, if it exists. The report is lost if the launcher is gone or does not read.
 fn write(place: Place, what: What, named: Option<usize>) -> Option<()> {
     let rank = place.rank;
     let line = Report { rank, what, named }.line()?;
     let path = format!("{DESCRIPTORS}/{}", place.descriptor);
     let is_the_pipe =
         |found: &std::fs::Metadata| found.file_type().is_fifo() && found.ino() == place.inode;
-    // Before it is opened, which alone would do something to some devices, and again for what was opened.
+    // Checked before it is opened, because opening has side effects on some devices, and again on the opened
+    // file.
     std::fs::metadata(&path).ok().filter(is_the_pipe)?;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut pipe = OpenOptions::new();
     let mut pipe = pipe.write(true).custom_flags(flags).open(&path).ok()?;
     pipe.metadata().ok().filter(is_the_pipe)?;
-    // One write: `write_all` would go on after a part.
+    // A single write: `write_all` would continue after a partial one.
     let written = pipe.write(line.as_bytes()).ok()?;
     (written == line.len()).then_some(())
 }

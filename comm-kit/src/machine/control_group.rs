@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the limits that `limit_of` finds in the folders of the control group of this process and of those around it: for
-/// `controller` in version 1, for all in version 2.
+/// Returns the limits that `limit_of` finds in the folders of this process's control group and its ancestors:
+/// for `controller` in version 1, for all controllers in version 2.
 pub fn limits<T>(controller: &str, limit_of: impl Fn(&Path) -> Option<T>) -> Vec<T> {
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     limits_around(

@@ -1,4 +1,4 @@
-//! Which machine this is: by a name for people, and by a number for programs.
+//! Which machine this is: a name for people and a number for programs.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! How much memory there is: asked before a large allocation, so that a region too large is an
-//! error on every rank instead of a rank that the kernel kills when it touches the pages.
+//! How much memory is available. Checked before a large allocation, so that a region that is too large is an
+//! error on every rank, instead of a rank that the kernel kills when it touches the pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use comm_api::bytemuck::allocation::try_zeroed_vec;
 use comm_api::{CommData, CommError};
 
-/// Below this an allocation is not worth the look at the system, which takes microseconds.
+/// Smaller allocations are not worth asking the system, which takes microseconds.
 const WORTH_A_LOOK: usize = 1 << 20;
 
 /// Allocates `count` zeroed elements.
 ///
 /// # Errors
 ///
-/// [`CommError::AllocationFailed`] with the bytes needed and available if they exceed `isize::MAX`
-/// or what this process may use.
+/// [`CommError::AllocationFailed`] with the bytes needed and available if the elements exceed `isize::MAX`
+/// bytes or the memory that this process may use.
 pub fn zeroed_vec<T: CommData>(count: usize) -> Result<Vec<T>, CommError> {
     let bytes = count.saturating_mul(size_of::<T>());
     room(bytes)?;
     try_zeroed_vec(count).map_err(|()| short(bytes, available()))
 }
 
-/// Checks that there is room for `bytes` more.
+/// Checks that `bytes` more can be allocated.
 ///
 /// # Errors
 ///
@@ -38,8 +38,8 @@ pub fn room(bytes: usize) -> Result<(), CommError> {
     }
 }
 
-/// Returns how many bytes this process may still use: what the system has available, less where a
-/// control group allows less. `None` where the system does not say.
+/// Returns how many bytes this process may still use: the available memory of the system, or less if a
+/// control group limits it. `None` where the system does not report it.
 #[must_use]
 pub fn available() -> Option<u64> {
     let system = mem_available(&fs::read_to_string("/proc/meminfo").ok()?)?;
@@ -54,7 +54,7 @@ fn short(requested_bytes: usize, available: Option<u64>) -> CommError {
         Some(free) => format!(
             "{free} bytes are available to this process; ask for less, or give the machine or the control group more memory"
         ),
-        None => String::from("the system has no room for it; ask for less"),
+        None => String::from("the system has too little memory; ask for less"),
     };
     CommError::allocation_failed(requested_bytes, message)
 }
@@ -68,11 +68,11 @@ fn mem_available(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Returns the least headroom of this process's control group and the groups around it.
+/// Returns the smallest headroom among this process's control group and its ancestors.
 ///
-/// `membership` is the text of `/proc/self/cgroup`: `0::/path` for version 2, `N:memory:/path` for
-/// the memory controller of version 1. Inside a container the path may be one of the host's that
-/// is not mounted; the mounted root stands for it then.
+/// `membership` is the text of `/proc/self/cgroup`: `0::/path` for version 2, `N:memory:/path` for the memory
+/// controller of version 1. Inside a container the path may be one of the host that is not mounted; the
+/// mounted root is used then.
 fn headroom(mount: &Path, membership: &str) -> Option<u64> {
     let groups = membership.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -108,7 +108,8 @@ fn upwards(root: &Path, path: &str) -> impl Iterator<Item = PathBuf> + use<> {
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` that counts the file pages the kernel drops before it refuses.
+    /// The field of `memory.stat` that counts the file pages that the kernel reclaims before it fails an
+    /// allocation.
     reclaimable: &'static str,
 }
 

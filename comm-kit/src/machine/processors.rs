@@ -1,12 +1,12 @@
-//! Which processors a process may use, and how it shares one.
+//! Which processors a process may use, and how to yield one.
 
 use std::fs;
 use std::path::Path;
 
 use crate::control_group::limits;
 
-/// Returns the numbers of the processors that the calling thread may use, whatever its quota; `None` where the system does
-/// not say. `available_parallelism` stays below the quota.
+/// Returns the numbers of the processors that the calling thread may use, ignoring its quota; `None` where
+/// the system does not report them. (`available_parallelism` applies the quota.)
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn allowed() -> Option<Vec<usize>> {
@@ -19,35 +19,36 @@ pub fn allowed() -> Option<Vec<usize>> {
     )
 }
 
-/// Returns `None`: the system does not say.
+/// Returns `None`: the system does not report it.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn allowed() -> Option<Vec<usize>> {
     None
 }
 
-/// Returns how many processors this process may use at once: those that it may run on, within its quota.
+/// Returns how many processors this process may use at once: those in its affinity mask, limited by its
+/// quota.
 #[must_use]
 pub fn usable() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Lets other threads use this processor before the calling one goes on.
+/// Lets other threads use this processor before the calling one continues.
 ///
-/// Not through the C library: where ranks share a processor, each page of code that a rank runs through after a switch has to be looked up
-/// anew, and a rank that waits does little else.
+/// Bypasses the C library: where ranks share a processor, each code page that a rank touches after a context
+/// switch has to be looked up again, and a waiting rank does little else.
 #[inline]
 pub fn give_way() {
     rustix::thread::sched_yield();
 }
 
-/// Returns how many processors the control group of this process, or one around it, allows; `None` without a limit.
+/// Returns how many processors this process's control group and its ancestors allow; `None` without a limit.
 #[must_use]
 pub fn quota() -> Option<f64> {
     limits("cpu", quota_of).into_iter().reduce(f64::min)
 }
 
-/// Reads `cpu.max` of version 2, or the two files of version 1. No limit is `max` or -1.
+/// Reads `cpu.max` of version 2, or the two files of version 1. No limit is written as `max` or -1.
 fn quota_of(group: &Path) -> Option<f64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let text = read("cpu.max").or_else(|| {

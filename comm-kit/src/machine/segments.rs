@@ -1,8 +1,8 @@
-//! Where segments of shared memory have their names, and which of these nobody needs any more.
+//! Where segments of shared memory have their names, and which of them are stale.
 //!
-//! The creator of a segment locks it before it gives it a name, and removes the name once all ranks
-//! have come. So a segment that has a name and no lock was left by a job that was killed while it
-//! started. Only the holder of the lock removes the name.
+//! The creator of a segment locks it before giving it a name, and removes the name once all ranks have
+//! attached. A segment with a name and without a lock was therefore left by a job that was killed during its
+//! start. Only the holder of the lock removes the name.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
-/// The bytes with which every segment begins.
+/// The magic bytes at the beginning of every segment.
 pub const MAGIC: [u8; 8] = *b"cobreshm";
 
 /// Returns the folder in which segments are created.
@@ -23,21 +23,22 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Removes what jobs of this user left in `folder`, under names that begin with `prefix`, when they
-/// were killed while they started; returns the names.
+/// Removes from `folder` what jobs of this user left when they were killed during their start, under names
+/// that begin with `prefix`. Returns the removed names.
 ///
-/// What is not a segment stays, and so does what a job that is starting holds.
+/// Files that are not segments are kept, and so are those of a job that is starting.
 #[must_use]
 pub fn remove_stale(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
-    // Segments first. What a file holds decides: the name of one may end like that of a lock.
+    // Segments first. The content of a file decides, because the name of a segment may end like that of a
+    // lock.
     let (mut removed, others): (Vec<_>, Vec<_>) = names
         .into_iter()
         .partition(|name| remove_if_free(&folder.join(name), is_segment));
     removed.extend(others.into_iter().filter(|name| {
-        // A rank creates its lock only while the segment has its name.
+        // A rank creates its lock only while the segment has a name.
         let is_over = segment_of(name).is_some_and(|segment| !folder.join(segment).exists());
         let is_empty = |file: &File| file.metadata().is_ok_and(|metadata| metadata.len() == 0);
         is_over && remove_if_free(&folder.join(name), is_empty)
@@ -51,17 +52,17 @@ fn is_segment(file: &File) -> bool {
     file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC
 }
 
-/// Returns the name of the segment to which the lock of a rank, `name.RANK`, belongs.
+/// Returns the name of the segment that the lock file `name.RANK` of a rank belongs to.
 fn segment_of(name: &str) -> Option<&str> {
     let (segment, rank) = name.rsplit_once('.')?;
     let is_rank = !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit());
     is_rank.then_some(segment)
 }
 
-/// Returns whether `path` is a name of an open file. To whoever has locked the file that stays so: nobody
-/// else removes the name, or puts another file under it.
+/// Returns whether `path` is a name of an open file. While the caller holds the lock on the file, the answer
+/// stays valid: no other process removes the name or puts another file under it.
 ///
-/// That a file has some name is not enough: it may be another one, and `path` that of a later job.
+/// It is not enough that the file still has some name: `path` may be that of a later job.
 #[must_use]
 pub fn is_named(path: &Path, file: &File) -> bool {
     let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), file.metadata()) else {
@@ -70,9 +71,9 @@ pub fn is_named(path: &Path, file: &File) -> bool {
     (found.dev(), found.ino()) == (own.dev(), own.ino())
 }
 
-/// Removes the name of a file of this user that nobody has locked, if it is `wanted`.
+/// Removes the name of a file of this user that is `wanted` and not locked.
 fn remove_if_free(path: &Path, wanted: impl FnOnce(&File) -> bool) -> bool {
-    // Without NONBLOCK the name of a pipe would make this process wait for its other end.
+    // Without NONBLOCK, opening a FIFO would wait for its other end.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else {
         return false;

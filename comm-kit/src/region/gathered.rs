@@ -1,4 +1,4 @@
-//! Gathered regions: who created one, and which part is whose.
+//! Gathered regions: which communicator created one, and which rank owns which part.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,36 +7,36 @@ use comm_api::CommError;
 
 use crate::words;
 
-/// Tells a communicator of this process from all others that it has or had.
+/// Distinguishes a communicator of this process from all others, past and present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommId(u64);
 
 impl CommId {
-    /// The communicator of a process alone, of which there is one.
+    /// The communicator of a single-rank job, of which there is one per process.
     pub const LOCAL: Self = Self(0);
 
-    /// Returns one that no other communicator of this process has.
+    /// Returns an id that no other communicator of this process has.
     #[must_use]
     pub fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: the numbers only have to differ.
+        // Relaxed: the ids only have to differ.
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// Says where a gathered region comes from.
+/// The origin of a gathered region.
 ///
-/// Of two regions with the same origin the ranks mean the same: the communicator is compared on the rank itself, the
-/// number among the ranks, [exactly](crate::Call::exchange).
+/// Two regions with the same origin are the same region on every rank: the communicator is compared locally,
+/// and the number is compared between ranks, [exactly](crate::Call::exchange).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The communicator that created it, the only one that exchanges it.
+    /// The communicator that created the region, the only one that can exchange it.
     pub communicator: CommId,
-    /// The place of its creation in the sequence of that communicator, which is the same on all ranks.
+    /// The position of the creation in the sequence of that communicator, which is the same on all ranks.
     pub number: u64,
 }
 
-/// Holds which elements of a region each rank owns: the parts lie in rank order, one after the other.
+/// Holds which elements of a region each rank owns. The parts lie in rank order, one after the other.
 ///
 /// ```
 /// use comm_kit::Parts;
@@ -57,8 +57,8 @@ impl Parts {
     ///
     /// # Errors
     ///
-    /// [`CommError::AllocationFailed`] if they are more than can be addressed: all ranks have the same counts, so all find
-    /// that or none.
+    /// [`CommError::AllocationFailed`] if the elements exceed the address space. All ranks have the same
+    /// counts, so either all of them get this error or none.
     pub fn new(counts: Vec<usize>, elem_size: usize) -> Result<Self, CommError> {
         let mut total = 0_usize;
         let mut displs = Vec::with_capacity(counts.len());
@@ -80,7 +80,7 @@ impl Parts {
         })
     }
 
-    /// Lays out what the ranks told each other: one count of elements from each of them.
+    /// Lays out the counts that the ranks exchanged, one count of elements per rank.
     ///
     /// # Errors
     ///
@@ -96,19 +96,20 @@ impl Parts {
 
     /// Creates a region of which `rank` owns `count` elements, on all ranks or on none.
     ///
-    /// `share` brings one number of each rank to all. It is called twice, inside the call that creates the region and each time in a
-    /// place of its own in the sequence: for who owns how much, and for whether all have the memory. `create` takes that memory.
+    /// `share` exchanges one number per rank. It is called twice inside the call that creates the region,
+    /// each time at its own position in the sequence: first for the counts, then for whether every rank has
+    /// the memory. `create` allocates the memory.
     ///
     /// # Errors
     ///
-    /// Those of `share`, and [`CommError::AllocationFailed`] on all ranks if `create` failed on one.
+    /// Those of `share`, and [`CommError::AllocationFailed`] on all ranks if `create` failed on one of them.
     pub fn create_on_all<R>(
         (rank, count): (usize, usize),
         elem_size: usize,
         mut share: impl FnMut(u64) -> Result<Vec<u64>, CommError>,
         create: impl FnOnce(Self) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
-        // All ranks have the same counts, so all of them stop here or none.
+        // All ranks have the same counts, so either all of them stop here or none.
         let parts = Self::agreed(share(count as u64)?, elem_size)?;
         let bytes = parts.len() * elem_size;
         let created = create(parts);
@@ -137,7 +138,7 @@ impl Parts {
         self.total
     }
 
-    /// Returns whether nobody owns anything.
+    /// Returns whether no rank owns any elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
@@ -168,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_region_is_created_on_all_ranks_or_on_none() {
-        // Rank 1 of three, whose neighbours own 3 and 4 elements; `room` is what they say about their memory.
+        // Rank 1 of three, whose neighbours own 3 and 4 elements; `room` is what they report about their
+        // memory.
         let create = |room: [u64; 2], own: Result<(), CommError>| {
             let mut shared = Vec::new();
             let share = |mine| {
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(requested(vec![usize::MAX, 1], 8), usize::MAX);
         assert_eq!(requested(vec![1 << 62, 1 << 62], 1), 1 << 63);
         assert_eq!(requested(vec![1 << 33, 1 << 33], 5 << 30), usize::MAX);
-        // Elements without a size take no room, but their number must be one.
+        // Elements of size zero take no memory, but their count must be representable.
         assert_eq!(requested(vec![usize::MAX, 1], 0), 0);
         assert_eq!(
             Parts::new(vec![usize::MAX, 0], 0).unwrap().len(),

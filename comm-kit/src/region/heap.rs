@@ -1,4 +1,4 @@
-//! The region of a rank that shares its memory with nobody.
+//! The region of a rank that shares memory with no other rank.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use comm_api::{CommData, CommError, SharedRegion, bytemuck};
 
 /// Holds a region on the heap of one rank.
 ///
-/// Keeps the phases of every [`SharedRegion`]: what would race on shared memory panics here too.
+/// Enforces the phases of every [`SharedRegion`]: code that would race on shared memory panics here too.
 #[derive(Debug)]
 pub struct HeapRegion<T> {
     data: Vec<T>,
     rank: usize,
-    /// What this rank owns: everything, but of a gathered region its part.
+    /// The elements that this rank owns: all of them, or its part of a gathered region.
     own: Range<usize>,
     /// What each rank owns of a gathered region.
     parts: Option<Parts>,
@@ -26,7 +26,7 @@ impl<T: CommData> HeapRegion<T> {
     ///
     /// # Errors
     ///
-    /// [`CommError::AllocationFailed`] with the bytes needed and available if there is no room for it.
+    /// [`CommError::AllocationFailed`] with the bytes needed and available if there is too little memory.
     pub fn new(count: usize) -> Result<Self, CommError> {
         Ok(Self {
             data: memory::zeroed_vec(count)?,
@@ -50,8 +50,8 @@ impl<T: CommData> HeapRegion<T> {
         Self::gathered(Parts::new(vec![count], size_of::<T>())?, 0, origin)
     }
 
-    /// Allocates the copy of `rank` of a gathered region, in its write phase: what each rank creates of
-    /// [`Parts::create_on_all`], with the place of that call in the sequence as the number of its origin.
+    /// Allocates the copy of `rank` of a gathered region, in its write phase. This is what each rank creates
+    /// in [`Parts::create_on_all`]; the number of its origin is the position of that call in the sequence.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl<T: CommData> HeapRegion<T> {
         })
     }
 
-    /// Checks that `communicator` can exchange the region; returns its number.
+    /// Checks that `communicator` can exchange the region, and returns its number.
     ///
     /// # Errors
     ///
@@ -76,13 +76,13 @@ impl<T: CommData> HeapRegion<T> {
         self.phases.check_exchange(communicator, rank)
     }
 
-    /// Ends the write phase with `gather`, which fills in the parts of the other ranks: it gets the bytes of the whole region,
-    /// in which the part of this rank is in its place.
-    /// After [`check_exchange`](Self::check_exchange).
+    /// Ends the write phase with `gather`, which fills in the parts of the other ranks. `gather` gets the
+    /// bytes of the whole region, with the part of this rank in its place. Call
+    /// [`check_exchange`](Self::check_exchange) first.
     ///
     /// # Errors
     ///
-    /// That of `gather`: if it is fatal the handle is broken, else the phase goes on.
+    /// That of `gather`. A fatal error breaks the handle; after any other the phase continues.
     pub fn exchange(
         &mut self,
         gather: impl FnOnce(&mut [u8], &Parts) -> Result<(), CommError>,

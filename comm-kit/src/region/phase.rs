@@ -5,12 +5,13 @@ use comm_api::{CommError, Operation};
 use crate::region::gathered::{CommId, Origin};
 use crate::words::{self, BROKEN};
 
-/// Keeps the phase of one handle to a region, and panics where the phase does not permit an access.
+/// Tracks the phase of one handle to a region, and panics on an access that the phase does not permit.
 ///
-/// A region begins in its write phase. A fence [closes](Self::close) the phase, meets the other
-/// ranks and [opens](Self::open) the next one. A handle whose fence did not get that far is broken.
+/// A region begins in its write phase. A fence [closes](Self::close) the phase, synchronises with the other
+/// ranks, and [opens](Self::open) the next phase. If the fence fails in between, the handle is broken.
 ///
-/// The write phase of a [gathered](Self::gathered) region ends with an exchange instead; a fence ends only its read phase.
+/// The write phase of a [gathered](Self::gathered) region ends with an exchange instead; a fence ends only
+/// its read phase.
 ///
 /// ```
 /// use comm_kit::Phases;
@@ -25,9 +26,9 @@ use crate::words::{self, BROKEN};
 #[derive(Debug)]
 pub struct Phases {
     phase: Phase,
-    /// Where a gathered region comes from.
+    /// The origin of a gathered region.
     origin: Option<Origin>,
-    /// Why an exchange broke the handle.
+    /// The error of the exchange that broke the handle.
     cause: Option<CommError>,
 }
 
@@ -38,13 +39,13 @@ enum Phase {
     Broken,
 }
 
-/// Proves that a phase was closed on this rank; the next can be opened with it.
+/// Proves that a phase was closed on this rank; needed to open the next one.
 #[derive(Debug)]
 #[must_use = "without it the next phase cannot be opened"]
 pub struct Ended(Phase);
 
 impl Ended {
-    /// Returns whether it was a write phase: then others read next what this rank wrote.
+    /// Returns whether it was a write phase: the other ranks then read what this rank wrote.
     #[must_use]
     pub fn was_write(&self) -> bool {
         self.0 == Phase::Write
@@ -82,7 +83,7 @@ impl Phases {
     ///
     /// # Panics
     ///
-    /// Outside a read phase, saying what to do.
+    /// Outside a read phase; the message says what to do.
     #[inline]
     #[track_caller]
     pub fn expect_read(&self) {
@@ -102,7 +103,7 @@ impl Phases {
     ///
     /// # Panics
     ///
-    /// Outside a write phase, saying what to do.
+    /// Outside a write phase; the message says what to do.
     #[inline]
     #[track_caller]
     pub fn expect_write(&self) {
@@ -115,12 +116,13 @@ impl Phases {
         }
     }
 
-    /// Checks that a fence can end the phase, on `rank`. (Of a broken handle the sequence of its fences knows the cause.)
+    /// Checks that `rank` can end the phase with a fence. (The sequence of fences keeps the cause of a broken
+    /// handle.)
     ///
     /// # Errors
     ///
-    /// [`Refused`](comm_api::FailureKind::Refused) in the write phase of a gathered region: nothing was sent, the phase
-    /// goes on. The cause again after an exchange that failed.
+    /// [`Refused`](comm_api::FailureKind::Refused) in the write phase of a gathered region: nothing was sent,
+    /// and the phase continues. After a failed exchange, its cause again.
     pub fn check_fence(&self, rank: usize) -> Result<(), CommError> {
         match (&self.cause, self.origin, self.phase) {
             (Some(cause), ..) => Err(cause.again("fence")),
@@ -129,13 +131,14 @@ impl Phases {
         }
     }
 
-    /// Checks that `communicator` can end the phase with an exchange, on `rank`; returns the number of the region.
+    /// Checks that `communicator` can end the phase with an exchange on `rank`, and returns the number of the
+    /// region.
     ///
     /// # Errors
     ///
-    /// [`Refused`](comm_api::FailureKind::Refused), naming the right call: of a region that is not gathered or that
-    /// another communicator created, in a read phase, and of a handle that a fence broke. The cause again after an exchange
-    /// that failed.
+    /// [`Refused`](comm_api::FailureKind::Refused), naming the right call: for a region that is not gathered
+    /// or belongs to another communicator, in a read phase, and for a handle that a fence broke. After a
+    /// failed exchange, its cause again.
     #[inline]
     pub fn check_exchange(&self, communicator: CommId, rank: usize) -> Result<u64, CommError> {
         match (self.origin, self.phase) {
@@ -159,14 +162,13 @@ impl Phases {
         }
     }
 
-    /// Ends the phase on this rank. The handle is broken until the next is opened.
+    /// Ends the phase on this rank. The handle is broken until the next phase is opened.
     #[inline]
     pub fn close(&mut self) -> Ended {
         Ended(std::mem::replace(&mut self.phase, Phase::Broken))
     }
 
-    /// Begins the phase after `ended`, once all ranks have closed theirs. A broken handle stays
-    /// broken.
+    /// Begins the phase after `ended`, once all ranks have closed theirs. A broken handle stays broken.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a phase that ended is followed by one other"
@@ -180,7 +182,7 @@ impl Phases {
         };
     }
 
-    /// Goes on with the phase that was closed, as a rank refused the exchange: then it ended on no rank.
+    /// Resumes the phase that was closed, because a rank refused the exchange: the phase ended on no rank.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a phase that ended is followed by one other"
@@ -189,13 +191,13 @@ impl Phases {
         self.phase = ended.0;
     }
 
-    /// Breaks the handle for good, for this reason.
+    /// Breaks the handle permanently, for this reason.
     pub fn fail(&mut self, cause: &CommError) {
         self.phase = Phase::Broken;
         self.cause.get_or_insert_with(|| cause.clone());
     }
 
-    /// Ends the phase of memory that no other rank reaches, for a `fence` of `rank`.
+    /// Ends the phase of memory that no other rank accesses, for a `fence` of `rank`.
     ///
     /// # Errors
     ///
@@ -210,8 +212,8 @@ impl Phases {
         Ok(())
     }
 
-    /// Ends the write phase with `exchange`, for memory that no other rank reaches: if that was refused, the phase
-    /// goes on; if it failed for good, the handle is broken.
+    /// Ends the write phase with `exchange`, for memory that no other rank accesses. After a refusal the
+    /// phase continues; a fatal failure breaks the handle.
     ///
     /// # Errors
     ///

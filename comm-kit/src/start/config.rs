@@ -1,4 +1,4 @@
-//! How backends read their variables and check their configuration: alike, and all faults at once.
+//! How backends read their variables and check their configuration, reporting all problems at once.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::start::init::{InitError, InitErrorKind};
 
-/// How long a collective waits for a rank that is alive but absent, unless it is told otherwise.
+/// The default timeout of a collective that waits for a rank that is alive but absent.
 pub const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How long the start waits for all ranks, unless it is told otherwise.
+/// The default timeout of a start that waits for all ranks.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Takes `variables` from the environment of this process.
+/// Reads `variables` from the environment of this process.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn environment(variables: &[&str]) -> Result<BTreeMap<String, String>, InitE
     Ok(map)
 }
 
-/// Collects what is wrong with a configuration, so that a user hears all of it at once.
+/// Collects the problems of a configuration, so that one error reports all of them.
 ///
 /// ```
 /// use comm_kit::config::Faults;
@@ -51,7 +51,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Adds what is wrong with `variables`, unless one of them is known to be wrong already.
+    /// Adds a problem with `variables`, unless a problem with one of them is known already.
     pub fn add(&mut self, variables: &[&'static str], message: impl Into<String>) {
         let known = |v: &&'static str| self.missing.contains(v) || self.faulty.contains(v);
         if !variables.iter().any(known) {
@@ -81,11 +81,11 @@ impl Faults {
         }
     }
 
-    /// Ends the checks.
+    /// Finishes the checks.
     ///
     /// # Errors
     ///
-    /// One error about everything that is missing or wrong.
+    /// A single error that lists everything missing or wrong.
     pub fn finish(self) -> Result<(), InitError> {
         let Self {
             required,
@@ -110,7 +110,7 @@ impl Faults {
     }
 }
 
-/// Reads values from a map of variables, and finds all faults before it gives up.
+/// Reads values from a map of variables, and collects all problems before it fails.
 ///
 /// Values are trimmed; an empty one counts as not set.
 ///
@@ -133,7 +133,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins with a map of variables.
+    /// Creates a reader of a map of variables.
     #[must_use]
     pub fn new(map: &'a BTreeMap<String, String>) -> Self {
         Self {
@@ -174,14 +174,13 @@ impl<'a> Reader<'a> {
 
     /// Returns seconds, which may be fractional, if they are set.
     pub fn seconds(&mut self, variable: &'static str) -> Option<Duration> {
-        self.parse(variable, "give seconds, 0 waits for ever", |value| {
+        self.parse(variable, "give seconds (0 disables the timeout)", |value| {
             let seconds: f64 = value.parse().map_err(|reason| format!("{reason}"))?;
             Duration::try_from_secs_f64(seconds).map_err(|reason| reason.to_string())
         })
     }
 
-    /// Returns a timeout in seconds: [`TIMEOUT`] where it is not set, `None` (for ever) where it is
-    /// 0.
+    /// Returns a timeout in seconds: [`TIMEOUT`] if the variable is not set, `None` (no timeout) if it is 0.
     pub fn timeout(&mut self, variable: &'static str) -> Option<Duration> {
         let timeout = self.seconds(variable).unwrap_or(TIMEOUT);
         (!timeout.is_zero()).then_some(timeout)
@@ -203,7 +202,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Returns a value of any other form, if it is set; `advice` says what would be right.
+    /// Returns a value of any other form, if it is set; `advice` describes valid values.
     pub fn parse<V, E: Display>(
         &mut self,
         variable: &'static str,
@@ -219,16 +218,16 @@ impl<'a> Reader<'a> {
         parsed.ok()
     }
 
-    /// Returns the faults found so far, for checks of values together to add to.
+    /// Returns the problems found so far, so that checks across values can add to them.
     pub fn faults(&mut self) -> &mut Faults {
         &mut self.faults
     }
 
-    /// Ends the reading.
+    /// Finishes reading.
     ///
     /// # Errors
     ///
-    /// One error about everything that is missing or wrong.
+    /// A single error that lists everything missing or wrong.
     pub fn finish(self) -> Result<(), InitError> {
         self.faults.finish()
     }
@@ -241,7 +240,7 @@ pub fn value<'a>(map: &'a BTreeMap<String, String>, variable: &str) -> Option<&'
     (!value.is_empty()).then_some(value)
 }
 
-/// Sets a variable that has no value yet, such as one that another launcher sets under a name of its own.
+/// Sets a variable that has no value yet, such as one that another launcher provides under its own name.
 pub fn fill(map: &mut BTreeMap<String, String>, variable: &str, text: &str) {
     if value(map, variable).is_none() {
         map.insert(variable.to_owned(), text.to_owned());

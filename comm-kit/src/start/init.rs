@@ -4,16 +4,16 @@ use std::fmt;
 
 /// Reports why the constructor of a backend failed.
 ///
-/// Every backend re-exports it. `{:?}` shows the message, because that is what a `main` that returns an error prints; `{:#?}` shows the
-/// fields.
+/// Every backend re-exports this type. `{:?}` shows the message, because a `main` that returns an error
+/// prints it that way; `{:#?}` shows the fields.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct InitError {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: InitErrorKind,
-    /// The environment variables that are missing, hold what cannot be used, or can be changed to
-    /// get past the failure.
+    /// The environment variables that are missing, have unusable values, or can be changed to resolve the
+    /// failure.
     pub variables: Vec<String>,
     /// What failed, and what to do about it.
     pub message: String,
@@ -25,9 +25,9 @@ pub struct InitError {
 pub enum InitErrorKind {
     /// A required variable is not set.
     MissingConfiguration,
-    /// A value cannot be used, alone or with those of the other ranks.
+    /// A value is unusable, alone or together with those of the other ranks.
     InvalidConfiguration,
-    /// The configuration is right, and the ranks could still not come together.
+    /// The configuration is valid, but the ranks could not connect.
     Failed,
 }
 
@@ -66,12 +66,12 @@ impl InitError {
         }
     }
 
-    /// Creates an error about values that cannot be used.
+    /// Creates an error about unusable values.
     pub fn invalid(variables: &[&str], message: impl Into<String>) -> Self {
         Self::new(InitErrorKind::InvalidConfiguration, variables, message)
     }
 
-    /// Creates the error of a start that did not succeed; `variables` are those worth changing.
+    /// Creates the error of a failed start; `variables` are those worth changing.
     pub fn failed(variables: &[&str], message: impl Into<String>) -> Self {
         Self::new(InitErrorKind::Failed, variables, message)
     }

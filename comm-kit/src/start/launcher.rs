@@ -1,42 +1,42 @@
-//! Which launcher started this process, and as which rank of how many.
+//! Which launcher started this process, as which rank, and of how many.
 //!
-//! One table for all: the choice of a backend, the check that MPI found the ranks its launcher
-//! announced, and the variables that `comm-run` keeps from its ranks. N programs that each believe to
-//! be alone are never what was meant, so a rank without a size counts as announced too, rank 0
-//! included.
+//! A single table serves the choice of a backend, the check that MPI found the ranks that its launcher
+//! announced, and the variables that `comm-run` hides from its ranks. N programs that each believe to be
+//! alone are never what the user meant, so a rank without a size counts as announced too, even rank 0.
 
 use std::collections::BTreeMap;
 
 use crate::config::value;
 use crate::start::init::InitError;
 
-/// The variables in which one launcher tells a process its place.
+/// The variables in which a launcher gives a process its rank and size.
 #[derive(Debug)]
 pub struct Launcher {
-    /// Holds the rank.
+    /// The variable that holds the rank.
     pub rank: &'static str,
-    /// Hold the number of ranks; the first that is set counts. Some launchers do not tell.
+    /// The variables that may hold the number of ranks; the first that is set counts. Some launchers set
+    /// none.
     pub sizes: &'static [&'static str],
-    /// What its ranks can be connected with.
+    /// How the ranks can be connected.
     pub family: Family,
 }
 
-/// Names what the ranks of a launcher can be connected with.
+/// How the ranks of a launcher can be connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// `comm-run`, or somebody by hand, for tcp.
+    /// `comm-run`, or a manual start, over tcp.
     Tcp,
-    /// `comm-run`, or somebody by hand, for shared memory.
+    /// `comm-run`, or a manual start, over shared memory.
     Shm,
     /// The launcher of an MPI library.
     Mpi,
-    /// The launcher of an MPI library, whose numbers are of one machine only.
+    /// The launcher of an MPI library whose numbers cover a single machine.
     MpiOfOneMachine,
-    /// A scheduler whose ranks an MPI library can connect, or tcp.
+    /// A scheduler: its ranks can be connected by an MPI library or over tcp.
     Scheduler,
-    /// `torchrun` and its like: variables that several tools set.
+    /// `torchrun` and similar: variables that several tools set.
     Torch,
-    /// Kubernetes: an index, for tcp.
+    /// Kubernetes: an index, over tcp.
     Kubernetes,
 }
 
@@ -48,10 +48,10 @@ const fn launcher(rank: &'static str, sizes: &'static [&'static str], family: Fa
     }
 }
 
-/// The rank of a SLURM task; a batch script has it too.
+/// The rank of a SLURM task; set in a batch script too.
 const SLURM_RANK: &str = "SLURM_PROCID";
 
-/// Everybody who may start the ranks of a job.
+/// All launchers that may start the ranks of a job.
 pub static ALL: [Launcher; 14] = [
     launcher("COBRE_TCP_RANK", &["COBRE_TCP_SIZE"], Family::Tcp),
     launcher("COBRE_SHM_RANK", &["COBRE_SHM_SIZE"], Family::Shm),
@@ -85,16 +85,15 @@ pub static ALL: [Launcher; 14] = [
     launcher("JOB_COMPLETION_INDEX", &[], Family::Kubernetes),
 ];
 
-/// A number that a launcher gave, and the variable it stands in.
+/// A number from a launcher, and the variable that holds it.
 pub type Given = Option<(usize, &'static str)>;
 
 impl Launcher {
-    /// Reads the rank and the size that this launcher gave.
+    /// Reads the rank and the size that this launcher set.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) for what is not a
-    /// number.
+    /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) for a value that is not a number.
     pub fn place(&self, variables: &BTreeMap<String, String>) -> Result<(Given, Given), InitError> {
         if self.rank == SLURM_RANK && !is_slurm_step(variables) {
             return Ok((None, None));
@@ -127,28 +126,28 @@ fn number(variables: &BTreeMap<String, String>, name: &'static str) -> Result<Gi
     Ok(Some((number, name)))
 }
 
-/// Returns whether this process is a task of `srun`, not of the batch script around it, which has a
+/// Returns whether this process is a task of `srun`, not the batch script around it, which has a
 /// `SLURM_PROCID` too but runs once.
 #[must_use]
 pub fn is_slurm_step(variables: &BTreeMap<String, String>) -> bool {
-    /// The ids from here on up are SLURM's own: batch, external and interactive steps.
+    /// Ids from here on are reserved by SLURM: batch, external and interactive steps.
     const RESERVED: u32 = 0xffff_fff0;
     let id = value(variables, "SLURM_STEP_ID").and_then(|id| id.parse::<u32>().ok());
     id.is_some_and(|id| id < RESERVED)
 }
 
-/// Says that a launcher started more than one rank, or did not say how many.
+/// A launcher that started more than one rank, or did not announce how many.
 #[derive(Debug)]
 pub struct Announcement {
-    /// Who announced it.
+    /// The launcher.
     pub launcher: &'static Launcher,
-    /// The variable by which that is known.
+    /// The variable that announced the ranks.
     pub variable: &'static str,
-    /// The number of ranks, where it is known.
+    /// The number of ranks, if known.
     pub ranks: Option<usize>,
 }
 
-/// Finds a launcher that started more than one rank, or gave a rank where nobody gives a size.
+/// Finds a launcher that started more than one rank, or that set a rank while no launcher set a size.
 ///
 /// # Errors
 ///
@@ -180,7 +179,7 @@ pub fn announced(variables: &BTreeMap<String, String>) -> Result<Option<Announce
     Ok(of_unknown_size.filter(|_| !sized))
 }
 
-/// Returns every variable that the table names.
+/// Returns every variable of the table.
 pub fn variables() -> impl Iterator<Item = &'static str> {
     let names = |launcher: &'static Launcher| {
         std::iter::once(launcher.rank).chain(launcher.sizes.iter().copied())

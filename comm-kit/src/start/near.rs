@@ -1,14 +1,14 @@
-//! Which known name a misspelt one was meant to be.
+//! Suggestions for misspelt names.
 
 use strsim::osa_distance;
 
-/// Shorter beginnings fit too many names.
+/// Shorter prefixes match too many names.
 const BEGINNING: usize = 4;
 
-/// Returns the candidate that `text` was probably meant to be; case does not matter.
+/// Returns the candidate that `text` was probably meant to be, ignoring case.
 ///
-/// Its end may be missing; or letters may be inserted, deleted, replaced or swapped with their neighbour: two of them, or a third of
-/// a long name.
+/// Matches if the end of the name is missing, or if letters are inserted, deleted, replaced or swapped with
+/// their neighbour: up to two letters, or a third of a long name.
 ///
 /// ```
 /// use comm_kit::nearest;

@@ -1,4 +1,4 @@
-//! Reads the secret of a job from a file, whatever the path leads to.
+//! Reads the secret of a job from a file.
 
 use std::fs::{self, File, Metadata};
 use std::io::Read;
@@ -8,23 +8,24 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::retry_on_intr;
 
-/// The most bytes of a file that is a secret and no mistake.
+/// The size limit of a secret file; a larger file is a mistake.
 const LONGEST: u64 = 64 << 10;
 
-/// Reads a secret from a regular file, or from what leads to one; returns it without the white space (ASCII) around it, and the
-/// permissions of the file, as `chmod` takes them.
+/// Reads a secret from a regular file or a link to one. Returns the secret without surrounding ASCII white
+/// space, and the permissions of the file, as for `chmod`.
 ///
-/// Never waits for another program, and holds no more than 64 KiB. A file system whose server does not answer may keep it:
-/// let another thread call it where that matters.
+/// Never waits for another program, and reads at most 64 KiB. A file system whose server does not answer may
+/// block the caller: use a separate thread where that matters.
 ///
 /// # Errors
 ///
-/// Says why the file holds no secret, without its path.
+/// Why the file holds no secret, without its path.
 pub fn read(path: &Path) -> Result<(Vec<u8>, u32), String> {
     let reason = |error: std::io::Error| error.to_string();
-    // Before it is opened: a FIFO would wake its writer, and a device do what it does.
+    // Checked before it is opened: opening a FIFO would wake its writer, and opening a device may have side
+    // effects.
     regular(&fs::metadata(path).map_err(reason)?)?;
-    // Without waiting: it may be another file by now.
+    // Without blocking: the path may lead to another file by now.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
     let file = File::from(opened.map_err(|error| reason(error.into()))?);
@@ -41,7 +42,7 @@ pub fn read(path: &Path) -> Result<(Vec<u8>, u32), String> {
     }
     let secret = bytes.trim_ascii().to_vec();
     if secret.is_empty() {
-        return Err("the file is empty; put a long random string in".to_owned());
+        return Err("the file is empty; put a long random string into it".to_owned());
     }
     Ok((secret, metadata.mode() & 0o777))
 }

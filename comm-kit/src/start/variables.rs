@@ -1,13 +1,13 @@
-//! Every variable of ours, so that one that nobody reads can be warned of: a setting with a misspelt name changes nothing, and
-//! says nothing.
+//! All environment variables of the project, so that unknown ones can be reported: a setting with a misspelt
+//! name has no effect and would otherwise go unnoticed.
 
 use std::ffi::{OsStr, OsString};
 
 use crate::start::near::nearest;
 
-/// What the names of all our variables begin with. A program may have others that begin so.
+/// The prefix of all our variables. Variables of the program may have it too.
 const PREFIX: &str = "COBRE_";
-/// What only names of ours begin with.
+/// Prefixes that only our variables have.
 const OWN: [&str; 4] = ["COBRE_COMM_", "COBRE_MPI_", "COBRE_SHM_", "COBRE_TCP_"];
 
 /// Every variable that a backend, the factory or the launcher reads.
@@ -40,14 +40,14 @@ pub const ALL: [&str; 26] = [
     "COBRE_TCP_WORKER_PORTS",
 ];
 
-/// Finds the variables of this process that nobody reads although they are named like ours; one sentence about each.
+/// Finds the variables of this process that look like ours but are not read; returns one sentence about each.
 #[must_use]
 pub fn unknown_here() -> Vec<String> {
     unknown(std::env::vars_os().map(|(name, _)| name))
 }
 
-/// Finds, among the names of variables, those that nobody reads although they begin as only ours do, or are nearly one of ours; one
-/// sentence about each.
+/// Finds the names that look like ours but are not read: those with one of our own prefixes, and those close
+/// to one of our names. Returns one sentence about each.
 ///
 /// ```
 /// let found = comm_kit::variables::unknown(["COBRE_COM_BACKEND".into(), "HOME".into()]);

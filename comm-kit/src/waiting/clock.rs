@@ -1,11 +1,11 @@
-//! The clock of every timeout: time in which this process could run.
+//! The clock of every timeout. It counts only time in which this process could run.
 //!
-//! A job that is suspended as a whole (`SIGSTOP`, a scheduler's suspend, a paused container, a closed
-//! laptop) must go on when it wakes. Wall time says that everybody is late; this clock does not
-//! count what a wait took beyond its plan. For that to work, nobody plans to wait for long.
+//! A job that is suspended as a whole (`SIGSTOP`, a scheduler's suspend, a paused container, a closed laptop)
+//! must continue when it is resumed. By wall time every rank would be late; this clock does not count by how
+//! much a wait overran its plan. For that to work, no wait may be planned to be long.
 //!
-//! A rank that is ready to run and has no processor is not suspended. That time counts, however long it
-//! is, so that a timeout on a busy machine lasts as long as it says.
+//! A rank that is runnable but has no processor is not suspended. That time counts in full, so that a timeout
+//! on a busy machine lasts as long as configured.
 
 mod queue;
 
@@ -15,24 +15,23 @@ use crate::interrupt;
 
 use queue::Queued;
 
-/// The longest a rank may plan to sleep before it looks at the clock again: as much of a suspension may
-/// count.
+/// The longest planned sleep before the clock is read again: at most this much of a suspension counts.
 pub const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
-/// How much longer than planned a wait may take and still count, whatever kept it. Where the system does not
-/// say how long a thread was ready to run, this stands for it.
+/// By how much a wait may overrun its plan and still count in full, whatever the reason. Used where the
+/// system does not report how long a thread was runnable.
 const LATENESS: Duration = Duration::from_millis(100);
 
-/// How often a thread asks the system how long it was ready to run: what was so before the last look, and is
-/// taken for a part of a suspension, is no more than this.
+/// How often a thread asks the system how long it was runnable. Runnable time from before the last query may
+/// be mistaken for suspension, but no more than this.
 const ASKED: Duration = Duration::from_millis(100);
 
-/// A wait that ends sooner asks the system nothing.
+/// A wait shorter than this does not query the system.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// Counts the time of one wait, or of several of one thread.
+/// Measures the time of one wait, or of several waits of one thread.
 ///
-/// Its instants are its own: compare them with each other, not with those of the system.
+/// Compare its instants only with each other, not with those of the system.
 ///
 /// ```
 /// use comm_kit::clock::{Clock, LONGEST_SLEEP, sleep_limit};
@@ -51,14 +50,14 @@ const SHORT: Duration = Duration::from_millis(1);
 pub struct Clock {
     now: Instant,
     looked: Instant,
-    /// How long this thread had been ready to run, and had not, when the system was asked last.
+    /// How long this thread had been runnable without running at the last query.
     queued: Option<Duration>,
-    /// When to ask again.
+    /// When to query again.
     ask: Instant,
 }
 
 impl Clock {
-    /// Starts at the system's time.
+    /// Starts at the time of the system.
     #[must_use]
     pub fn start() -> Self {
         let now = Instant::now();
@@ -70,14 +69,14 @@ impl Clock {
         }
     }
 
-    /// Returns the time of the last look.
+    /// Returns the time of the last reading.
     #[inline]
     #[must_use]
     pub fn last(&self) -> Instant {
         self.now
     }
 
-    /// Returns the time, having worked but not slept since the last look.
+    /// Returns the time after work without sleep since the last reading.
     #[inline]
     pub fn now(&mut self) -> Instant {
         self.waited(Duration::ZERO)
@@ -89,8 +88,8 @@ impl Clock {
         self.advance(Instant::now(), planned, Queued::of_this_thread)
     }
 
-    /// Advances to the system's `time`, but no further than `planned`, some lateness, and the time for which
-    /// this thread was `queued` for a processor: what was known of that at an instant, or later.
+    /// Advances to the system's `time`, limited to `planned`, plus some lateness, plus the time for which
+    /// this thread was `queued` for a processor, as known at some instant or later.
     fn advance(
         &mut self,
         time: Instant,
@@ -102,7 +101,8 @@ impl Clock {
         self.looked = time;
         let late = passed > counted;
         if late || time >= self.ask {
-            // A wait that has been on time only begins to count, and what the thread knows from its last one serves as well.
+            // A wait that was on time only begins to count, so the value known from the thread's last wait is
+            // good enough.
             let recent = if late {
                 Some(time)
             } else {
@@ -120,7 +120,7 @@ impl Clock {
     }
 }
 
-/// Limits a sleep, so that the clock is looked at often enough and a hook is asked in time.
+/// Limits a sleep, so that the clock is read and the hook is called often enough.
 #[must_use]
 pub fn sleep_limit(wanted: Option<Duration>) -> Duration {
     let longest = if interrupt::is_watched() {

@@ -1,15 +1,14 @@
-//! How the language that called into a blocked rank ends the wait.
+//! Lets the calling language interrupt a blocked rank.
 //!
-//! An interpreter keeps signals for itself: while a rank is blocked in a collective, Ctrl-C does
-//! not reach the program. Whoever embeds the library installs a hook; a rank that sleeps asks it,
-//! and a "yes" ends the call as [`Aborted`](comm_api::FailureKind::Aborted) by this rank, on every
-//! rank.
+//! An interpreter handles signals itself: while a rank is blocked in a collective, Ctrl-C does not reach the
+//! program. An embedder of the library therefore installs a hook. A sleeping rank calls it, and a "yes" ends
+//! the call on every rank as [`Aborted`](comm_api::FailureKind::Aborted) by this rank.
 
 use std::cell::Cell;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How often a rank that sleeps asks the hook.
+/// How often a sleeping rank calls the hook.
 pub const INTERVAL: Duration = Duration::from_millis(20);
 
 type Hook = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -19,22 +18,22 @@ static HOOK: RwLock<Place> = RwLock::new(Place {
     hook: None,
 });
 
-/// Where the hook is, and how often it was replaced.
+/// The hook, and how often it was replaced.
 struct Place {
     replaced: u64,
     hook: Option<Hook>,
 }
 
 thread_local! {
-    /// Which hook this thread asked last, and when.
+    /// Which hook this thread called last, and when.
     static ASKED: Cell<Option<(u64, Instant)>> = const { Cell::new(None) };
 }
 
-/// Installs the hook of this process, in place of the one before.
+/// Installs the hook of this process, replacing the previous one.
 ///
-/// It is called by whichever thread is blocked in a collective, about every 20 ms and never twice
-/// within 10 ms, and returns whether that call should end. A call that a panic of the hook leaves has failed as one that any
-/// other panic leaves.
+/// Whichever thread is blocked in a collective calls the hook, about every 20 ms and never twice within 10
+/// ms; the hook returns whether that call should end. If the hook panics, the call fails as after any other
+/// panic.
 pub fn set_hook(hook: impl Fn() -> bool + Send + Sync + 'static) {
     replace(Some(Arc::new(hook)));
 }
@@ -49,19 +48,19 @@ fn replace(hook: Option<Hook>) {
     place.replaced += 1;
     let before = std::mem::replace(&mut place.hook, hook);
     drop(place);
-    // Not dropped under the lock: what it holds may wait for a thread that asks for the hook.
+    // Dropped outside the lock: the old hook may own something that waits for a thread that needs the lock.
     drop(before);
 }
 
-/// Asks the hook whether the call under way should end; `false` without a hook, and as long as this
-/// thread has asked it just now: sleeps may be short, and a hook may have to wait for its
+/// Calls the hook and returns whether the current call should end. Returns `false` without a hook, and if
+/// this thread called the hook a moment ago: sleeps may be short, and a hook may have to wait for its
 /// interpreter.
 #[must_use]
 pub fn requested() -> bool {
     due_hook().is_some_and(|hook| hook())
 }
 
-/// Returns the hook, if there is one to ask. Not called under the lock: it may take long, or panic.
+/// Returns the hook, if it is due. The hook is not called under the lock, because it may be slow or panic.
 fn due_hook() -> Option<Hook> {
     let place = HOOK.read().unwrap_or_else(PoisonError::into_inner);
     let hook = place.hook.as_ref()?;
@@ -76,7 +75,7 @@ fn due_hook() -> Option<Hook> {
     Some(Arc::clone(hook))
 }
 
-/// Returns whether a hook is installed, so that no sleep may be longer than [`INTERVAL`].
+/// Returns whether a hook is installed, so that no sleep may exceed [`INTERVAL`].
 #[must_use]
 pub fn is_watched() -> bool {
     HOOK.read()

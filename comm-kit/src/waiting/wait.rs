@@ -1,23 +1,25 @@
 //! How a rank waits: it spins, then yields, then sleeps.
 //!
-//! | phase | lasts | between two looks for what is waited for |
+//! | phase | lasts | between two looks |
 //! |---|---|---|
-//! | eager | 64 looks; two where ranks share processors | a moment; the processor is given away where ranks share processors |
-//! | spin | 20 us; not at all where ranks share processors | a moment |
-//! | yield | a millisecond more | the processor is given away |
-//! | sleep | until it comes | a sleep of the kind that the backend has |
+//! | eager | 64 looks; two where ranks share processors | a short pause; a yield where ranks share processors |
+//! | spin | 20 us; not at all where ranks share processors | a short pause |
+//! | yield | one more millisecond | a yield |
+//! | sleep | the rest of the wait | a sleep, implemented by the backend |
 //!
-//! A wake-up through the kernel takes some 40 us, a message or a flag much less, so a rank that has a processor to itself spins
-//! first. With more ranks than processors the rank that is waited for may need this very processor, so there a rank yields at
-//! once. Nothing but the look happens in the eager phase, not even a look at the clock: all ranks of a processor run once while the
-//! last of them comes, and whatever each does beside that costs as many times as there are ranks.
+//! A wake-up through the kernel takes about 40 us, a message or a flag much less, so a rank with a processor
+//! to itself spins first. With more ranks than processors, the awaited rank may need this very processor, so
+//! a rank yields at once. The eager phase only looks, without even reading the clock: while the last rank of
+//! a processor arrives, all others run once each, and everything they do beyond the look is multiplied by the
+//! number of ranks.
 //!
-//! As many processors as ranks does not mean that each rank has one: the scheduler may run two on one, where each spins away the
-//! time that the other needs. A [`Policy`] learns that from one wait to the next, from what became of its yields: one that comes
-//! back at once was taken up by nobody, one that comes back after milliseconds by a busy program of somebody else, and one between
-//! by the rank that was waited for. A rank that has learnt this does not spin for the next 200 waits, or until a yield says otherwise.
+//! Having as many processors as ranks does not mean that each rank has one: the scheduler may run two ranks
+//! on one processor, where each spins away the time that the other needs. A [`Policy`] learns that from the
+//! yields of one wait and applies it to the next. A yield that returns at once found no other thread to run;
+//! one that returns after milliseconds ran an unrelated busy program; one in between ran the awaited rank.
+//! After the last kind, a rank does not spin for the next 200 waits, or until a yield shows otherwise.
 //!
-//! A backend says what a look is and how to sleep:
+//! A backend defines what a look is and how to sleep:
 //!
 //! ```
 //! use comm_kit::processors::give_way;
@@ -50,43 +52,44 @@ use std::time::{Duration, Instant};
 use crate::clock::Clock;
 use crate::processors::give_way;
 
-/// How many times a rank with a processor to itself looks before it looks at the clock, at first and again and again.
+/// How many times a rank with a processor to itself looks between two readings of the clock.
 const BURST: u32 = 64;
 
-/// How many times a rank that shares its processor yields before it looks at the clock. Who waits for a rank on its own processor
-/// mostly has what it waits for after one.
+/// How many times a rank that shares its processor yields before it reads the clock. If the awaited rank runs
+/// on its own processor, one yield mostly suffices.
 const EAGER_YIELDS: u32 = 2;
 
-/// How long a rank with a processor to itself spins before it lets others have it: about one round trip over a socket.
+/// How long a rank with a processor to itself spins before it yields: about one round trip over a socket.
 const SPIN: Duration = Duration::from_micros(20);
 
 /// How long a rank yields before it sleeps.
 const YIELD: Duration = Duration::from_millis(1);
 
-/// For how many waits a rank takes it that it shares its processor with another rank.
+/// For how many waits a rank assumes that it shares its processor with another rank.
 const SHARING: u16 = 200;
 
-/// How long a yield and a look take at least if somebody was given the processor: more than twice what they take where nobody else
-/// wants it.
+/// How long a yield and a look take at least if another thread ran: more than twice the time they take
+/// without one.
 const TAKEN: Duration = Duration::from_micros(2);
 
-/// How soon what was waited for comes after a yield if a rank of the job was given the processor.
+/// How soon the awaited event follows a yield if the yield ran a rank of the job.
 const SOON: Duration = Duration::from_micros(200);
 
-/// Says how long to wait in which way, and what was learnt of that.
+/// How long to wait in which way, and what earlier waits have taught.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
-    /// How many times to look before anything else is looked at, with [`between_looks`](Self::between_looks) between.
+    /// How many times to look before anything else happens, with [`between_looks`](Self::between_looks) in
+    /// between.
     pub eager_looks: u32,
     /// Whether each rank may have a processor to itself.
     roomy: bool,
     yielding: Duration,
-    /// How many waits are still to begin without spinning.
+    /// How many waits begin without spinning.
     sharing: u16,
 }
 
 impl Policy {
-    /// Does not spin or yield at all: for models, in which no time passes.
+    /// Neither spins nor yields: for models, in which no time passes.
     pub const ASLEEP: Self = Self {
         eager_looks: 0,
         roomy: false,
@@ -94,7 +97,7 @@ impl Policy {
         sharing: 0,
     };
 
-    /// Never spins: for ranks that do not know how many they are on their machine.
+    /// Never spins: for ranks that do not know how many ranks share their machine.
     pub const CROWDED: Self = Self {
         eager_looks: EAGER_YIELDS,
         roomy: false,
@@ -121,7 +124,7 @@ impl Policy {
         self.roomy
     }
 
-    /// Lets a moment pass before the next look.
+    /// Pauses briefly before the next look.
     #[inline]
     pub fn between_looks(&self) {
         if self.roomy {
@@ -137,7 +140,7 @@ impl Policy {
     }
 }
 
-/// Looks up to 64 times, with a moment between, and without leaving the processor or looking at the clock.
+/// Looks up to 64 times with a pause in between, without yielding or reading the clock.
 #[inline]
 pub fn spin(mut arrived: impl FnMut() -> bool) {
     for _ in 0..BURST {
@@ -153,23 +156,23 @@ pub fn spin(mut arrived: impl FnMut() -> bool) {
 pub enum Pause {
     /// Look again at once, or a few times: [`spin`].
     Spin,
-    /// Give the processor away once.
+    /// Yield the processor once.
     Yield,
-    /// Sleep, and say so: [`Backoff::slept`].
+    /// Sleep, and report it with [`Backoff::slept`].
     Sleep,
 }
 
-/// The time of one wait, and what follows from it.
+/// Tracks the time of one wait, and decides how to wait.
 #[derive(Debug)]
 pub struct Backoff {
     policy: Policy,
-    /// Started by the first look at the clock: what is there costs none.
+    /// Started by the first reading of the clock: a wait that is over at once does not read it.
     clock: Option<Clock>,
-    /// Since when nothing has moved.
+    /// When something last moved.
     since: Option<Instant>,
-    /// When it yielded first since then, and how many times it has.
+    /// When the first yield since then began, and how many yields have followed.
     yielded: Option<(Instant, u32)>,
-    /// How many times to yield before the next look at the clock.
+    /// How many times to yield before the next reading of the clock.
     eager: u32,
 }
 
@@ -186,10 +189,11 @@ impl Backoff {
         }
     }
 
-    /// Returns whether to give the processor away before anything else, even a look at the clock: a few times, where ranks share
-    /// processors. For a wait that has no eager phase of its own.
+    /// Returns whether to yield before anything else, even a reading of the clock: a few times, where ranks
+    /// share processors. For a wait without an eager phase of its own.
     ///
-    /// Not again without such a look, whatever moved: ranks that enter one after the other must not keep the time from counting.
+    /// Does not repeat without a reading of the clock, even after progress: ranks that enter one after the
+    /// other must not stop the clock.
     #[inline]
     pub fn gives_way(&mut self) -> bool {
         let eager = self.eager > 0;
@@ -197,13 +201,13 @@ impl Backoff {
         eager
     }
 
-    /// Looks at the clock and returns how to wait on.
+    /// Reads the clock and returns how to wait until the next look.
     pub fn pause(&mut self) -> Pause {
         let (pause, _, _) = self.pause_at();
         pause
     }
 
-    /// Returns what [`pause`](Self::pause) returns, the time, and since when nothing has moved.
+    /// Returns what [`pause`](Self::pause) returns, the time, and when something last moved.
     pub fn pause_at(&mut self) -> (Pause, Instant, Instant) {
         let now = match &mut self.clock {
             Some(clock) => clock.now(),
@@ -217,7 +221,7 @@ impl Backoff {
         let pause = if waited < spin && self.policy.sharing == 0 {
             Pause::Spin
         } else if waited < spin + self.policy.yielding {
-            // Who never spins has nothing to learn from that.
+            // A rank that never spins has nothing to learn.
             if self.policy.roomy {
                 self.yielded.get_or_insert((now, 0)).1 += 1;
             }
@@ -228,12 +232,12 @@ impl Backoff {
         (pause, now, since)
     }
 
-    /// Takes note of a sleep that was to end within `planned`.
+    /// Records a sleep that was planned to end within `planned`.
     pub fn slept(&mut self, planned: Duration) {
         self.clock.get_or_insert_with(Clock::start).waited(planned);
     }
 
-    /// Takes note that something moved: the wait begins anew.
+    /// Records progress: the wait begins anew.
     pub fn moved(&mut self) {
         if self.since.take().is_none() {
             return;
@@ -245,14 +249,14 @@ impl Backoff {
         }
     }
 
-    /// Ends the wait; returns what was learnt, for the next one.
+    /// Ends the wait and returns what it taught, for the next one.
     #[must_use]
     pub fn finish(mut self) -> Policy {
         self.moved();
         self.policy
     }
 
-    /// Returns how long nothing has moved, as of the last look at the clock.
+    /// Returns the time since something last moved, as of the last reading of the clock.
     #[must_use]
     pub fn waited(&self) -> Duration {
         let moment = self.clock.as_ref().zip(self.since);
@@ -265,21 +269,21 @@ impl Backoff {
         timeout.is_some_and(|timeout| self.waited() >= timeout)
     }
 
-    /// Returns how long a rank that nobody wakes may sleep now: a sixteenth of the time that it has waited, so that it is late by no
-    /// more than that, and at most `longest`.
+    /// Returns how long a rank that is not woken may sleep now: a sixteenth of the time it has waited, so
+    /// that it is late by at most that fraction, and never longer than `longest`.
     #[must_use]
     pub fn nap(&self, longest: Duration) -> Duration {
         (self.waited() / 16).min(longest)
     }
 }
 
-/// Returns, of a wait that has ended, whether a rank of the job has the same processor: the yields in it were taken up, and not
-/// for long.
+/// Returns whether a finished wait shows that a rank of the job shares this processor: the yields in it ran
+/// another thread, for a short time.
 fn shares(took: Duration, yields: u32) -> bool {
     took < SOON && took >= TAKEN * yields
 }
 
-/// Says when something is due again during a wait.
+/// Tracks when a periodic action of a wait is due.
 #[derive(Debug, Clone, Copy)]
 pub struct Every {
     interval: Duration,
@@ -296,7 +300,7 @@ impl Every {
         }
     }
 
-    /// Returns whether it is due after `waited`, and counts from there if it is.
+    /// Returns whether the action is due after `waited`; if so, the next period starts there.
     pub fn is_due(&mut self, waited: Duration) -> bool {
         let due = waited >= self.last + self.interval;
         if due {
@@ -305,7 +309,7 @@ impl Every {
         due
     }
 
-    /// Returns how much longer it is not due.
+    /// Returns the time until the action is due.
     #[must_use]
     pub fn left(&self, waited: Duration) -> Duration {
         (self.last + self.interval).saturating_sub(waited)

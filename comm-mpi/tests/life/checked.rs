@@ -1,4 +1,5 @@
-//! The ranks, where calls are compared: every mistake is an error that names the rank, and nobody waits for ever.
+//! The ranks of the cases with compared calls: every mistake is an error that names the rank, and no rank
+//! hangs.
 #![expect(
     clippy::unwrap_used,
     reason = "without a harness clippy does not see that this is a test"
@@ -24,13 +25,13 @@ pub(crate) const WELL: [&str; 8] = [
     "sixteen_communicators_are_sixteen_calls_ahead",
 ];
 
-/// The cases that do not, the ranks that do not come, and what the others say.
+/// The cases that do not, the ranks that never enter the call, and the messages of the others.
 pub(crate) const ABSENT: [(&str, &[usize], [&str; 2]); 2] = [
     (
         "a_rank_that_does_not_come_is_named",
         &[2],
         [
-            "rank 2 did not come within 500ms",
+            "rank 2 did not enter the call within 500ms",
             "ranks 0, 1 called barrier",
         ],
     ),
@@ -38,7 +39,7 @@ pub(crate) const ABSENT: [(&str, &[usize], [&str; 2]); 2] = [
         "two_ranks_that_do_not_come_are_named",
         &[1, 3],
         [
-            "ranks 1, 3 did not come within 500ms",
+            "ranks 1, 3 did not enter the call within 500ms",
             "ranks 0, 2 called barrier",
         ],
     ),
@@ -53,7 +54,8 @@ pub(crate) fn absent(case: &str) -> Option<&'static [usize]> {
     found.map(|(_, ranks, _)| *ranks)
 }
 
-/// How soon a rank hears of one that has left. At once; this machine may be busy. The timeout is longer than a job may take.
+/// How soon a rank notices that another has left: at once, but this machine may be busy. The timeout exceeds
+/// the maximum duration of a job.
 const PROMPT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(case: &str) {
@@ -110,13 +112,13 @@ pub(crate) fn run(case: &str) {
             }
         }
         "a_refusal_on_a_split_that_is_gone_does_not_reach_the_next" => {
-            // Nobody calls anything on it that would meet the refusal.
+            // No rank makes a call on it that would find the refusal.
             let split = comm.split_local().unwrap();
             if !first {
                 split.broadcast(&mut [1_u8], 7).unwrap_err();
             }
             drop(split);
-            // MPI may give the next one the place of the one that is freed here.
+            // MPI may reuse the communicator that is freed here for the next one.
             for _ in 0..3 {
                 let split = comm.split_local().unwrap();
                 split.barrier().unwrap();
@@ -147,7 +149,8 @@ fn is_mismatch(error: &CommError, words: &str) {
     assert_eq!((*kind, *rank), (FailureKind::Mismatch, Some(1)), "{error}");
 }
 
-/// Rank 0 gets as far ahead of rank 1 as refusals may, on as many communicators as the buffer for cards has room for.
+/// Rank 0 gets as far ahead of rank 1 as refusals may, on as many communicators as the buffer for cards
+/// supports.
 fn are_ahead(comm: &FerrompiBackend) {
     let splits: Vec<_> = (1..16).map(|_| comm.split_local().unwrap()).collect();
     let mut region = comm.create_shared_region::<u8>(1).unwrap();
@@ -159,8 +162,9 @@ fn are_ahead(comm: &FerrompiBackend) {
             (0..16).for_each(|_| comm.refuse(Operation::Barrier, &refusal));
         }
     }
-    // Until here rank 1 calls nothing of MPI, which would take cards out of the buffer; a fence does not either. Open MPI does not need the
-    // buffer for cards, but when a dozen are under way on one machine its sends wait until the receiver calls MPI.
+    // Until here rank 1 makes no MPI call, which would take cards out of the buffer; a fence makes none
+    // either. Open MPI does not need the buffer for cards, but with a dozen unread messages on one machine
+    // its sends wait until the receiver calls MPI.
     if !comm.runtime().library.starts_with("Open MPI") {
         region.fence().unwrap();
     }
@@ -175,7 +179,7 @@ fn are_ahead(comm: &FerrompiBackend) {
     }
 }
 
-/// Rank 1 has left, and this rank hears of it at once.
+/// Rank 1 has left, and this rank notices it at once.
 fn is_lost(comm: &FerrompiBackend) {
     let began = Instant::now();
     let error = comm.barrier().unwrap_err();

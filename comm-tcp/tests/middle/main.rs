@@ -402,7 +402,10 @@ fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
         let error = result.expect_err("bytes that did not come");
         let (kind, rank, message) = failure(error);
         assert_eq!((kind, rank), (FailureKind::TimedOut, Some(size - 1)));
-        assert!(message.contains("moved no byte within 1s"), "{message}");
+        assert!(
+            message.contains("transferred no data within 1s"),
+            "{message}"
+        );
         assert!(took < Duration::from_secs(3), "after {took:?}");
     }
 }

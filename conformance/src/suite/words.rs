@@ -9,7 +9,7 @@ const IN_ORDER: &str =
 
 /// The message of an interrupted call.
 pub(super) const INTERRUPTED: &str =
-    "it was interrupted while it waited; this communicator or region cannot be used any more";
+    "it was interrupted while it waited; this communicator or region is no longer usable";
 
 /// Checks the message of a mismatch among `size` ranks, of which rank 0 and those who did as it did made one call, and the
 /// others another; `odd` is the one rank that was alone.
@@ -43,7 +43,7 @@ fn ranks(list: &[usize]) -> String {
 #[track_caller]
 pub(super) fn refused(reason: &str, message: &str) {
     let expected = format!(
-        "it refused its arguments: {reason}; nothing was exchanged, this communicator stays usable"
+        "it was called with invalid arguments: {reason}; no data was exchanged and the communicator is still usable"
     );
     assert_eq!(message, expected);
 }
@@ -59,12 +59,12 @@ pub(super) fn lost(how: &str, message: &str) {
     assert!(in_parentheses(place), "'{message}' has '{place}' in it");
 }
 
-/// Checks the message about a rank that did not come within `timeout`.
+/// Checks the message about a rank that did not enter the call within `timeout`.
 #[track_caller]
 pub(super) fn absent(rank: usize, timeout: Duration, message: &str) {
     let begin = format!("rank {rank}");
-    let middle = format!(" did not come within {timeout:?}; raise ");
-    let end = " if that is too short for the work between two calls (0 waits for ever)";
+    let middle = format!(" did not enter the call within {timeout:?}; increase ");
+    let end = " if ranks compute longer than that between calls (0 disables the timeout)";
     let parts = message.strip_prefix(&begin).and_then(|rest| {
         let (place, rest) = rest.split_once(&middle)?;
         Some((place, rest.strip_suffix(end)?))

@@ -16,18 +16,18 @@ fn the_sentences_are_pinned() {
         ),
         (
             absent(&ranks(&[1, 3]), minute, "COBRE_SHM_TIMEOUT_SECS"),
-            "ranks 1, 3 did not come within 60s; raise COBRE_SHM_TIMEOUT_SECS if that is too short for the work between \
-             two calls (0 waits for ever)",
+            "ranks 1, 3 did not enter the call within 60s; increase COBRE_SHM_TIMEOUT_SECS if ranks compute longer than \
+             that between calls (0 disables the timeout)",
         ),
         (
             stalled("rank 2", None, "COBRE_TCP_TIMEOUT_SECS"),
-            "rank 2 moved no byte in the middle of a call; raise COBRE_TCP_TIMEOUT_SECS if the network is that slow (0 \
-             waits for ever)",
+            "rank 2 transferred no data in the middle of a call; increase COBRE_TCP_TIMEOUT_SECS if the network is that \
+             slow (0 disables the timeout)",
         ),
         (aborted(7), "it called abort(7)"),
         (
             interrupted(),
-            "it was interrupted while it waited; this communicator or region cannot be used any more",
+            "it was interrupted while it waited; this communicator or region is no longer usable",
         ),
     ];
     for (text, expected) in pinned {
@@ -36,12 +36,12 @@ fn the_sentences_are_pinned() {
     let error = CommError::invalid_root(Operation::Broadcast, 9, 4);
     assert_eq!(
         refused(Operation::Barrier, 2, Some(&reason(&error))).to_string(),
-        "barrier: refused, rank 2: it refused its arguments: broadcast: root 9 is not a rank of a communicator of size \
-         4; use 0..4; nothing was exchanged, this communicator stays usable"
+        "barrier: refused, rank 2: it was called with invalid arguments: broadcast: root 9 is not a rank of a \
+         communicator of size 4; use 0..4; no data was exchanged and the communicator is still usable"
     );
     let unknown = refused(Operation::Barrier, 2, None).to_string();
     assert!(
-        unknown.contains("it refused its arguments; nothing"),
+        unknown.contains("it was called with invalid arguments; no data"),
         "{unknown}"
     );
     assert!(!busy(Operation::Fence, 0).is_fatal());

@@ -1,4 +1,4 @@
-//! What a pipe gets, and what no other descriptor gets.
+//! The pipe gets every report, and no other descriptor gets one.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read as _, pipe};
@@ -22,7 +22,7 @@ fn place(pipe: &PipeWriter) -> Place {
     }
 }
 
-/// Returns everything in the pipe, once nobody can write any more.
+/// Returns everything in the pipe, once the write end is closed.
 fn content(mut reader: PipeReader, writer: PipeWriter) -> String {
     drop(writer);
     let mut text = String::new();
@@ -56,7 +56,7 @@ fn what_is_written_can_be_read() {
     );
 }
 
-/// The launcher gives a rank that is lost the time to print its last words, and blames it.
+/// The launcher gives a lost rank time to print its last output, and blames that rank.
 #[test]
 fn who_left_aborted_or_refused_is_lost_and_who_is_late_or_differs_is_not() {
     let lost = ["lost", "aborted", "refused"];

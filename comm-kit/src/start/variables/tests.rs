@@ -21,14 +21,15 @@ fn what_nobody_reads_is_named_with_the_nearest_that_somebody_does() {
     assert_eq!(near("COBRE_SHM_TIMEOUT").as_deref(), timeout);
     let unlike_any = "COBRE_TCP_THE_COLOUR_OF_THE_SKY";
     assert_eq!(near(unlike_any).as_deref(), Some("name"));
-    // A program has variables of its own.
+    // Programs may have their own variables.
     let others = ["PATH", "XCOBRE_SHM_NAM", "COBRE_THE_COLOUR_OF_THE_SKY"];
     for fine in ALL.into_iter().chain(others) {
         assert_eq!(near(fine), None, "{fine}");
     }
 }
 
-/// The sources are the truth: whoever adds a variable adds it to the table, and a table cannot name one that is gone.
+/// Compares the table with the sources: every variable in the sources is in the table, and the table holds no
+/// other.
 #[test]
 fn the_table_holds_what_the_sources_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -48,7 +49,7 @@ fn the_table_holds_what_the_sources_read() {
     assert_eq!(read, BTreeSet::from(ALL.map(str::to_owned)));
 }
 
-/// Collects every string that is the whole name of a variable of ours.
+/// Collects every string literal that is exactly the name of one of our variables.
 fn collect(folder: &Path, into: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();

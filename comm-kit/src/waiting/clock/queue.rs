@@ -1,19 +1,19 @@
-//! How long a thread was ready to run and had no processor.
+//! How long a thread was runnable without a processor.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// For how long a thread had waited for a processor since it began, where the system counts that.
+/// For how long a thread has waited for a processor since it started, where the system counts it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queued {
     pub(super) time: Option<Duration>,
-    /// When the system was asked.
+    /// When the system was queried.
     pub(super) at: Instant,
 }
 
 impl Queued {
-    /// Returns what this thread was told at `recent` or later, or asks. To ask takes three system calls, and a thread may begin a
-    /// thousand waits in a second.
+    /// Returns the cached value of this thread if it is from `recent` or later, else queries the system. A
+    /// query takes three system calls, and a thread may begin a thousand waits per second.
     pub(super) fn of_this_thread(recent: Instant) -> Self {
         thread_local! {
             static LAST: Cell<Option<Queued>> = const { Cell::new(None) };
@@ -32,12 +32,12 @@ impl Queued {
     }
 }
 
-/// Asks the system. A thread that sleeps, is stopped or is frozen does not wait for a processor.
+/// Queries the system. A thread that sleeps, is stopped or is frozen does not wait for a processor.
 #[cfg(target_os = "linux")]
 fn ask() -> Option<Duration> {
     use std::io::Read;
 
-    // Three numbers of at most twenty digits.
+    // Three numbers of at most twenty digits each.
     let mut bytes = [0; 64];
     let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
     let len = file.read(&mut bytes).ok()?;
@@ -49,13 +49,13 @@ fn ask() -> Option<Duration> {
     None
 }
 
-/// Reads the nanoseconds that a thread ran, those that it waited, and how often it ran.
+/// Parses the nanoseconds that a thread ran, those that it waited, and how often it ran.
 #[cfg(any(target_os = "linux", test))]
 fn parse(counts: &[u8]) -> Option<Duration> {
     let mut counts = std::str::from_utf8(counts).ok()?.split_ascii_whitespace();
     let ran: u64 = counts.next()?.parse().ok()?;
     let waited = counts.next()?.parse().ok()?;
-    // A system that does not count shows zeros, and no thread that asks has never run.
+    // A system that does not count reports zeros, and a thread that asks has run at least once.
     (ran > 0).then_some(Duration::from_nanos(waited))
 }
 

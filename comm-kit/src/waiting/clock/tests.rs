@@ -1,4 +1,4 @@
-//! Waits in invented time.
+//! Waits in simulated time.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A thread whose system tells how long it was queued, or does not.
+/// A thread whose system reports the queued time, or does not.
 struct Thread {
     clock: Clock,
     began: Instant,
@@ -25,7 +25,8 @@ impl Thread {
         }
     }
 
-    /// Sleeps as `planned`, is ready to run for `queued` after that, and `stopped` for some time; returns what the clock says.
+    /// Sleeps as `planned`, then is runnable for `queued`, with some time `stopped`; returns the clock's
+    /// reading.
     fn sleep(&mut self, planned: Duration, queued: Duration, stopped: Duration) -> Duration {
         self.time += planned + queued + stopped;
         self.queued = self.queued.map(|before| before + queued);
@@ -38,7 +39,7 @@ impl Thread {
         now - self.began
     }
 
-    /// Sleeps, each time for 20 ms and so much longer, until `timeout` is over; returns how long that took.
+    /// Sleeps 20 ms plus some lateness, again and again, until `timeout` is over; returns how long that took.
     fn time_out(&mut self, timeout: Duration, queued: Duration, stopped: Duration) -> Duration {
         let start = self.time;
         let deadline = self.clock.last() + timeout;
@@ -60,19 +61,20 @@ fn a_suspension_counts_as_a_moment() {
         // Stopped for an hour in a sleep of a second.
         let now = thread.sleep(second, NO, Duration::from_hours(1));
         assert_eq!(now, second * 2 + LATENESS);
-        // And an hour between two looks that no sleep explains.
+        // And an hour between two readings without a sleep.
         let now = thread.sleep(NO, NO, Duration::from_hours(1));
         assert_eq!(now, second * 2 + LATENESS * 2);
     }
 }
 
-/// What a suspension costs does not depend on how long it is, and a short one is not taken for a busy machine.
+/// The cost of a suspension does not depend on its length, and a short one is not mistaken for a busy
+/// machine.
 #[test]
 fn many_short_suspensions_count_as_moments() {
     for counts in [true, false] {
         let mut thread = Thread::new(counts);
         let took = thread.time_out(ms(10_000), NO, ms(900));
-        // 84 of them, each of which counts as 120 ms.
+        // 84 suspensions, each of which counts as 120 ms.
         assert_eq!(took, ms(920) * 84);
     }
 }
@@ -89,16 +91,16 @@ fn a_wait_that_ends_early_or_a_little_late_counts_in_full() {
     assert_eq!(now, thread.began + ms(303));
 }
 
-/// A timeout of 20 s on a machine on which 50 others want each processor.
+/// A timeout of 20 s on a machine on which 50 other threads want each processor.
 #[test]
 fn a_timeout_on_a_busy_machine_lasts_as_long_as_it_says() {
     let timeout = ms(20_000);
-    // A little late every time, which counts on every system.
+    // Slightly late every time, which counts on every system.
     for counts in [true, false] {
         let took = Thread::new(counts).time_out(timeout, ms(40), NO);
         assert!((timeout..timeout + ms(60)).contains(&took), "{took:?}");
     }
-    // Very late every time. The first sleep, before which nobody asked, counts as one suspension does.
+    // Very late every time. The first sleep, with no query before it, counts as one suspension.
     for late in [ms(150), ms(400), ms(3000)] {
         let took = Thread::new(true).time_out(timeout, late, NO);
         let most = timeout + late + late;
@@ -106,7 +108,7 @@ fn a_timeout_on_a_busy_machine_lasts_as_long_as_it_says() {
     }
 }
 
-/// A job on a busy machine that is suspended, too, is late for its timeout by as long as it was suspended.
+/// A job that is suspended on a busy machine times out later by the length of the suspension.
 #[test]
 fn a_suspension_on_a_busy_machine_does_not_count() {
     let mut thread = Thread::new(true);
@@ -114,7 +116,7 @@ fn a_suspension_on_a_busy_machine_does_not_count() {
     let before = thread.sleep(ms(20), ms(400), NO);
     let after = thread.sleep(ms(20), ms(400), ms(60_000));
     assert_eq!(after, before + ms(420) + LATENESS);
-    // What a thread waited before the last look is no excuse for a suspension after it.
+    // Time that a thread was queued before the last query does not excuse a later suspension.
     for _ in 0..10 {
         thread.sleep(ms(20), ms(90), NO);
     }
@@ -150,7 +152,7 @@ fn a_long_wait_asks_the_system_ten_times_a_second() {
     assert_eq!(asked, 100);
 }
 
-/// A thousand waits, each of which takes a little longer than a short one.
+/// A thousand waits, each slightly longer than a short one.
 #[test]
 fn what_one_wait_was_told_serves_the_next_ones() {
     let mut last: Option<Queued> = None;
@@ -169,13 +171,13 @@ fn what_one_wait_was_told_serves_the_next_ones() {
                 }
             }))
         });
-        // What is known is never older than a tenth of a second at the next look.
+        // At the next query, the cached value is never older than a tenth of a second.
         assert!(clock.ask <= time + ASKED && clock.ask >= time);
     }
     assert_eq!(asked, 20);
 }
 
-/// Whoever is late asks, however much is known.
+/// A late wait queries the system, however recent the cached value.
 #[test]
 fn a_wait_that_is_late_asks_for_what_is_true_now() {
     let mut thread = Thread::new(true);

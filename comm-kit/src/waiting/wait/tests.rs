@@ -2,7 +2,7 @@ use std::thread::sleep;
 
 use super::*;
 
-/// A wait that has gone on for this long when it is asked how to wait on.
+/// A wait that has already lasted for this long when it asks how to wait.
 fn after(policy: Policy, waited: Duration) -> (Backoff, Pause) {
     let mut backoff = Backoff::new(policy);
     backoff.pause();
@@ -45,7 +45,7 @@ fn ranks_that_share_processors_give_theirs_away_twice_before_they_look_at_the_cl
     let mut backoff = Backoff::new(Policy::new(3, 2));
     for _ in 0..2 {
         assert!(backoff.gives_way());
-        // The next rank that enters during a yield does not prolong the time without a clock.
+        // The next rank that enters during a yield does not prolong the time without a reading of the clock.
         backoff.moved();
         assert!(backoff.gives_way());
         assert!(!backoff.gives_way());
@@ -64,11 +64,11 @@ fn yields_that_are_taken_up_for_some_microseconds_are_a_sign_of_sharing() {
     assert!(!shares(micros(30), 25));
     assert!(shares(micros(5), 1));
     assert!(shares(micros(30), 3));
-    // A busy program of somebody else.
+    // An unrelated busy program.
     assert!(!shares(micros(3000), 1));
 }
 
-/// Returns for how many waits one that ended now, after yields from so long ago on, keeps the next ones from spinning.
+/// Returns how many waits do not spin after one that ends now, if its yields began this long ago.
 fn learnt(policy: Policy, ago: Duration, yields: u32) -> u16 {
     let mut backoff = Backoff::new(policy);
     backoff.pause();
@@ -86,7 +86,7 @@ fn a_wait_that_ends_while_yielding_says_whether_to_spin_in_the_next_ones() {
     assert!((0..1000).any(|_| learnt(sharing, micros(10), 2) == 200));
     assert_eq!(learnt(policy, micros(3000), 1), 0);
     assert_eq!(learnt(sharing, micros(3000), 1), 0);
-    // As if a thousand yields had come back at once.
+    // As if a thousand yields had returned at once.
     assert_eq!(learnt(sharing, micros(10), 1_000_000), 0);
 }
 

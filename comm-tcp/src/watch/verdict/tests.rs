@@ -112,9 +112,9 @@ fn a_timeout_names_all_that_are_missing() {
     };
     assert_eq!((cause.kind, cause.rank), (TimedOut, Some(1)));
     assert!(
-        cause
-            .message
-            .starts_with("ranks 1 (host-1), 2 (host-2), 4 (host-4) did not come within 1s"),
+        cause.message.starts_with(
+            "ranks 1 (host-1), 2 (host-2), 4 (host-4) did not enter the call within 1s"
+        ),
         "{}",
         cause.message
     );

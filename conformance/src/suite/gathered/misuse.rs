@@ -148,7 +148,7 @@ fn one_rank_is_refused<C: Communicator + SharedMemoryProvider>(run: &Run, comm: 
 fn refusal_in(message: &str) -> &str {
     let start = message.find(": ").map_or(0, |at| at + 2);
     let end = message
-        .rfind("; nothing was exchanged")
+        .rfind("; no data was exchanged")
         .unwrap_or(message.len());
     &message[start..end]
 }

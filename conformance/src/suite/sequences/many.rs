@@ -161,8 +161,8 @@ fn two_threads_on_one<C: Communicator>(run: &Run, comm: &C) -> Verdict {
 }
 
 fn check(run: &Run, error: &CommError) {
-    let message = "another thread of this rank is inside a collective of this communicator; let one finish before the \
-                   next, or give each thread a communicator of its own";
+    let message = "another thread of this rank is inside a collective of this communicator; wait until it returns, or \
+                   give each thread its own communicator";
     let expected = CommError::failed("barrier", FailureKind::Refused, Some(run.rank), message);
     assert_eq!(*error, expected);
 }
