@@ -21,7 +21,7 @@ use comm_factory::{Name, Topology};
 use comm_run::{Backend, Node, gives_a_place};
 pub(crate) use variable::Variable;
 
-/// More than this do not fit into one segment: `ShmConfig` refuses them.
+/// The most ranks that fit into one segment; `ShmConfig` rejects more.
 const MOST_SHM_RANKS: usize = 1024;
 
 /// What the user asks for.
@@ -29,11 +29,11 @@ const MOST_SHM_RANKS: usize = 1024;
 pub(crate) enum Request {
     /// Start a job.
     Run(Options),
-    /// Hand a job over to mpiexec.
+    /// Let mpiexec run a job.
     Mpi(Handover),
-    /// Show which backend a program would take.
+    /// Show which backend a program would choose.
     Explain,
-    /// Check the machine, after removing what killed jobs left if that is asked for.
+    /// Check the machine. With `clean`, remove the segments of killed jobs first.
     Doctor { clean: bool },
     /// Print completions.
     Completions(Shell),
@@ -58,14 +58,14 @@ pub(crate) struct Options {
     pub(crate) ranks: usize,
     pub(crate) backend: Backend,
     pub(crate) timeout: Option<Duration>,
-    /// How long the ranks may take to end after a signal, where it is not as usual.
+    /// How long the ranks may take to end after a signal; `None` for the defaults.
     pub(crate) grace: Option<Duration>,
     pub(crate) max_restarts: usize,
     pub(crate) log_dir: Option<PathBuf>,
     pub(crate) events: Option<PathBuf>,
     pub(crate) verbose: bool,
     pub(crate) dry_run: bool,
-    /// Whether each rank gets a processor of its own.
+    /// Whether to bind each rank to its own processor.
     pub(crate) bind: bool,
     pub(crate) variables: Vec<Variable>,
     pub(crate) node: Option<Node>,
@@ -79,7 +79,7 @@ impl Options {
         self.node.as_ref().map_or(0, |node| node.node * self.ranks)
     }
 
-    /// Describes the job, as far as this machine knows it.
+    /// Describes the part of the job that this machine knows.
     pub(crate) fn topology(&self) -> Topology {
         let backend = match self.backend {
             Backend::Tcp => Name::Tcp,
@@ -91,7 +91,7 @@ impl Options {
     }
 }
 
-/// Reads the command line. Prints help or what is wrong with it, and exits (2 if wrong).
+/// Reads the command line. For help or a usage error, prints it and exits (with 2 for an error).
 pub(crate) fn parse() -> Request {
     let words: Vec<OsString> = std::env::args_os().collect();
     let mut command = Arguments::command();
@@ -103,7 +103,7 @@ pub(crate) fn parse() -> Request {
     request(Arguments::parse_from(words)).unwrap_or_else(|error| error.exit())
 }
 
-/// Returns the script with which a shell completes the options.
+/// Returns the completion script for a shell.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "comm-run", &mut script);
@@ -130,7 +130,7 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     }
     let beyond = arguments.beyond_mpiexec();
     let command = interpreted(arguments.python, arguments.command);
-    // Present: the argument is required.
+    // Always present: clap requires the argument.
     let count = arguments.ranks.unwrap_or(Count::Exactly(1));
     let node = node(count, &arguments.machines)?;
     let (Count::Auto(ranks) | Count::Exactly(ranks)) = count;
@@ -138,8 +138,8 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         (Some(BackendName::Mpi), _) => {
             if !beyond.is_empty() {
                 return Err(wrong(&format!(
-                    "--backend mpi hands over to mpiexec, so {} cannot be used with it; \
-                     if you need something like that, start mpiexec yourself with its own options",
+                    "--backend mpi hands the job to mpiexec, so {} cannot be used with it; \
+                    start mpiexec yourself to use its own options instead",
                     beyond.join(", ")
                 )));
             }
@@ -166,13 +166,13 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
     };
     if backend == Backend::Shm && ranks > MOST_SHM_RANKS {
         return Err(wrong(&format!(
-            "{ranks} ranks are too many for shared memory, which holds {MOST_SHM_RANKS}; use --backend tcp"
+            "{ranks} ranks are too many for shared memory (at most {MOST_SHM_RANKS}); use --backend tcp"
         )));
     }
     let max_restarts = arguments.max_restarts.unwrap_or(0);
     if max_restarts > 0 && node.is_some() {
         return Err(wrong(
-            "--max-restarts works on one machine only: the others would not know that this one starts again",
+            "--max-restarts works on one machine only: the other machines would not notice the restart",
         ));
     }
     let own = |name: &OsStr| gives_a_place(name) || (node.is_none() && name == "COBRE_JOB_ID");
@@ -191,13 +191,13 @@ fn request(arguments: Arguments) -> Result<Request, clap::Error> {
         bind: arguments.bind == Some(Bind::Core),
         variables: arguments.env,
         node,
-        // Present: the argument is required.
+        // Always present: clap requires the argument.
         program: command.next().unwrap_or_default(),
         args: command.collect(),
     }))
 }
 
-/// Puts the interpreter in front of a script for it.
+/// Inserts the interpreter if the command is a script for it.
 fn interpreted(python: Option<OsString>, mut command: Vec<OsString>) -> Vec<OsString> {
     let script = |program: &OsString| Path::new(program).extension() == Some("py".as_ref());
     if command.first().is_some_and(script) {
@@ -214,14 +214,14 @@ fn node(count: Count, machines: &Machines) -> Result<Option<Node>, clap::Error> 
         secret_file: Some(secret_file),
     } = machines
     else {
-        // None of them: each requires the others.
+        // None of them was given: each requires the others.
         return Ok(None);
     };
     let ranks = match count {
         Count::Exactly(ranks) => ranks,
         Count::Auto(_) => {
             return Err(wrong(
-                "-n auto may differ between machines; give a number with --nnodes, the same on each",
+                "-n auto may mean a different number on each machine; with --nnodes, give the same number everywhere",
             ));
         }
     };

@@ -1,4 +1,4 @@
-//! `comm-run doctor`: what on this machine helps or hinders a job, and what to do about it.
+//! `comm-run doctor`: problems of this machine that affect jobs, and what to do about them.
 
 mod machine;
 mod network;
@@ -9,7 +9,7 @@ use std::fmt;
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// As it should be.
+    /// No problem.
     Fine,
     /// Some jobs will fail or be slow.
     Warning,
@@ -65,7 +65,7 @@ impl fmt::Display for Finding {
 pub(crate) fn examine() -> Vec<Finding> {
     let (mut memory, mut loopback) = (room::shared_memory(), network::loopback());
     if memory.level > Level::Fine && loopback.level > Level::Fine && !room::usable() {
-        // Neither way is open.
+        // Neither backend can connect the ranks.
         memory.level = Level::Problem;
         loopback.level = Level::Problem;
     }
@@ -79,18 +79,18 @@ pub(crate) fn examine() -> Vec<Finding> {
     findings
 }
 
-/// Finds variables that are named like ours and that nothing reads.
+/// Finds variables whose names look like ours although no code reads them.
 fn variables() -> Vec<Finding> {
     let unknown = comm_kit::variables::unknown_here().into_iter();
     let warning = |sentence: String| {
-        // Each is a statement and what to do.
+        // Each sentence is a statement, a semicolon and the advice.
         let (text, advice) = sentence.split_once("; ").unwrap_or((&sentence, ""));
         Finding::warning("variables", text, advice)
     };
     unknown.map(warning).collect()
 }
 
-/// Removes what killed jobs left in shared memory.
+/// Removes the shared-memory segments of killed jobs.
 pub(crate) fn clean() -> Finding {
     room::clean()
 }

@@ -1,4 +1,4 @@
-//! The machine: its limits, its processors, and what it tells about processes.
+//! The machine: its limits, its processors, and what it reports about processes.
 
 pub(crate) mod descriptors;
 pub(crate) mod proc;

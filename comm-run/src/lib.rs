@@ -1,43 +1,42 @@
 //! Starts the ranks of a job on this machine, watches them, and leaves nothing behind.
 //!
 //! A [`Job`] describes what to start. [`Job::run`] waits for the end; [`Job::start`] returns a
-//! [`Running`] job whose [`Handle`] signals single ranks or stops the whole from any thread. The
+//! [`Running`] job whose [`Handle`] signals single ranks or stops the whole job from any thread. The
 //! [`Outcome`] holds how every rank ended, which failed first, and the last lines of each.
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - **Whole lines.** Each line of each rank arrives whole at the [`Sink`], untouched; a slow sink
-//!   slows the ranks and loses nothing, unless the job fails or is stopped: then its end waits for some seconds at most. A line arrives in pieces only if the sink wants to have it before it
-//!   ends, as a [`Terminal`] does, or for the sake of memory: above 64 MiB, of one or of all ranks together.
-//! - **First cause.** When a rank fails the others get 500 ms to report it, then `SIGTERM`, and 500 ms later `SIGKILL`; with
-//!   [`OnFailure::LetOthersFinish`] they go on until the deadline. The cause is the rank that the others lost, as their backends
-//!   report it, else the one that failed first.
-//! - **Nothing survives.** Each rank leads a process group of its own, and the group ends with the
-//!   rank: what a rank leaves running in it may finish writing for at most 500 ms, then it is
-//!   killed, after a normal end too. The same holds when the starter dies, by `SIGKILL` too: the
-//!   parent-death signal ends the ranks at once (Linux), and a warden, a small shell that notices
-//!   the starter's end, kills the groups (everywhere).
-//! - **No segment stays.** Once its ranks are gone the job's name is removed from `/dev/shm`, however
-//!   it ended; when the starter is killed the warden removes it. A `COBRE_SHM_NAME` that the job was
-//!   given with [`Job::env`] is left to whoever chose it: another job may have it.
-//! - **No other process is hit.** A rank is reaped after the last signal to its group, so its number
-//!   cannot belong to another process by then.
+//! - **Whole lines.** Each line of each rank arrives at the [`Sink`] whole and untouched. A slow sink slows the ranks down, and
+//!   no line is lost unless the job fails or is stopped: then its end waits a few seconds for the sink at most.
+//!   A line arrives in pieces only if the sink asks for the beginnings of unfinished lines, as a [`Terminal`] does, or to
+//!   limit memory: above 64 MiB, of one rank or of all together.
+//! - **First cause.** When a rank fails, the others get 500 ms to report it, then `SIGTERM`, and 500 ms later `SIGKILL`; with
+//!   [`OnFailure::LetOthersFinish`] they continue until the deadline. The cause is the rank that the others lost, as their
+//!   backends report it, otherwise the rank that failed first.
+//! - **Nothing survives.** Each rank leads its own process group, and the group ends with the rank: processes that a rank leaves
+//!   running in its group get at most 500 ms to finish writing and are then killed, also after a normal end. The same holds
+//!   when the starter dies, even by `SIGKILL`: the parent-death signal ends the ranks at once (Linux), and a warden, a small
+//!   shell that notices the end of the starter, kills the groups (everywhere).
+//! - **No segment stays.** When all ranks are gone, the job's name is removed from `/dev/shm`, however the job ended; if the
+//!   starter is killed, the warden removes the name. A `COBRE_SHM_NAME` set with [`Job::env`] is not removed, because another
+//!   job may use it.
+//! - **No other process is hit.** A rank is reaped only after the last signal to its group, so its process id cannot belong to
+//!   another process when a signal is sent.
 //!
-//! A process that leaves its rank's group on purpose (`setsid`, a shell with job control) is on its
-//! own.
+//! A process that leaves its rank's group on purpose (`setsid`, a shell with job control) is not ended.
 //!
-//! Architecture invariant: knows no backend, and of the environment contract only the variables
-//! that it sets. Only the program `comm-run` asks comm-factory, to explain its choice.
+//! Architecture invariant: this crate knows no backend, and of the environment contract only the variables
+//! that it sets. Only the program `comm-run` depends on comm-factory, to explain its choice of a backend.
 
-// From a description to processes.
+// Turns a description into processes.
 mod start;
-// From the start of the ranks to the end of the last.
+// Watches the ranks from the start to the end of the last one.
 mod supervise;
-// What the ranks write, and who gets it.
+// Passes the output of the ranks to the sinks.
 mod output;
-// What became of the job, and which rank is the cause.
+// Decides how the job ended and which rank is the cause.
 mod verdict;
-// What the machine allows and tells.
+// Limits, processors and process information of the machine.
 mod host;
 
 pub use output::lane::Text;
@@ -59,7 +58,7 @@ pub use supervise::signals::Signal;
 pub use verdict::outcome::{Ending, Exit, NoRestart, Outcome, PeerReport, RankOutcome};
 pub use verdict::tail::LastLine;
 
-/// Keeps the examples of the README true.
+/// Compiles and runs the examples of the README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
 //! `comm-run -n 4 -- program`: starts the ranks of a job on this machine.
 
-// The command line, and what is printed for it.
+// The command line and the messages.
 mod cli;
-// `comm-run doctor`: what on this machine helps or hinders a job.
+// `comm-run doctor`: looks for problems on this machine.
 mod doctor;
 
 use std::collections::BTreeSet;
@@ -18,11 +18,11 @@ use comm_kit::secret_file;
 use comm_run::{Job, LateFile, Logs, Signal, StartError};
 use doctor::Level;
 
-/// Wrong usage.
+/// The exit code for wrong usage.
 const USAGE: i32 = 2;
-/// How long the ranks may take to end after `SIGTERM`: below the 30 s after which SLURM and Kubernetes kill.
+/// How long the ranks may take to end after `SIGTERM`: less than the 30 s after which SLURM and Kubernetes kill.
 const GRACE: Duration = Duration::from_secs(20);
-/// The same after the first Ctrl-C, which a person waits for.
+/// The same after the first Ctrl-C: shorter, because a person waits.
 const CTRL_C_GRACE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
@@ -76,7 +76,7 @@ fn run(options: Options) -> i32 {
         return dry_run(&job);
     }
     if let Some(folder) = options.log_dir {
-        // Two logs of each rank.
+        // Two logs per rank.
         if let Err(error) = job.reserve_descriptors(2 * options.ranks) {
             return failed(&error);
         }
@@ -89,7 +89,7 @@ fn run(options: Options) -> i32 {
         }
     }
     if let Some(file) = options.events {
-        // Appended, so that jobs can share one.
+        // Append, so that jobs can share a file.
         match LateFile::create(&file, true) {
             Ok(file) => job = job.events(file),
             Err(error) => {
@@ -101,7 +101,7 @@ fn run(options: Options) -> i32 {
     }
     if let Some(topology) = topology {
         messages::line(&topology.to_string());
-        // What cannot be bound is said by the start, as an error.
+        // If the ranks cannot be bound, starting the job returns the error.
         if let Some(bound) = job.binding() {
             messages::line(&bound);
         }
@@ -120,28 +120,30 @@ fn run(options: Options) -> i32 {
     }
 }
 
-/// Checks that the ranks will find a secret in the file, and that the world does not. A group that can read it is
-/// warned of: where users share a group that is everybody, but secrets of Kubernetes come that way.
+/// Checks that the file holds a secret and that other users cannot access it. Access for the group is only a warning:
+/// in a group that all users share it exposes the secret, but Kubernetes mounts its secrets that way.
 fn check_secret(path: &Path) -> Result<(), String> {
     let refused = |reason: &str| Err(format!("the secret file {}: {reason}", path.display()));
     let mode = match secret_file::read(path) {
         Ok((_, mode)) => mode,
         Err(reason) => return refused(&reason),
     };
-    let close = format!("close it with: chmod 600 {}", path.display());
+    let close = format!("run: chmod 600 {}", path.display());
     if mode & 0o007 != 0 {
-        return refused(&format!("everybody on this machine can use it; {close}"));
+        return refused(&format!(
+            "every user of this machine can access it; {close}"
+        ));
     }
     if mode & 0o070 != 0 {
         let path = path.display();
         messages::line(&format!(
-            "warning: your group can use the secret file {path}; {close}"
+            "warning: your group can access the secret file {path}; {close}"
         ));
     }
     Ok(())
 }
 
-/// Warns of variables that nothing reads although they are named like ours: of those of this process, and of the `given` ones.
+/// Warns about variables, of this process or `given`, whose names look like ours although no code reads them.
 fn warn_of_unknown(given: &[Variable]) {
     let here = std::env::vars_os().map(|(name, _)| name);
     let names: BTreeSet<_> = here
@@ -152,7 +154,7 @@ fn warn_of_unknown(given: &[Variable]) {
     }
 }
 
-/// Prints why a job cannot start, and returns the exit code.
+/// Prints why a job cannot start and returns the exit code.
 fn failed(error: &StartError) -> i32 {
     messages::line(&error.to_string());
     error.exit_code()
@@ -165,7 +167,7 @@ fn dry_run(job: &Job) -> i32 {
     }
 }
 
-/// Returns 0 if a program with every backend would get a communicator here, else 1.
+/// Explains the backend; returns 0 if a program with every backend would get a communicator here, else 1.
 fn explain() -> i32 {
     let explanation = explain::here();
     match shown(std::io::stdout().write_all(explanation.text.as_bytes())) {
@@ -174,7 +176,7 @@ fn explain() -> i32 {
     }
 }
 
-/// Returns 1 if no job can run here, else 0.
+/// Checks the machine; returns 1 if no job can run here, else 0.
 fn doctor(clean: bool) -> i32 {
     let mut findings = Vec::new();
     if clean {

@@ -1,4 +1,4 @@
-//! What the ranks write, from their pipes to the sinks: this process's terminal, files, or wherever a program wants it.
+//! The output of the ranks, from their pipes to the sinks: this process's terminal, files, or a sink of the program.
 //!
 //! ```text
 //! pipe -> pump (whole lines) -> delivery (one lane per sink) -> terminal, logs, a sink of the program
@@ -6,11 +6,11 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `pump` | one stream of a rank: reads it and finds its lines, within the memory that all share |
+//! | `pump` | one stream of a rank: reads it and finds its lines, within the memory limit of all streams |
 //! | `delivery`, `lane` | a queue and a thread for each sink |
 //! | `terminal`, `logs` | the sinks of this crate |
-//! | `events` | the life of the job as lines of JSON |
-//! | `write` | writes that may have to wait for a reader or for room |
+//! | `events` | the events of the job as JSON lines |
+//! | `write` | writes that may block until there is a reader or room |
 
 pub(crate) mod delivery;
 pub(crate) mod events;
@@ -26,9 +26,9 @@ use std::time::Duration;
 /// One of the two output streams of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
-    /// What the rank writes to its standard output.
+    /// The rank's standard output.
     Stdout,
-    /// What the rank writes to its standard error.
+    /// The rank's standard error.
     Stderr,
 }
 
@@ -38,12 +38,12 @@ pub enum Stream {
 pub enum LineEnd {
     /// With a newline.
     Newline,
-    /// With the end of the stream: the rank wrote no newline.
+    /// With the end of the stream: the rank wrote no final newline.
     Missing,
-    /// Not yet: it is longer than 64 MiB, or all ranks together hold more than that in lines that have not ended. It goes on
-    /// in the next one.
+    /// Not yet: it is longer than 64 MiB, or the unfinished lines of all ranks together are. The next [`Line`] of the stream
+    /// continues it.
     Limit,
-    /// Not yet: the rank has written this much of it and paused, and more may follow in the next one. See
+    /// Not yet: the rank has paused in the middle of it, and the next [`Line`] of the stream may continue it. See
     /// [`Job::live`](crate::Job::live) and [`Sink::patience`].
     Open,
 }
@@ -54,7 +54,7 @@ pub enum LineEnd {
 pub struct Line<'a> {
     /// The rank that wrote it.
     pub rank: usize,
-    /// The stream it wrote it to.
+    /// The stream that the rank wrote to.
     pub stream: Stream,
     /// The bytes as written, without the newline (a `\r` before it stays).
     pub bytes: &'a [u8],
@@ -66,12 +66,12 @@ pub struct Line<'a> {
 ///
 /// # Contract
 ///
-/// - Lines of one stream of one rank arrive whole and in order; nothing is said about the order
-///   between streams. One that is too long, or that the sink wants to have early, arrives in pieces; the last
+/// - Lines of one stream of one rank arrive whole and in order; the order between streams is unspecified.
+///   A line that is too long, or that the sink wants early, arrives in pieces; the last piece
 ///   may be empty, and ends as [`Newline`](LineEnd::Newline) or [`Missing`](LineEnd::Missing).
-/// - Calls come one at a time, from a thread of the sink's own, so it may block: the ranks wait
-///   for it, no output is lost, and supervision goes on. Once a job has failed or was stopped, and its ranks are gone, a sink that
-///   still blocks is left behind after some seconds: [`Outcome::undelivered`](crate::Outcome::undelivered).
+/// - Each sink has its own thread, which makes one call at a time, so the sink may block: the ranks wait
+///   for it, no output is lost, and supervision continues. When a job has failed or was stopped and its ranks are gone, it
+///   abandons a sink that still blocks after some seconds, see [`Outcome::undelivered`](crate::Outcome::undelivered).
 /// - An error ends the job, as a closed pipe ends a program. The sink is not called again.
 ///
 /// Any `FnMut(Line<'_>) -> io::Result<()> + Send` is a sink.
@@ -80,10 +80,10 @@ pub trait Sink: Send {
     ///
     /// # Errors
     ///
-    /// Fails when the line cannot be written anywhere any more.
+    /// Fails when the sink can write no more lines.
     fn line(&mut self, line: Line<'_>) -> io::Result<()>;
 
-    /// Begins: every rank runs its program. Called once, before the first line, and not at all if a job does not start.
+    /// Called once, before the first line, when every rank runs its program; not called if the job does not start.
     ///
     /// # Errors
     ///
@@ -92,13 +92,13 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Returns how long a line of this stream may take to end before what there is of it is passed on, as
-    /// [`Open`](LineEnd::Open). `None`, the default, waits for the end.
+    /// Returns how long a line of this stream may stay unfinished before its beginning is passed on as
+    /// [`Open`](LineEnd::Open). `None`, the default, waits for the end of the line.
     fn patience(&self, _stream: Stream) -> Option<Duration> {
         None
     }
 
-    /// Passes on what [`line`](Self::line) may hold back. Called whenever no further line is
+    /// Writes out what [`line`](Self::line) has buffered. Called whenever no further line is
     /// waiting, and at the end.
     ///
     /// # Errors

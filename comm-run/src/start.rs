@@ -1,11 +1,11 @@
-//! From a description to processes: starts the ranks of a job on the thread that will watch them.
+//! Turns a description into processes: starts the ranks of a job on the thread that will watch them.
 //!
 //! | module | what |
 //! |---|---|
 //! | `job`, `node` | the description |
-//! | `prepare` | what is new in every job: names, port, secret, processors |
+//! | `prepare` | values that are new in every job: names, port, secret, processors |
 //! | `environment` | the variables by which a rank finds its place |
-//! | `vfork`, `fork` | one process: on Linux, elsewhere |
+//! | `vfork`, `fork` | starting one process: on Linux, on other systems |
 //! | `error` | why a job did not start |
 
 pub(crate) mod environment;
@@ -38,44 +38,45 @@ use crate::supervise::signals::{Request, Signal};
 use crate::supervise::warden::Warden;
 use crate::verdict::reports::{self, Inbox, Outbox};
 
-/// A descriptor that a rank inherits under the same number, and no other process: here it stays close-on-exec.
+/// A descriptor that only one rank inherits, under the same number: in this process it stays close-on-exec.
 type Passed = Arc<dyn AsFd + Send + Sync>;
 
-/// What a rank is started with.
+/// Everything that a rank is started with.
 struct Start {
     program: OsString,
     args: Vec<OsString>,
-    /// All of them: nothing is inherited beside.
+    /// All its variables: it inherits no others.
     variables: Variables,
     folder: Option<PathBuf>,
-    /// What it reads as standard input.
+    /// Its standard input.
     null: Arc<OwnedFd>,
     passed: Vec<Passed>,
-    /// The processor that it is bound to, with all its threads.
+    /// The processor that all its threads are bound to.
     processor: Option<usize>,
-    /// Another limit on descriptors than this process has.
+    /// Its limit on descriptors, if it differs from that of this process.
     limit: Option<Rlimit>,
-    /// Who ends its group when the starter dies.
+    /// The warden that ends its group when the starter dies.
     warden: Option<Arc<PipeWriter>>,
 }
 
 /// The standard output and error of a rank.
 pub(crate) type Pipes = (OwnedFd, OwnedFd);
 
-/// A rank that runs its program, the leader of a group of its own, which ends with the starter.
+/// A rank that runs its program. It leads its own process group and ends with the starter.
 #[derive(Debug)]
 struct Leader {
     pid: Pid,
-    /// What it writes.
+    /// Its output.
     pipes: Pipes,
 }
 
 impl Start {
-    /// Starts the rank. The parent-death signal fires when the *thread* that calls this ends, so that must live as long as the rank.
+    /// Starts the rank. The parent-death signal fires when the *thread* that calls this ends, so this thread must live as long as
+    /// the rank.
     ///
     /// # Errors
     ///
-    /// What the system says about the program, or about what its process needs.
+    /// The system's error about the program or its process.
     #[cfg(target_os = "linux")]
     fn spawn(&self) -> io::Result<Leader> {
         vfork::spawn(self)
@@ -87,12 +88,12 @@ impl Start {
     }
 }
 
-/// Ranks that run.
+/// Running ranks.
 pub(crate) struct Started {
     pub(crate) ranks: Arc<Ranks>,
     pub(crate) pipes: Vec<Pipes>,
     pub(crate) reports: Inbox,
-    /// What sets this start apart from all others, if this machine knows.
+    /// The unique id of this start, if this machine knows it.
     pub(crate) id: Option<String>,
 }
 
@@ -103,7 +104,7 @@ pub(crate) async fn start_ranks(
     sender: &mpsc::UnboundedSender<Request>,
     requests: &mut mpsc::UnboundedReceiver<Request>,
 ) -> Result<Started, StartError> {
-    // Asked first, because exec would give the same error as for a program that is not there.
+    // Checked first, because exec would return the same error for a missing program.
     if let Some(folder) = &job.folder
         && let Err(source) = std::fs::metadata(folder.join("."))
     {
@@ -165,12 +166,12 @@ pub(crate) async fn start_ranks(
     })
 }
 
-/// Lets the runtime hear signals, and returns the first that asks for the end. What else is asked for waits until all ranks run.
+/// Lets the runtime handle signals, and returns the first one that stops the job. Other requests wait until all ranks run.
 async fn stop_requested(
     requests: &mut mpsc::UnboundedReceiver<Request>,
     too_early: &mut Vec<Request>,
 ) -> Option<Signal> {
-    // Once for the signal, once for the task that turns it into a request.
+    // First for the signal, then for the task that turns it into a request.
     for _ in 0..2 {
         tokio::task::yield_now().await;
     }

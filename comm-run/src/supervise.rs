@@ -1,18 +1,17 @@
-//! The life of a job after its start: one loop that learns of every exit, signal and timer, and
-//! decides.
+//! A job after its start: one loop that handles every exit, signal and timer.
 //!
-//! Architecture invariant: nothing in this loop blocks, except Ctrl-Z, which stops the whole process. Whatever is written goes
-//! through a `Lane`, so a terminal that stands still cannot delay a deadline or a Ctrl-C.
+//! Architecture invariant: nothing in this loop blocks, except Ctrl-Z, which stops the whole process. All output goes
+//! through a `Lane`, so a blocked terminal cannot delay a deadline or a Ctrl-C.
 //!
 //! | module | what |
 //! |---|---|
-//! | `running` | the job's thread, the handles that reach it, and what its owner is told |
-//! | `attempts` | one start after the other, and when another is worth it |
+//! | `running` | the job's thread, the handles that reach it, and the notices to its owner |
+//! | `attempts` | the starts of a job, and whether another one makes sense |
 //! | `ranks` | the processes: looking at them, signalling them, reaping them |
-//! | `tasks` | what runs beside the loop: two readers and a reaper for each rank |
+//! | `tasks` | the tasks beside the loop: two readers and a reaper for each rank |
 //! | `escalation` | how a job is ended: when which signal is due |
 //! | `signals`, `suspend` | signals and Ctrl-Z that reach the launcher |
-//! | `warden` | what cleans up when the launcher is killed |
+//! | `warden` | cleaning up when the launcher is killed |
 
 mod attempts;
 pub(crate) mod escalation;
@@ -46,14 +45,14 @@ use crate::verdict::judge;
 use crate::verdict::outcome::{Exit, Outcome, RankOutcome};
 use crate::verdict::reports::Inbox;
 
-/// Exits are announced by `SIGCHLD`, but a program that uses this library may have blocked it or
-/// taken it for itself.
+/// How often the loop looks for exits without `SIGCHLD`: a program that uses this library may have blocked the signal
+/// or installed its own handler.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long after a stop a person is told that it takes its time; most ranks have ended by then.
+/// How long after a stop the user gets a notice that ranks still run; most have ended by then.
 const REMIND: Duration = Duration::from_secs(1);
 
-/// Why the loop goes round.
+/// Why the loop runs again.
 #[derive(Debug)]
 enum Wake {
     Look,
@@ -70,7 +69,7 @@ struct Watched {
     ended_by: Option<Signal>,
     elapsed: Option<Duration>,
     reaped: bool,
-    /// Whether it was said that the terminal has stopped it.
+    /// Whether the user was notified that the terminal has stopped it.
     mentioned: bool,
 }
 
@@ -91,18 +90,18 @@ struct Supervisor<'a> {
     ranks: Arc<Ranks>,
     started: Instant,
     escalation: &'a mut Escalation,
-    /// Requests of handles and of forwarded signals.
+    /// Requests from handles and forwarded signals.
     requests: &'a mut mpsc::UnboundedReceiver<Request>,
-    /// Made before the first rank starts, so that no exit goes unheard.
+    /// Created before the first rank starts, so that no exit is missed.
     child_exits: &'a mut SignalStream,
-    /// What the ranks report.
+    /// The reports of the ranks.
     reports: Inbox,
     notices: &'a mut Notices,
-    /// Whether this process gets the orphans of its container, and nobody else reaps them.
+    /// Whether this process adopts the orphans of its container and must reap them.
     reaps_orphans: bool,
     /// The number of the first of these ranks in the whole job.
     first_rank: usize,
-    /// The ranks, counted on this machine, whose lines are passed on before they end.
+    /// The ranks, numbered on this machine, whose unfinished lines are passed on.
     live: BTreeSet<usize>,
 }
 
@@ -122,7 +121,7 @@ impl Supervisor<'_> {
         let mut output_error = None;
         let mut undelivered = lanes.count();
         let mut flush_until: Option<Instant> = None;
-        // When a person is told that the ranks still have time to end.
+        // When the user gets the notice that ranks still run.
         let mut remind_at: Option<Instant> = None;
 
         loop {
@@ -135,7 +134,7 @@ impl Supervisor<'_> {
             }
             if all_reaped && let Some(patience) = self.escalation.patience() {
                 let now = Instant::now();
-                // The earlier, because a job that has failed may be stopped.
+                // The earlier of both, because a job that has failed may be stopped, too.
                 let until = flush_until.map_or(now + patience, |until| until.min(now + patience));
                 if until <= now {
                     break;
@@ -143,8 +142,7 @@ impl Supervisor<'_> {
                 flush_until = Some(until);
             }
             let wake = self.wake(flush_until, &mut inbox).await;
-            // Before anything is decided: who has ended by now did so before the clock struck or
-            // the signal went out.
+            // Before any decision: a rank that has ended by now did so before the deadline or the signal.
             self.look(&mut watched);
             let now = Instant::now();
             if remind_at.is_some_and(|at| at <= now) {
@@ -215,7 +213,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Notes every rank that has ended since the last look.
+    /// Notes every rank that has ended since the last check.
     fn look(&mut self, watched: &mut [Watched]) {
         for (number, rank) in watched.iter_mut().enumerate() {
             if rank.exit.is_some() {
@@ -235,7 +233,7 @@ impl Supervisor<'_> {
             if let Some(exited) = rank.tasks.exited.take() {
                 let _ = exited.send(());
             }
-            // One whose code is unknown may have done well: it ends nobody.
+            // A rank whose code is unknown may have succeeded, so the others are not ended.
             if exit.failed() && rank.ended_by.is_none() {
                 self.escalation.failed(number, Instant::now());
             }
@@ -256,7 +254,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Tells that the terminal has stopped a rank, once: it goes on when somebody else continues it, which may be never.
+    /// Notifies the owner once that the terminal has stopped a rank: the rank may never be continued.
     fn mention(&mut self, rank: usize, signal: i32, mentioned: &mut bool) {
         let reads = signal == Raw::TTIN.as_raw();
         if (reads || signal == Raw::TTOU.as_raw()) && !std::mem::replace(mentioned, true) {
@@ -266,7 +264,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Tells whoever stopped the job that it takes its time, and what for.
+    /// Notifies the owner that a stopped job still waits for ranks.
     fn remind(&mut self, now: Instant, watched: &[Watched]) {
         let left = watched.iter().filter(|rank| rank.exit.is_none()).count();
         if let Some((signal, until)) = self.escalation.stopping()
@@ -294,7 +292,7 @@ impl Supervisor<'_> {
                 exit: rank.exit,
                 ended_by: rank.ended_by,
                 elapsed: rank.elapsed.unwrap_or(elapsed),
-                // First: it looks at the last lines.
+                // First, because it looks at the last lines.
                 panic_lines: tail.take_panics(),
                 last_lines: tail.take(),
             };

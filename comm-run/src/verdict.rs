@@ -1,5 +1,5 @@
-//! What became of a job, and which rank is the cause. The first exit often is not: a rank that panics still writes its backtrace
-//! when those that lost it have ended.
+//! How a job ended, and which rank is the cause. The first rank to exit often is not: a rank that panics still writes its
+//! backtrace when the ranks that lost it have already exited.
 //!
 //! | module | what |
 //! |---|---|
@@ -9,18 +9,19 @@
 //!
 //! # The cause
 //!
-//! A pure rule over what is known when the job has ended.
+//! A pure function of what is known when the job has ended. The first line that applies wins:
 //!
-//! | first | who |
+//! | line | the cause |
 //! |---|---|
-//! | 1 | a rank that others name and that names nobody itself; one that a signal killed or that panicked before one that exited |
-//! | 2 | a rank that a signal killed, or that panicked, and that names nobody |
-//! | 3 | a rank that failed after it refused its own arguments, and has called nothing since |
-//! | 4 | a rank that failed and names nobody |
+//! | 1 | a rank that others name and that names none itself; among these, one that a signal killed or that panicked before one that exited |
+//! | 2 | a rank that a signal killed or that panicked, and that names none |
+//! | 3 | a rank that failed after it passed invalid arguments, and has called nothing since |
+//! | 4 | a rank that failed and names none |
 //! | 5 | a rank that failed and names another |
 //!
-//! A refusal is weak evidence, because a program may go on: it counts only if the rank that reports it has failed by itself, and
-//! naming who refused a call does not keep a rank that others have lost from being the cause. In the same line of this table: of those that ended within 250 ms of the earliest, the lowest rank.
+//! A refusal is weak evidence, because a program may continue after it: it counts only if the rank that reports it has failed by
+//! itself, and a rank that others have lost can be the cause even if it names the rank that refused its call. Within one line of
+//! this table, the cause is the lowest of the ranks that ended within 250 ms of the earliest.
 
 pub(crate) mod outcome;
 mod panic;
@@ -34,12 +35,12 @@ use comm_kit::report::{Report, What};
 use crate::supervise::escalation::REPORT;
 use crate::verdict::outcome::{Ending, Exit, Outcome, PeerReport, RankOutcome};
 
-/// Ranks whose ends lie closer together ended at the same time, for all that a launcher on a busy machine can tell.
+/// Ranks that end within this time count as having ended together: on a busy machine the launcher cannot tell them apart.
 const TOGETHER: Duration = Duration::from_millis(250);
-/// How a panic of Rust exits.
+/// The exit code of a Rust panic.
 const PANIC: Exit = Exit::Code(101);
 
-/// Returns what became of a job that ended like this, and of its ranks, numbered from `first_rank`, with what each of them reported.
+/// Returns the outcome of a job from its ending, its ranks, numbered from `first_rank`, and their reports.
 pub(crate) fn judge(
     first_rank: usize,
     ending: Ending,
@@ -87,35 +88,35 @@ pub(crate) fn judge(
 struct Evidence {
     /// How it ended.
     exit: Option<Exit>,
-    /// Whether the launcher had a hand in it.
+    /// Whether the launcher ended it.
     was_ended: bool,
-    /// When, from the start.
+    /// When it ended, from the start of the job.
     at: Duration,
     /// What it reported.
     report: Option<Report>,
 }
 
-/// Whom a rank names.
+/// Which rank a rank names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     Nobody,
-    /// Itself: its last call was refused, by nobody else.
+    /// Itself: it refused its own last call.
     OwnRefusal,
-    /// The one that refused its last call.
+    /// The rank that refused its last call.
     Refusal,
-    /// The one that its communicator failed for.
+    /// The rank that made its communicator fail.
     Another,
 }
 
 impl Evidence {
-    /// Returns this without a refusal that the rank has survived.
+    /// Returns the evidence without a refusal that the rank has survived.
     fn settled(mut self) -> Self {
         let failed = self.failed();
         self.report = self.report.filter(|report| failed || !report.is_refusal());
         self
     }
 
-    /// Returns whom the rank, numbered in the whole job, names.
+    /// Returns which rank the rank `own`, numbered in the whole job, names.
     fn whom(&self, own: usize) -> Names {
         match self.report {
             None => Names::Nobody,
@@ -138,23 +139,23 @@ impl Evidence {
     }
 }
 
-/// The ranks to blame, counted on this machine.
+/// The ranks to blame, numbered on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Verdict {
-    /// The cause. Others may name it although it did not fail: it left early, or hung until it was ended.
+    /// The cause. It need not have failed: it may have exited early with success, or have hung until it was ended.
     pub(crate) cause: usize,
-    /// The first of those that failed by themselves.
+    /// The first rank that failed by itself.
     failed: usize,
-    /// Whether nothing tells the cause from the others: all of several ranks exited with one code, at the same time, and none
-    /// names anybody.
+    /// Whether nothing distinguishes the cause from the others: there are several ranks, all exited with the same code at the
+    /// same time, and none names another.
     alike: bool,
 }
 
-/// Weighs what is known of the ranks, numbered from `first_rank`; `None` if nobody failed.
+/// Weighs the evidence about the ranks, numbered from `first_rank`; `None` if no rank failed.
 fn weigh(first_rank: usize, ranks: &[Evidence]) -> Option<Verdict> {
     let failures = || ranks.iter().filter(|rank| rank.failed());
     let first = failures().map(|rank| rank.at).min()?;
-    // Who goes on although another failed, and fails much later, has a cause of its own.
+    // A rank that continues after another failed, and fails much later, has another cause.
     let in_time = |rank: &Evidence| rank.at <= first + REPORT;
     let place = |(place, rank): (usize, &Evidence)| {
         let names = rank.whom(first_rank + place);
@@ -191,7 +192,8 @@ fn weigh(first_rank: usize, ranks: &[Evidence]) -> Option<Verdict> {
     })
 }
 
-/// Returns the ranks, counted on this machine, that name the one at `place`: those that lost it, else those whose call it refused.
+/// Returns the ranks, numbered on this machine, that name the rank at `place`: those that lost it, or if there are none, those
+/// whose call it refused.
 fn named_by(first_rank: usize, ranks: &[Evidence], place: usize) -> Vec<usize> {
     let lost: Vec<_> = naming(first_rank, ranks, place, false).collect();
     if lost.is_empty() {
@@ -200,7 +202,7 @@ fn named_by(first_rank: usize, ranks: &[Evidence], place: usize) -> Vec<usize> {
     lost
 }
 
-/// Returns the ranks, counted on this machine, that name the one at `place` in a refusal, or in another report.
+/// Returns the ranks, numbered on this machine, that name the rank at `place`, either in a refusal or in another report.
 fn naming(
     first_rank: usize,
     ranks: &[Evidence],
@@ -216,7 +218,7 @@ fn naming(
     others.map(|(other, _)| other)
 }
 
-/// Returns the lowest rank of those that ended first in the first line of the table.
+/// Returns the lowest of the ranks that ended first among those in the first line of the table that applies.
 fn lowest(places: impl Iterator<Item = (u8, Duration, usize)> + Clone) -> Option<usize> {
     let line = places.clone().map(|(line, ..)| line).min()?;
     let places = places.filter(|place| place.0 == line);

@@ -1,4 +1,4 @@
-//! One program, on every backend and on several machines: the same answer.
+//! One program gives the same answer on every backend and on several machines.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -73,7 +73,7 @@ fn what_the_environment_gets_wrong_is_said_in_one_line() {
             said(&[("PMI_RANK", "0"), ("PMI_SIZE", "4")]),
             &["feature \"mpi\""],
         ),
-        // Who announced ranks is said with what is missing to connect them.
+        // The message names the variables that announce ranks and those that are missing to connect them.
         (
             said(&[("RANK", "0"), ("WORLD_SIZE", "2")]),
             &[
@@ -81,7 +81,7 @@ fn what_the_environment_gets_wrong_is_said_in_one_line() {
                 "not set: COBRE_TCP_COORDINATOR",
             ],
         ),
-        // What is wrong does not hide what is missing.
+        // The message lists wrong variables as well as missing ones.
         (
             said(&[("COBRE_TCP_RANK", "x")]),
             &[
@@ -104,7 +104,7 @@ fn what_the_environment_gets_wrong_is_said_in_one_line() {
     }
 }
 
-/// Some write the name as `shm_open` wants it.
+/// Some users write the name as `shm_open` wants it.
 #[test]
 fn a_slash_in_front_of_the_name_of_a_segment_makes_no_difference() {
     let hello = hello();
@@ -149,7 +149,7 @@ fn two_launchers_form_one_job() {
         args.extend(["--", hello]);
         Starter::new(&args)
     };
-    // The second machine first: it waits for the coordinator.
+    // Starts the second machine first: it waits for the coordinator.
     let second = start("1");
     let first = start("0");
     for (launcher, ranks) in [(first, 0..2), (second, 2..4)] {
@@ -160,18 +160,18 @@ fn two_launchers_form_one_job() {
     }
 }
 
-/// Two machines with a cable between them.
+/// Two network namespaces that act as machines with a cable between them.
 struct Machines(String);
 
 impl Machines {
-    /// Builds them, or says why not: it takes root and iproute2.
+    /// Creates them, which needs root and iproute2, or returns why it cannot.
     fn build() -> Option<Self> {
         let machines = Self(format!("ccr{}", fresh_mark()));
         match machines.wire() {
             Ok(()) => Some(machines),
             Err(reason) => {
                 comm_testing::not_run(format_args!(
-                    "network namespaces cannot be made here: {reason}"
+                    "network namespaces cannot be created here: {reason}"
                 ));
                 None
             }

@@ -1,4 +1,4 @@
-//! `--bind core`: a processor for each rank; and completions, which know the option.
+//! `--bind core`: a processor for each rank; and the completions, which offer the option.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -71,7 +71,7 @@ fn nobody_is_bound_unasked() {
     assert_eq!(ended.stdout, [format!("[0] {}", own.trim())]);
 }
 
-/// `taskset` narrows what the launcher itself may use; the ranks stay within.
+/// `taskset` limits the processors of the launcher; the ranks stay within the limit.
 #[test]
 fn more_ranks_than_processors_are_wrong_usage() {
     let first = allowed()[0].to_string();

@@ -1,4 +1,4 @@
-//! Which rank is the cause, on a busy machine: the first exit often is not.
+//! Which rank is the cause, on a busy machine: the first rank to exit often is not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -16,12 +16,12 @@ fn mishap() -> &'static str {
     hello::once(&MISHAP, || hello::example("mishap", "shm,tcp"))
 }
 
-/// Returns how often each mishap happens: more on request, where the result is to be trusted.
+/// Returns how often each mishap happens: more often on request, for a reliable result.
 fn runs() -> usize {
     common::asked_for(common::MORE_BLAME).map_or(4, |runs| runs as usize)
 }
 
-/// Runs a mishap of one of four ranks, with backtraces.
+/// Runs a job in which one of four ranks has a mishap, with backtraces.
 fn run(backend: &str, way: &str, culprit: usize) -> Ended {
     let mark = fresh_mark();
     let culprit = culprit.to_string();
@@ -37,7 +37,7 @@ fn run(backend: &str, way: &str, culprit: usize) -> Ended {
     ];
     let mut command = comm_run(&args, &mark);
     command.env("RUST_BACKTRACE", "full");
-    // Not for the others: a backtrace may take longer on a busy machine.
+    // Not for the other mishaps: on a busy machine a backtrace may take longer than the timeout.
     if way == "hang" {
         for variable in ["COBRE_SHM_TIMEOUT_SECS", "COBRE_TCP_TIMEOUT_SECS"] {
             command.env(variable, "2");
@@ -81,7 +81,7 @@ impl Drop for Load {
 #[track_caller]
 fn always(way: &str, culprits: &[usize], code: i32, how: &str) {
     mishap();
-    // Who waits for a timeout meanwhile has the load of the others, and need not keep one up.
+    // A test that waits for a timeout is disturbed by the load of the others, and need not add its own.
     let _load = (way != "hang").then(load);
     for number in 0..runs() {
         let backend = ["shm", "tcp"][number % 2];
@@ -108,12 +108,12 @@ fn a_rank_that_told_the_others_in_a_collective() {
 #[test]
 fn a_rank_that_refused_its_own_arguments() {
     always("refuse", &[3, 1], 1, "exited with code 1");
-    // Whoever has no processor for half a second is ended before it can.
+    // A rank without a processor for half a second is ended before it can report.
     let ended = run("tcp", "refuse", 2);
     assert!(ended.says(" reported it: refused"), "{ended:?}");
 }
 
-/// What happened before the program went on says nothing about its end.
+/// A refusal that the program survived does not explain its end.
 #[test]
 fn a_refusal_after_which_all_went_on_is_not_the_cause() {
     mishap();
@@ -177,12 +177,12 @@ fn the_message_of_a_panic_is_shown_although_its_backtrace_is_long() {
     assert_eq!(shown[1], "this panic is what was asked for", "{shown:?}");
 }
 
-/// All return an error that they agreed on: which rank was first says nothing.
+/// All ranks return the same error: it does not matter which rank exits first.
 #[test]
 fn ranks_that_fail_alike_are_not_told_apart() {
     let folder = common::Folder::new();
     let pipe = folder.fifo("go");
-    // They end together: when the last has opened the pipe.
+    // All ranks end together: when the last one has opened the pipe.
     let script = format!("echo why >&2; read end <{}; exit 3", pipe.display());
     let starter = Starter::shell(3, &script);
     let go = std::fs::File::options().write(true).open(&pipe).unwrap();
@@ -200,7 +200,7 @@ fn ranks_that_fail_alike_are_not_told_apart() {
     );
 }
 
-/// Returns how many shells have a file open as standard input.
+/// Returns the number of shells whose standard input is this file.
 fn readers(path: &std::path::Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let reads = |process: &std::fs::DirEntry| {
@@ -210,7 +210,7 @@ fn readers(path: &std::path::Path) -> usize {
     processes.filter(reads).count()
 }
 
-/// A Python program, say, that does without the package, or a shell.
+/// For example a shell, or a Python program without the package.
 #[test]
 fn any_program_can_report() {
     let script = "[ $RANK = 2 ] && exec sleep 1000; pipe=/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; \
@@ -225,7 +225,7 @@ fn any_program_can_report() {
     );
 }
 
-/// That a job has no ring is no failure, and said once.
+/// A job without a ring is no failure, and the message appears once.
 #[test]
 fn a_job_without_a_ring_is_told_of_and_goes_on() {
     let script = "[ $RANK = 0 ] && echo cobre-report 0 no-ring - \
@@ -266,8 +266,8 @@ fn a_lost_rank_has_time_for_its_last_words() {
 
 #[test]
 fn what_a_rank_started_may_hold_the_pipe_of_the_reports() {
-    // It leaves the group of its rank, and lives on: nobody waits for it. The rank goes on when it has left: the other end of the
-    // substitution's pipe is closed then.
+    // The process leaves the group of its rank and lives on, and the job does not wait for it. The rank continues when the process
+    // has left, because that closes the other end of the substitution's pipe.
     let script = format!(
         "up=$(setsid sh -c 'exec sleep 1000 >/dev/null 2>&1' &); exec {} exit 1",
         mishap()

@@ -1,4 +1,4 @@
-//! `--events FILE`: the life of a job for programs that read it.
+//! `--events FILE`: the events of a job, for other programs to read.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -118,7 +118,7 @@ fn every_ending_has_its_name() {
     starter.line();
     starter.signal(Raw::TERM);
     assert_eq!(starter.end().code(), 143);
-    // The same file again: this job could not start.
+    // The same file again, for a job that cannot start.
     let ended = start(&["-n", "1"], &file, &["./no-such \"program\""]).end();
     assert_eq!(ended.code(), 127, "{ended:?}");
     let events = read(&file);
@@ -196,13 +196,13 @@ fn a_file_that_cannot_be_written_starts_nothing_and_one_that_fills_up_ends_nothi
         .iter()
         .filter(|line| line.contains("2 events were not written: No space left"));
     assert_eq!(said.count(), 1, "{ended:?}");
-    // Nothing is started, so there is nothing to tell.
+    // Nothing is started, so there are no events.
     let file = folder.join("events");
     let ended = start(&["-n", "1", "--dry-run"], &file, &["true"]).end();
     assert_eq!((ended.code(), file.exists()), (0, false), "{ended:?}");
 }
 
-/// Keeps what is written, and how often something was.
+/// Collects the written bytes and counts the writes.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Vec<u8>>>>);
 

@@ -1,4 +1,4 @@
-//! The short examples of comm-factory print the same, to the bit, on every backend and with any number of ranks.
+//! The short examples of comm-factory print exactly the same on every backend and with any number of ranks.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -11,10 +11,10 @@ use std::process::Command;
 
 use common::Starter;
 
-/// A job: backend, ranks, and what the program is told.
+/// A job: backend, ranks, and the arguments of the program.
 type Job = (&'static str, &'static str, &'static [&'static str]);
 
-/// Builds an example, runs it alone and in these jobs, and compares what it prints with what it prints alone.
+/// Builds an example, runs it alone and in these jobs, and compares the output of the jobs with its output alone.
 fn same_in(jobs: &[Job], example: &str, expected: &str) {
     let program = hello::example(example, "shm,tcp");
     let output = Command::new(&program).env_clear().output();
@@ -58,7 +58,7 @@ fn two_threads_add_up_the_same() {
     same_in(&ANY_NUMBER_OF_RANKS, "threads", expected);
 }
 
-/// The program of the README says where it ran; the rest is the same, and is printed once.
+/// The program of the README prints where it ran; the rest of its output is the same, and is printed once.
 #[test]
 fn the_program_of_the_readme_prints_once() {
     let readme = document("README.md");
@@ -82,7 +82,7 @@ fn document(path: &str) -> String {
     fs::read_to_string(root.expect("a workspace").join(path)).expect("a document")
 }
 
-/// The numbers are the same however they are split over ranks and threads; the sums are not to notice.
+/// The numbers do not depend on how they are split over ranks and threads, and neither must the sums.
 #[test]
 fn exact_sums_have_the_same_bits_for_any_ranks_and_threads() {
     let ranks_and_threads: [Job; 6] = [

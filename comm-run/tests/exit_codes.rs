@@ -1,4 +1,4 @@
-//! What `comm-run` says and returns, for every way a job can end.
+//! The messages and exit codes of `comm-run`, for every way in which a job can end.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -85,7 +85,7 @@ fn the_first_failing_rank_gives_the_code_and_its_last_lines() {
         .iter()
         .filter_map(|line| line.strip_prefix("comm-run:   [1] "))
         .collect();
-    // Twenty of stdout and the one of stderr, in the order in which they were read.
+    // Twenty lines of stdout and the one of stderr, in the order in which they were read.
     assert_eq!(shown.len(), 21, "{ended:?}");
     assert!(
         shown.contains(&"why") && shown.contains(&"out 30"),
@@ -105,7 +105,7 @@ fn the_first_failing_rank_gives_the_code_and_its_last_lines() {
 fn ranks_that_fail_alike_are_all_listed() {
     let ended = Starter::shell(3, "exit 2").end();
     assert_eq!(ended.code(), 2, "{ended:?}");
-    // In one line or the other: a busy machine may not have let them end together.
+    // In the headline or in the list of codes: on a busy machine the ranks may not end together.
     let all = |line: &String| line.contains("ranks 0-2 ") && line.contains("exited with code 2");
     assert!(ended.stderr.iter().any(all), "{ended:?}");
     let alone = Starter::shell(1, "exit 2").end();
@@ -114,7 +114,7 @@ fn ranks_that_fail_alike_are_all_listed() {
 
 #[test]
 fn others_that_report_the_failure_within_half_a_second_are_not_signalled() {
-    // The others learn of its end as from a lost connection, and by nothing that takes time.
+    // The others notice its end through a pipe, as through a lost connection, without any delay.
     let folder = Folder::new();
     let [one, two] = ["1", "2"].map(|name| folder.fifo(name));
     let script = format!(
@@ -156,7 +156,7 @@ fn a_killed_rank_is_128_plus_signal_and_named() {
 
 #[test]
 fn of_two_that_are_found_dead_together_the_killed_one_is_to_blame() {
-    // Rank 0 merely exits, as survivors do that report a loss, and it exits first. It can do so before it says its number.
+    // Rank 0 only exits, as survivors do that report a loss, and it exits first. It may do so before it prints its process id.
     let script = "[ $RANK = 0 ] && trap 'exit 7' TERM; echo $$; \
                   [ $RANK = 0 ] && while :; do sleep 0.01; done; exec sleep 60";
     let starter = Starter::shell(2, script);

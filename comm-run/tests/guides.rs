@@ -1,6 +1,6 @@
-//! The guides do what they say: their code blocks run here, as they stand in `docs/guides`.
+//! Runs the code blocks of the guides exactly as they are in `docs/guides`.
 //!
-//! Above every block stands what becomes of it: `<!-- run: NAME RANKS -->`, or what it needs that is not here.
+//! A comment above every block tells how to run it, `<!-- run: NAME RANKS -->`, or what it needs that is missing here.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -48,7 +48,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns the blocks of a guide that are to be run, with the number of ranks they start.
+/// Returns the blocks of a guide with this name, each with the number of ranks it starts.
 fn runnable(name: &str) -> Vec<(String, usize)> {
     let mark = format!("<!-- run: {name} ");
     let ranks = |block: &Block| {
@@ -71,7 +71,7 @@ fn workplace() -> Folder {
     folder
 }
 
-/// Runs a program there, as a user would who has `comm-run` in `PATH`, and the folder in front of it.
+/// Runs a program there, with the folder and `comm-run` in `PATH`, as on a user's machine.
 fn run(folder: &Folder, words: &[&str], variables: &[(&str, &str)]) -> Ended {
     let launcher = Path::new(env!("CARGO_BIN_EXE_comm-run")).parent().unwrap();
     let mut path: Vec<PathBuf> = vec![folder.join(""), launcher.to_path_buf()];
@@ -91,7 +91,7 @@ fn run(folder: &Folder, words: &[&str], variables: &[(&str, &str)]) -> Ended {
     Starter::of(command, mark).end()
 }
 
-/// Checks that it went well and that the ranks said what they say; `comm-run` puts their number in front.
+/// Checks that the job succeeded and that the ranks printed their lines; `comm-run` puts their number in front.
 fn check(ended: &Ended, ranks: usize) {
     assert_eq!(ended.code(), 0, "{ended:?}");
     let bare = |line: &String| match line.split_once("] ") {
@@ -103,8 +103,7 @@ fn check(ended: &Ended, ranks: usize) {
     assert_eq!(printed, hello::lines(0..ranks, ranks), "{ended:?}");
 }
 
-/// Finds a port that is free now and was not given to another test, within what the guide computes from the number of
-/// a job.
+/// Finds a free port that no other test uses, in the range that the guide computes from the number of a job.
 fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let start = 20_000 + u16::try_from(std::process::id() % 9_000).unwrap();
@@ -187,7 +186,7 @@ fn slurm() {
     fs::set_permissions(&srun, mode).unwrap();
     let job = (free_port() - 20_000).to_string();
     for (script, ranks) in found {
-        // What the batch script itself is told: it is not a step.
+        // The variables of the batch script itself, which is not a step.
         let variables = [("SLURM_JOB_ID", &*job), ("SLURM_PROCID", "0")];
         check(&run(&folder, &["sh", "-euc", &script], &variables), ranks);
     }
@@ -195,7 +194,7 @@ fn slurm() {
     assert_eq!(left, 2, "the secret is removed");
 }
 
-/// The variables of the manifest make a job; only where to meet is another place here.
+/// The variables of the manifest make a job; only the meeting point differs here.
 #[test]
 fn kubernetes() {
     let found = runnable("kubernetes");
@@ -233,7 +232,7 @@ fn kubernetes() {
     check(&run(&folder, &["sh", "-c", pods], &variables), *ranks);
 }
 
-/// What Docker makes of a container: little shared memory, and processes counted from 1.
+/// A container as Docker creates it: little shared memory, and processes numbered from 1.
 #[test]
 fn docker() {
     let command = guide("docker").remove(0).text;

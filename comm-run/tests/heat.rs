@@ -1,5 +1,5 @@
-//! The program `fixtures/heat`, written from the documents alone in a crate of its own: the same bits on every backend, and what its
-//! user is told of each mistake. `comm-factory/tests/heat_mpi.rs` does the same with MPI.
+//! The program `fixtures/heat`, a separate crate written from the documentation alone: the same bits on every backend, and the
+//! message for each mistake. `comm-factory/tests/heat_mpi.rs` does the same with MPI.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -53,7 +53,7 @@ fn the_same_bits_everywhere() {
     }
 }
 
-/// A mistake of the last of three ranks: the word for it, the code of the job, and what is said, by whom.
+/// A mistake of the last of three ranks: its name, the exit code of the job, and the messages of each rank.
 type Mistake = (&'static str, i32, &'static [&'static str]);
 
 const MISTAKES: [Mistake; 12] = [
@@ -145,7 +145,7 @@ const MISTAKES: [Mistake; 12] = [
     ),
 ];
 
-/// Makes all mistakes at once, in jobs side by side, and looks at what was said of each.
+/// Makes all mistakes in concurrent jobs, and checks the messages of each.
 fn make_mistakes(backend: &str) {
     let jobs = MISTAKES.map(|(mistake, code, said)| {
         let args = ["-n", "3", "--backend", backend, "--", program(), mistake];
@@ -161,7 +161,7 @@ fn make_mistakes(backend: &str) {
     }
 }
 
-/// What is returned from `main` shows as its sentence, never as the fields of an enum.
+/// An error that `main` returns is printed as its sentence, never as the fields of an enum.
 fn check(ended: &Ended, mistake: &str, said: &[&str]) {
     for words in said {
         assert!(ended.says(words), "{mistake}: {words:?} in {ended:#?}");
@@ -181,7 +181,7 @@ fn every_mistake_has_its_sentence_on_tcp() {
     make_mistakes("tcp");
 }
 
-/// Each rank of tcp has a region of its own, so there is nothing that could fail.
+/// Over tcp each rank has its own copy of a region, so nothing can fail.
 #[test]
 fn a_failed_fence_leaves_the_communicator_usable() {
     let sentence = |rank| {
@@ -202,7 +202,7 @@ fn a_failed_fence_leaves_the_communicator_usable() {
     }
 }
 
-/// What a script reads instead of sentences.
+/// The events that a script reads instead of sentences.
 #[test]
 fn the_events_of_a_mistake_have_short_names() {
     for backend in ["shm", "tcp"] {
@@ -225,7 +225,7 @@ fn the_events_of_a_mistake_have_short_names() {
             assert_eq!(started["backend"], backend, "{text}");
             assert_eq!(cause["rank"], 2, "{text}");
             assert_eq!(cause["reported"], kind, "{text}");
-            // Whoever has no processor for half a second is ended before it can report.
+            // A rank without a processor for half a second is ended before it can report.
             let named_by = [json!([0, 1]), json!([0]), json!([1])];
             assert!(named_by.contains(&cause["named_by"]), "{text}");
             assert_eq!(end["exit_code"], ended.code(), "{text}");
@@ -264,7 +264,7 @@ fn a_rank_that_computes_for_too_long_is_named() {
     }
 }
 
-/// What a program started with wrong variables says, in one line.
+/// A program that is started with wrong variables prints one line.
 #[test]
 fn wrong_variables_have_their_sentence() {
     let cases: [(&[(&str, &str)], &str); 6] = [
@@ -321,7 +321,7 @@ fn a_misspelt_variable_is_explained() {
     assert_eq!(said.filter(|line| *line == warning).count(), 1, "{ended:?}");
 }
 
-/// A name as POSIX writes it, one slash in front.
+/// A name as POSIX writes it, with a leading slash.
 #[test]
 fn a_segment_may_have_the_name_that_posix_wants() {
     let name = format!("/heat-{}", fresh_mark());
@@ -345,7 +345,7 @@ fn a_segment_may_have_the_name_that_posix_wants() {
     assert!(ranks[1].stdout.is_empty());
 }
 
-/// The documents show what this program has: the dependency, but for its path, and the derives.
+/// The documents show the dependency of this program, except for its path, and its derives.
 #[test]
 fn the_program_is_as_the_documents_say() {
     let manifest = document("fixtures/heat/Cargo.toml");

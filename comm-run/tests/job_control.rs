@@ -12,7 +12,7 @@ use common::trial::{unshare, works};
 use common::{Starter, comm_run, eventually, fresh_mark};
 use rustix::process::Signal;
 
-/// Starts `comm-run` in a group of its own, as a shell with job control does: this process is the one that can continue it.
+/// Starts `comm-run` in its own group, as a shell with job control does: this process can continue it.
 fn start(args: &[&str]) -> Starter {
     let mark = fresh_mark();
     let mut command = comm_run(args, &mark);
@@ -28,7 +28,7 @@ fn state(pid: u32) -> char {
     state.unwrap_or('X')
 }
 
-/// Returns whether a rank is stopped, or waits for a process that it was about to start and that is stopped.
+/// Returns whether a rank is stopped, or waits for a stopped process that it is just starting.
 fn stands_still(pid: u32) -> bool {
     matches!(state(pid), 'T' | 'D')
 }
@@ -46,7 +46,7 @@ fn pids(starter: &Starter, ranks: usize) -> Vec<u32> {
     pids
 }
 
-/// Presses Ctrl-Z, waits until everything stands still, and for so long again.
+/// Presses Ctrl-Z, waits until everything is stopped, and then for this long.
 fn suspend(starter: &Starter, ranks: &[u32], pause: Duration) {
     starter.signal(Signal::TSTP);
     eventually("comm-run is stopped", || state(starter.child.id()) == 'T');
@@ -64,7 +64,7 @@ fn suspend(starter: &Starter, ranks: &[u32], pause: Duration) {
 fn ctrl_z_stops_the_whole_job_and_fg_continues_it() {
     let folder = common::Folder::new();
     let end = folder.join("end");
-    // Until they are told: how often they run in between is not known.
+    // Until the file exists: the ranks may run any number of iterations before.
     let script = "echo $$; while [ ! -e \"$0\" ]; do sleep 0.01; done; echo done";
     let args = ["-n", "3", "--", "sh", "-c", script, end.to_str().unwrap()];
     let starter = start(&args);
@@ -117,7 +117,7 @@ fn time_that_a_job_stood_still_does_not_count_after_a_restart() {
     assert_eq!(ended.code(), 0, "{ended:?}");
 }
 
-/// A reader that was stopped with the job has as much time afterwards as it had before.
+/// A reader that was stopped with the job still has the full time afterwards.
 #[test]
 fn time_that_a_job_stands_still_does_not_count_for_its_readers() {
     let folder = common::Folder::new();
@@ -153,7 +153,7 @@ fn a_job_within_a_job_is_stopped_too() {
     stop_a_job_within_a_job(&[]);
 }
 
-/// The shell stops at once, the launcher that it waits for does not.
+/// The shell stops at once, but the launcher that it waits for does not.
 #[test]
 fn a_job_that_a_script_starts_within_a_job_is_stopped_too() {
     stop_a_job_within_a_job(&["sh", "-c", "\"$0\" \"$@\"; true"]);
@@ -193,7 +193,7 @@ fn stop_a_job_within_a_job(script: &[&str]) {
 fn a_launcher_that_is_stopped_while_it_stops_its_ranks_goes_on_when_it_is_told_to() {
     let folder = common::Folder::new();
     let (asked, end) = (folder.join("asked"), folder.join("end"));
-    // It has a handler and goes on, so that the launcher waits for it. A `sleep` would stop, and the shell would wait for it.
+    // The shell has a handler and continues, so that the launcher waits for it. A `sleep` would stop, and the shell would wait for it.
     let script = "trap ': > \"$1\"' TSTP; echo $$; while [ ! -e \"$0\" ]; do :; done";
     let program = ["-n", "1", "--", "sh", "-c", script];
     let files = [end.to_str().unwrap(), asked.to_str().unwrap()];
@@ -201,7 +201,7 @@ fn a_launcher_that_is_stopped_while_it_stops_its_ranks_goes_on_when_it_is_told_t
     pids(&starter, 1);
     starter.signal(Signal::TSTP);
     eventually("the rank is asked to stop", || asked.exists());
-    // As an outer launcher does that has waited long enough.
+    // As an outer launcher does after it has waited long enough.
     starter.signal(Signal::STOP);
     eventually("comm-run is stopped", || state(starter.child.id()) == 'T');
     starter.signal(Signal::CONT);
@@ -270,7 +270,7 @@ fn a_rank_that_the_terminal_stops_is_mentioned_once() {
         let line = starter.complaint();
         assert!(line.starts_with("comm-run: rank 1 is stopped: "), "{line}");
         assert!(line.contains(why), "{line}");
-        // Longer than some looks at the ranks take.
+        // Long enough for several checks of the ranks.
         std::thread::sleep(Duration::from_secs(1));
         starter.signal(Signal::TERM);
         let ended = starter.end();
@@ -279,20 +279,20 @@ fn a_rank_that_the_terminal_stops_is_mentioned_once() {
     }
 }
 
-/// Starts `comm-run` as the first process of a container, if this system lets us make one.
+/// Starts `comm-run` as the first process of a container, if this system allows one.
 fn container(args: &[&str]) -> Option<Starter> {
     inside(&[&[env!("CARGO_BIN_EXE_comm-run")], args].concat())
 }
 
-/// Starts the first process of a container, if this system lets us make one.
+/// Starts the first process of a container, if this system allows one.
 fn inside(program: &[&str]) -> Option<Starter> {
-    // Signals reach `comm-run` by its number outside, not through `unshare`.
+    // Signals reach `comm-run` through its process id outside, not through `unshare`.
     let options = ["--pid", "--fork", "--mount-proc", "--kill-child"];
     if !works(&mut unshare(&options, &["true"])) {
         return None;
     }
     let mark = fresh_mark();
-    // Whoever runs these tests may ignore signals, as a shell makes what it starts with `&` do.
+    // The process that runs these tests may ignore signals, as one that a shell starts with `&` does.
     let heedful = ["env", "--default-signal"];
     let mut command = unshare(&options, &[&heedful[..], program].concat());
     command.env("COMM_RUN_TEST_MARK", &mark);
@@ -305,7 +305,7 @@ fn inside(program: &[&str]) -> Option<Starter> {
 
 #[test]
 fn in_a_session_that_began_outside_of_the_container_ctrl_z_works_too() {
-    // The shell is in a session and a group whose leaders cannot be seen from within; a job gets a group of its own if it says so.
+    // The leaders of the shell's session and group are not visible inside; with `set -m` a job gets its own group.
     let script = |monitor: &str| {
         let stop = "kill -TSTP $PPID; sleep 0.3; echo done";
         let comm_run = env!("CARGO_BIN_EXE_comm-run");
@@ -328,7 +328,7 @@ fn in_a_session_that_began_outside_of_the_container_ctrl_z_works_too() {
 
 #[test]
 fn the_first_process_of_a_container_reaps_what_is_left_to_it() {
-    // A hundred orphans that leave the group of their rank; the first process is their parent then.
+    // A hundred orphans that leave the group of their rank; the first process then adopts them.
     let script = "for n in $(seq 1 100); do (setsid true >/dev/null 2>&1 &); done; \
                   tries=0; while [ $tries -lt 500 ]; do \
                     zombies=$(cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z 1 '); \

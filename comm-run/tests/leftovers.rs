@@ -1,6 +1,6 @@
-//! Nothing survives: not the ranks, not what they started, whoever ends first and however.
+//! Nothing survives, neither the ranks nor the processes they started, whichever process ends first, and however it ends.
 //!
-//! `Starter::end` looks for leftovers itself, so every test here ends with that.
+//! `Starter::end` looks for leftovers itself, so every test here ends with it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use common::{Folder, Starter, alive, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Each rank with children and a grandchild in its group, one of them deaf to Ctrl-C as background
-/// processes of a shell are.
+/// Each rank has children and a grandchild in its group; one of them ignores Ctrl-C, as background
+/// processes of a shell do.
 const FAMILY: &str = "sleep 1000 & (sleep 1000; :) & sh -c 'sleep 1000 & wait' & echo $$; wait";
 
-/// Prints that it was asked to end, and ends, with a code of its own: that of a `sleep` would depend on the moment.
+/// Prints that it was asked to end, and ends with a distinct code: that of a `sleep` would depend on the moment.
 const ASKED: &str = "trap 'echo asked; exit 9' TERM; echo up; while :; do sleep 0.01; done";
 
 fn pids(lines: &[String]) -> Vec<i32> {
@@ -58,7 +58,7 @@ fn the_family_dies_when_a_rank_exits() {
 
 #[test]
 fn what_a_rank_leaves_after_a_normal_end_is_ended() {
-    // With its output closed it is ended at once; holding the pipe it gets half a second.
+    // A leftover that has closed its output is ended at once; one that holds the pipe gets half a second.
     for script in [
         "sleep 1000 >/dev/null 2>&1 & echo bye",
         "sleep 1000 & echo bye",
@@ -70,7 +70,7 @@ fn what_a_rank_leaves_after_a_normal_end_is_ended() {
 
 #[test]
 fn what_a_rank_leaves_may_finish_its_lines() {
-    // It goes on when the rank has ended, which closes the pipe.
+    // The leftover continues when the rank has ended, which closes the pipe.
     let folder = Folder::new();
     for rank in ["0", "1"] {
         folder.fifo(rank);
@@ -125,7 +125,7 @@ fn a_second_ctrl_c_does_not_wait() {
     );
     starter.lines(2);
     starter.signal(Signal::INT);
-    // Both have heard the first one.
+    // Both ranks have received the first signal.
     starter.lines(2);
     starter.signal(Signal::INT);
     let ended = starter.end();

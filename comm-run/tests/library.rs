@@ -15,7 +15,7 @@ use common::{Folder, PATIENCE, alive, eventually, fresh_mark, gone};
 
 type Lines = Receiver<(usize, Stream, String)>;
 
-/// A marked job of a shell script, with its lines.
+/// A job that runs a shell script, with its lines and its mark.
 fn shell(size: usize, script: &str) -> (Job, Lines, String) {
     let mark = fresh_mark();
     let (sender, lines) = channel();
@@ -65,7 +65,7 @@ fn arguments_and_variables_reach_their_rank() {
 
 #[test]
 fn survivors_of_a_killed_rank_may_report_it() {
-    // The survivors end only after the victim's death, which they learn from the test.
+    // The survivors end only after the death of the victim, when the test signals them.
     let (job, lines, mark) = shell(
         3,
         "trap 'echo lost; exit 4' TERM; echo up; while :; do sleep 0.01; done",
@@ -78,11 +78,11 @@ fn survivors_of_a_killed_rank_may_report_it() {
     let pids = running.pids();
     assert!(pids.iter().all(|&pid| alive(pid)));
     handle.signal(1, Signal::Kill).unwrap();
-    // Reaped: now the handle refuses, whoever has the number.
+    // Reaped: now the handle returns an error, even if another process has the number.
     eventually("rank 1 is reaped", || {
         handle.signal(1, Signal::Continue).is_err()
     });
-    // Longer than the others would get by default.
+    // Longer than the default for the others.
     std::thread::sleep(Duration::from_millis(700));
     for rank in [0, 2] {
         handle.signal(rank, Signal::Terminate).unwrap();
@@ -174,7 +174,7 @@ fn a_sink_that_fails_or_panics_ends_the_job() {
 #[test]
 fn a_job_outlives_the_thread_that_started_it() {
     let (job, lines, mark) = shell(2, "sleep 0.3; echo still here");
-    // The parent-death signal goes by thread; this one ends at once.
+    // The parent-death signal depends on the thread that starts the ranks; this thread ends at once.
     let running = std::thread::spawn(move || job.start().unwrap())
         .join()
         .unwrap();
@@ -227,13 +227,13 @@ fn jobs_that_cannot_start_say_why() {
 #[test]
 fn descriptors_are_given_back_and_none_is_handed_on() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    // Once, so that what tokio keeps for the process is there.
+    // One job first, so that the descriptors that tokio keeps for the process are open.
     shell(1, ":").0.run().unwrap();
-    // But for the pipe of the reports, which the variable names, and for the folder that the shell has open while it lists.
+    // Except for the pipe of the reports, which the variable names, and the folder that the shell has open while it lists it.
     let script = "for file in /proc/$$/fd/*; do number=${file##*/}; \
                   [ $number = \"${COBRE_COMM_REPORT_FD%%:*}\" ] || [ ! -e $file ] || echo $number; done; \
                   [ -z \"$COBRE_COMM_REPORT_FD\" ] || [ -p /proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*} ]";
-    // What this program was itself started with passes on; nothing of ours does.
+    // Descriptors that this program was started with are inherited; ours are not.
     let plain = std::process::Command::new("sh")
         .args(["-c", script])
         .env_remove("COBRE_COMM_REPORT_FD")
@@ -253,7 +253,7 @@ fn descriptors_are_given_back_and_none_is_handed_on() {
         seen.join("\n"),
         String::from_utf8_lossy(&plain.stdout).trim_end()
     );
-    // Other tests of this program open and close theirs meanwhile, so the count is compared until
+    // Other tests of this program open and close descriptors meanwhile, so the count is compared until
     // it fits.
     let before = open();
     for _ in 0..20 {
@@ -336,7 +336,7 @@ fn a_passed_descriptor_reaches_its_rank_and_nobody_else() {
     gone(&mark);
 }
 
-/// Who reads from a pipe learns that the last process that writes to it has closed it, although the job goes on.
+/// The reader of a pipe notices that the last writer has closed it, although the job continues.
 #[test]
 fn the_launcher_lets_go_of_what_it_passed_on() {
     for restarts in [0, 1] {

@@ -1,4 +1,4 @@
-//! Limits of the system, and the start of many ranks.
+//! Limits of the system, and jobs with many ranks.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -20,7 +20,7 @@ fn a_soft_limit_on_descriptors_is_raised_and_the_ranks_get_it_back() {
     assert!(kept, "{ended:?}");
 }
 
-/// All ranks connect to rank 0, and to no other.
+/// All ranks connect to rank 0 and to no other rank.
 #[test]
 fn only_rank_0_over_tcp_may_open_more_than_the_soft_limit() {
     let ended = in_shell("ulimit -Sn 40; exec \"$0\" -n 50 --backend tcp -- sh -c 'ulimit -Sn'");
@@ -60,7 +60,7 @@ fn too_few_descriptors_are_125_with_the_number_needed() {
             line.contains(&format!("the limit here is {limit};")),
             "{line}"
         );
-        // What it says is enough.
+        // The limit that the message asks for is enough.
         let ended = in_shell(&format!("ulimit -n {needed}; exec \"$0\" -n 100 -- true"));
         assert_eq!(ended.code(), 0, "{needed}: {ended:?}");
     }
@@ -68,7 +68,7 @@ fn too_few_descriptors_are_125_with_the_number_needed() {
 
 #[test]
 fn a_start_that_fails_midway_leaves_nothing() {
-    // The program is gone after the first ranks.
+    // The program removes itself when the first ranks start.
     let folder = Folder::new();
     let program = folder.join("program");
     std::fs::write(&program, "#!/bin/sh\nrm -f \"$0\"\nexec sleep 1000\n").unwrap();
@@ -82,7 +82,7 @@ fn a_start_that_fails_midway_leaves_nothing() {
 
 #[test]
 fn ctrl_c_while_three_hundred_ranks_start_is_heard_between_two_of_them() {
-    // The first ranks send it themselves, so no test that waits for its turn can be late.
+    // The first ranks send the signal themselves, so the test cannot send it too late.
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let script = format!("trap '' INT TERM; kill -s {signal} $PPID; exec sleep 1000");
         let ended = Starter::shell(300, &script).end();

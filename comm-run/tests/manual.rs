@@ -1,4 +1,4 @@
-//! The manual page: everything that the help has, and nothing that roff stumbles over.
+//! The manual page contains everything that the help has, and nothing that roff rejects.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::{Folder, Starter};
 
-/// Returns the page as a person reads it, on lines of any length, and what the formatter complains about.
+/// Returns the page as a person reads it, on lines of any length, and the warnings of the formatter.
 fn formatted(page: &str) -> Result<(String, String), String> {
     let folder = Folder::new();
     let file = folder.join("comm-run.1");

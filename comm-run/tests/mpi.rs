@@ -1,4 +1,4 @@
-//! `--backend mpi` becomes mpiexec: a made-up one that shows what it got, and the real ones.
+//! `--backend mpi` becomes mpiexec: a fake one that prints its arguments, and the real ones.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use common::{Ended, Folder, Starter, comm_run, fresh_mark};
 
-/// Runs `comm-run` with `folder` in front of PATH, or as all of it.
+/// Runs `comm-run` with `folder` first in PATH, or as the whole PATH.
 fn run(folder: &Path, only: bool, args: &[&str]) -> Ended {
     let mark = fresh_mark();
     let mut command = comm_run(args, &mark);
@@ -20,10 +20,10 @@ fn run(folder: &Path, only: bool, args: &[&str]) -> Ended {
         path.push(std::env::var_os("PATH").unwrap_or_default());
     }
     command.env("PATH", path).env("PMI_RANK", "7");
-    // Tests may run as root in a container; this is what Open MPI wants to hear then.
+    // Tests may run as root in a container; Open MPI allows that only with these variables.
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
     command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    // Of two that begin at once in one folder, Open MPI's may fail: both create the same one below it.
+    // If two jobs of Open MPI start at once with the same temporary folder, one may fail: both create the same folder in it.
     let temporary = Folder::new();
     command.env("TMPDIR", temporary.join(""));
     Starter::of(command, mark).end()
@@ -69,7 +69,7 @@ fn mpiexec_hears_that_calls_are_to_be_compared() {
     }
 }
 
-/// To mpiexec a `:` begins another program.
+/// For mpiexec a `:` begins another program.
 #[test]
 fn a_colon_is_an_argument_of_the_program_like_any_other() {
     let folder = Folder::new();
@@ -126,7 +126,7 @@ fn a_dry_run_shows_the_command_line_of_mpiexec() {
     assert_eq!(ended.stdout.last().unwrap(), "  mpiexec -n 3 prog 'a b'");
 }
 
-/// Returns every mpiexec that is here, each in a folder of its own under the plain name.
+/// Returns every mpiexec of this machine, each in its own folder under the plain name.
 fn every_mpiexec() -> Vec<Folder> {
     let mut folders = Vec::new();
     for program in ["mpiexec.hydra", "mpiexec.openmpi"] {
@@ -137,15 +137,15 @@ fn every_mpiexec() -> Vec<Folder> {
             continue;
         };
         let folder = Folder::new();
-        // Not a link: Hydra looks for its helpers beside the name it was called by.
+        // Not a link: Hydra looks for its helper programs beside the path of its command.
         fake(&folder, &format!(r#"exec '{}' "$@""#, found.display()));
         folders.push(folder);
     }
     folders
 }
 
-/// Ends a script so that its rank lives for a moment. Where all end at once, Hydra 4.0 alone dies of SIGPIPE or returns 255, 3 of 120
-/// times on a busy machine, and 0 of 150 times with this.
+/// Ends a script so that its rank lives for a moment. If all ranks end at once, Hydra 4.0 itself dies of SIGPIPE or returns 255
+/// in 3 of 120 runs on a busy machine; with this, in 0 of 150.
 const LIVE: &str = "sleep 0.3";
 
 #[test]

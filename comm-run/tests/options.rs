@@ -1,4 +1,4 @@
-//! What the options of `comm-run` do without a backend.
+//! The options of `comm-run`, without a backend.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -245,7 +245,7 @@ fn explain_shows_the_backend_and_the_variable_that_decides() {
     assert_eq!(lost.code(), 1, "{lost:?}");
 }
 
-/// No program would take it for a rank, so it is not explained as if one did.
+/// A program would reject this value, so `explain` reports the error instead of a backend.
 #[test]
 fn explain_names_a_variable_that_is_not_utf_8() {
     use std::os::unix::ffi::OsStrExt;
@@ -353,7 +353,7 @@ fn the_doctor_fails_where_no_job_can_run() {
     let about = |what: &str| ended.stdout.iter().any(|line| line.starts_with(what));
     assert!(about("problem  open files: hard limit 19"), "{ended:?}");
 
-    // No shared memory, and the loopback interface of a new namespace, which is down.
+    // Without shared memory, and in a new network namespace, in which loopback is down.
     let namespaces = ["--net", "--mount"];
     let prepare = "mount -t tmpfs -o ro none /dev/shm";
     if !works(&mut unshare(&namespaces, &["sh", "-c", prepare])) {

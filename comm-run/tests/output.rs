@@ -1,4 +1,4 @@
-//! What becomes of the ranks' output, through real pipes.
+//! The ranks' output, through real pipes.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -43,7 +43,7 @@ fn colours_are_as_the_environment_asks() {
     assert_eq!(forced.stdout, ["\x1b[31m[0]\x1b[0m out"]);
     assert_eq!(forced.stderr[0], "\x1b[31m[0]\x1b[0m err");
     assert!(forced.says("\x1b[1mcomm-run:\x1b[0m rank 0 exited with code 1"));
-    // Nobody asks, and no terminal is there.
+    // Without CLICOLOR_FORCE, or with NO_COLOR, and without a terminal.
     for plain in [
         ended(&[]),
         ended(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]),
@@ -114,7 +114,7 @@ fn a_reader_that_comes_late_gets_everything() {
     let script = "seq 1 100000; : > $DONE.$RANK";
     let mut command = comm_run(&["-n", "2", "--", "sh", "-c", script], &mark);
     let mut child = command.env("DONE", &done).spawn().unwrap();
-    // The output fits into the queue, so the ranks end while nobody reads; the launcher must wait
+    // The output fits into the queue, so the ranks end before anything is read; the launcher must wait
     // for the reader.
     for rank in ["0", "1"] {
         let file = done.with_extension(rank);
@@ -166,7 +166,7 @@ fn a_reader_that_stands_still_cannot_keep_a_stopped_job() {
 #[test]
 fn a_process_that_left_the_group_with_the_pipe_is_not_waited_for() {
     let mark = fresh_mark();
-    // It has left the group on purpose, and is on its own.
+    // The process has left the group on purpose and is not ended.
     let folder = Folder::new();
     let out = folder.fifo("out");
     let script = format!(

@@ -1,6 +1,6 @@
-//! Random jobs: whatever happens in them, the exit code and the rank to blame are right, and nothing is left.
+//! Random jobs: whatever happens in them, the exit code and the rank to blame are right, and nothing is left behind.
 //!
-//! Every job follows from its number and a seed, both printed when it fails. `COMM_RUN_TEST_JOBS=500` runs so many.
+//! A job is determined by its number and a seed, both printed when it fails. `COMM_RUN_TEST_JOBS=500` runs that many jobs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -16,25 +16,26 @@ use common::dice::{Dice, in_turn};
 use common::{Folder, Starter, comm_run, eventually, fresh_mark, gone};
 use rustix::process::Signal;
 
-/// So many at once: they are to disturb each other, and most of a job is waiting.
+/// How many jobs run at once: they should disturb each other, and most of a job is waiting.
 const AT_ONCE: usize = 3;
 
 /// What happens to a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Event {
-    /// Nothing: all succeed.
+    /// Nothing: all ranks succeed.
     None,
     /// A rank exits with this code, and the others hang.
     Exits(i32),
-    /// A signal kills a rank; the others notice, exit with 4, and may be seen first.
+    /// A signal kills a rank; the others notice and exit with 4, and the launcher may see their exits first.
     Killed(&'static str, i32),
-    /// A rank prints a long backtrace and exits with 101; the others, which notice and exit with 4, may be seen first.
+    /// A rank prints a long backtrace and exits with 101; the others notice and exit with 4, and the launcher may see their exits
+    /// first.
     Panics,
-    /// A rank of a real program does this, and the code is that.
+    /// A rank of a real program has this mishap, and the job ends with this code.
     Mishap(&'static str, i32),
-    /// Somebody stops the job, and the ranks end with this code.
+    /// The job is stopped, and the ranks end with this code.
     Stopped(Signal, i32),
-    /// It takes too long.
+    /// The job times out.
     TimesOut,
 }
 
@@ -47,7 +48,7 @@ struct Plan {
     ranks: usize,
     culprit: usize,
     event: Event,
-    /// Through the library, in this process, or by the program.
+    /// Whether the library runs the job in this process; otherwise the program `comm-run` runs it.
     in_process: bool,
     tcp: bool,
     flood: bool,
@@ -55,10 +56,10 @@ struct Plan {
     late: bool,
     deaf: bool,
     logs: bool,
-    /// The first start fails, a second after it began, and the event is that of the second.
+    /// The first start fails after a second, and the event happens in the second start.
     restarts: bool,
-    /// The others report whom they lost, as backends do, and do so when it only begins to fail. Else they say nothing, as a program
-    /// without a backend does, and notice by a connection that its end closes.
+    /// The others report which rank they lost, as backends do, already when it begins to fail. Otherwise they report nothing, like a
+    /// program without a backend, and notice a connection that closes with its end.
     reports: bool,
 }
 
@@ -129,7 +130,7 @@ impl Plan {
             script += "trap '' TERM; ";
         }
         let culprit = format!("[ $RANK = {} ]", self.culprit);
-        // The culprit says in a file what it is about to do, or holds one end of a pipe to each of the others; so nobody notices too
+        // The culprit announces its failure in a file, or holds one end of a pipe to each of the others, so that no rank notices too
         // early.
         let (begin, noticed) = if self.reports {
             let line = format!("cobre-report $RANK lost {}", self.culprit);
@@ -149,7 +150,7 @@ impl Plan {
         let rest = match self.event {
             Event::None => "exit 0".to_owned(),
             Event::Exits(code) => format!("{culprit} && exit {code}; sleep 1000 & wait"),
-            // The shell itself may be deaf to what kills it.
+            // The shell itself may ignore the signal that should kill it.
             Event::Killed(name, _) => {
                 format!("{culprit} && trap - TERM && {begin} && kill -s {name} $$; {noticed}")
             }
@@ -217,7 +218,7 @@ fn run(number: usize, seed: u64, mishap: &str) {
         .iter()
         .filter_map(|line| line.split_once("name "))
         .collect();
-    // A rank may be killed before it has said anything.
+    // A rank may be killed before it has printed anything.
     assert!(names.len() <= starts * plan.ranks, "{context}");
     for (_, name) in names {
         assert_eq!(in_shared_memory(name), [""; 0], "{context}");
@@ -232,7 +233,7 @@ fn run(number: usize, seed: u64, mishap: &str) {
     }
 }
 
-/// Who was blamed, and what was said about it.
+/// The blamed rank, and the messages about it.
 struct Blamed {
     rank: Option<usize>,
     said: Vec<String>,
@@ -268,7 +269,7 @@ fn as_program(plan: &Plan, mishap: &str, folder: &Folder) -> (i32, Blamed, Vec<S
         starter.signal(signal);
     }
     let ended = starter.end();
-    // The last report is that of the last start.
+    // The last report belongs to the last start.
     let headline = |line: &String| {
         let rest = line.strip_prefix("comm-run: rank ")?;
         let (rank, how) = rest.split_once(' ')?;
@@ -329,7 +330,7 @@ fn in_shared_memory(name: &str) -> Vec<String> {
 fn random_jobs_end_as_they_should_and_leave_nothing() {
     let mishap = hello::example("mishap", "shm,tcp");
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    // Once, so that what tokio keeps for the process is there.
+    // One job first, so that the descriptors that tokio keeps for the process are open.
     Job::new("true", 1).run().unwrap();
     let before = open();
     in_turn(20, AT_ONCE, |number, seed| run(number, seed, &mishap));

@@ -1,7 +1,7 @@
-//! Random readers: whatever stands still, is slow, leaves or never comes, at whichever of the outputs of a job. A job that failed or was
-//! stopped ends all the same, with its code and in time; one that ends well has delivered every line.
+//! Random readers, which block, are slow, leave or never open one of the outputs of a job. A job that failed or was
+//! stopped still ends in time and with its code; a job that succeeds has delivered every line.
 //!
-//! Every job follows from its number and a seed, both printed when it fails. `COMM_RUN_TEST_JOBS=500` runs so many.
+//! A job is determined by its number and a seed, both printed when it fails. `COMM_RUN_TEST_JOBS=500` runs that many jobs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -24,23 +24,23 @@ use common::{Folder, Starter, comm_run, eventually, fill, fresh_mark, terminal};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 
-/// A job that failed or was stopped has ended by then. It takes 25 s at most where a processor is free: two starts, each with the time
+/// A job that failed or was stopped has ended by then. It takes 25 s at most if a processor is free: two starts, each with the time
 /// for its output, then the events and the report.
 const HELD_UP: Duration = Duration::from_mins(1);
-/// What becomes of one output.
+/// What happens to one output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     File,
     Reads,
-    /// Reads when all ranks of a job that ends well have written everything; else never.
+    /// In a job that succeeds, reads when all ranks have written everything; otherwise never.
     Late,
-    /// As slow as a job that ends well can afford; else a byte each second.
+    /// As slow as a job that succeeds can afford; otherwise a byte each second.
     Slow,
-    /// Is there, and does not read.
+    /// Has the pipe open, but does not read.
     Still,
     /// A terminal that was stopped with Ctrl-S.
     Stopped,
-    /// A named pipe that nobody opens.
+    /// A named pipe that no reader opens.
     Absent,
     Leaves,
     Full,
@@ -67,7 +67,7 @@ struct Plan {
     /// Ranks that have to be killed.
     deaf: bool,
     restarts: bool,
-    /// Ranks that write until nobody takes it.
+    /// Ranks that write until the output blocks.
     flood: bool,
 }
 
@@ -107,7 +107,7 @@ impl Plan {
             restarts: end == End::Fails && dice.one_in(4),
             flood: dice.one_in(2),
         };
-        // They would keep the processors from everything else.
+        // These ranks would take the processors from everything else.
         plan.flood &= plan.ranks <= 5;
         plan
     }
@@ -133,7 +133,7 @@ impl Plan {
         script + "sleep 1000 & wait; wait"
     }
 
-    /// Returns how many lines each rank of a job that ends well writes.
+    /// Returns how many lines each rank of a job that succeeds writes.
     fn lines(&self) -> usize {
         if self.ranks > 5 { 50 } else { 2000 }
     }
@@ -157,15 +157,15 @@ impl Plan {
     }
 }
 
-/// One output of a job, and who reads it.
+/// One output of a job, and its reader.
 struct Reader {
     reads: Option<JoinHandle<Vec<u8>>>,
     file: Option<PathBuf>,
-    /// Open as long as the job may run.
+    /// Stays open as long as the job may run.
     _held: Vec<OwnedFd>,
 }
 
-/// What the readers of a job hear of it.
+/// What the readers of a job know about it.
 #[derive(Clone, Default)]
 struct News {
     written: Arc<AtomicBool>,
@@ -173,7 +173,7 @@ struct News {
 }
 
 impl Reader {
-    /// Reads a pipe in its way.
+    /// Reads a pipe as this kind of reader does.
     fn of(way: Way, is_well: bool, pipe: OwnedFd, news: &News) -> Self {
         if matches!(way, Still | Stopped) || way == Late && !is_well {
             return Self::holding(pipe);
@@ -226,7 +226,7 @@ impl Reader {
         }
     }
 
-    /// Makes a stream for the launcher.
+    /// Creates a stream for the launcher.
     fn stream(way: Way, is_well: bool, file: PathBuf, news: &News) -> (Stdio, Self) {
         match way {
             Way::File => (File::create(&file).unwrap().into(), Self::of_file(file)),
@@ -249,7 +249,7 @@ impl Reader {
         }
     }
 
-    /// Makes a file for the launcher to open.
+    /// Creates a file for the launcher to open.
     fn path(way: Way, is_well: bool, path: PathBuf, folder: &Folder, news: &News) -> Self {
         match way {
             Way::File => return Self::of_file(path),
@@ -320,7 +320,7 @@ fn run(number: usize, seed: u64) {
     command.stdout(stdout).stderr(stderr);
     let mut starter = Starter::of(command, mark);
     let all_have = |starter: &mut Starter, name: &str| {
-        // A job whose output breaks may be over.
+        // If the output of a job breaks, the job may already be over.
         let is_there = |rank| folder.join(&format!("{name}{rank}")).exists();
         let mut ended = || starter.child.try_wait().unwrap().is_some();
         eventually(&format!("{name}, {context}"), || {

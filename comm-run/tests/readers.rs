@@ -1,5 +1,5 @@
-//! Readers that stand still, come late or never: what a job writes holds up neither signals nor timeouts, nor its end if it failed
-//! or was stopped.
+//! Readers that block, are late or never open their pipe: the output of a job delays neither signals nor timeouts, nor the end of
+//! a job that failed or was stopped.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 use common::{Folder, Starter, comm_run, fill, fresh_mark};
 use rustix::process::Signal;
 
-/// A job whose readers stand still has ended by then. It takes 13 s at most where a processor is free.
+/// A job with blocked readers has ended by then. It takes 13 s at most if a processor is free.
 const HELD_UP: Duration = Duration::from_secs(40);
 
-/// Creates a pipe by name that has a reader, who does not read.
+/// Creates a named pipe that a reader has open but does not read.
 fn still(folder: &Folder, name: &str) -> (std::path::PathBuf, File) {
     let path = folder.fifo(name);
     let pipe = File::options().read(true).write(true).open(&path).unwrap();
@@ -33,7 +33,7 @@ fn script<'a>(options: &[&'a str], script: &'a str) -> Vec<&'a str> {
     [options, &["--", "sh", "-c", script]].concat()
 }
 
-/// A pipe that is full, with its reader.
+/// A full pipe, with its reader.
 fn full_pipe() -> (io::PipeReader, io::PipeWriter) {
     let (reader, writer) = io::pipe().unwrap();
     fill(writer.try_clone().unwrap());
@@ -94,7 +94,7 @@ fn events_of_a_thousand_ranks_reach_a_reader_that_comes_late() {
     let program = format!("while [ ! -e {} ]; do sleep 0.1; done", go_on.display());
     let options = ["-n", "200", "--events", text(&pipe)];
     let starter = Starter::new(&script(&options, &program));
-    // Its opening waits for the writer's, and so for the job.
+    // Opening the pipe waits for the writer, and so for the job.
     let mut events = BufReader::new(File::open(&pipe).unwrap());
     let mut line = String::new();
     events.read_line(&mut line).unwrap();
@@ -156,7 +156,7 @@ fn a_job_that_ends_well_waits_for_its_reader_and_a_signal_ends_that() {
             starter.wait_within(HELD_UP);
             drop(reader);
         } else {
-            // Longer than a job that failed would wait.
+            // Longer than a failed job would wait.
             std::thread::sleep(Duration::from_secs(7));
             assert!(starter.child.try_wait().unwrap().is_none());
             let lines = BufReader::new(reader).lines().map(Result::unwrap);
@@ -164,7 +164,7 @@ fn a_job_that_ends_well_waits_for_its_reader_and_a_signal_ends_that() {
             assert_eq!(lines.len(), 1000);
             assert_eq!(lines[999], "[0] 1000");
         }
-        // It had ended well.
+        // The job had succeeded.
         assert_eq!(starter.end().code(), 0);
     }
 }
@@ -172,7 +172,7 @@ fn a_job_that_ends_well_waits_for_its_reader_and_a_signal_ends_that() {
 #[test]
 fn a_reader_of_the_report_that_stands_still_cannot_keep_the_ranks() {
     let (_reader, writer) = full_pipe();
-    // Deaf to the signal, and killed when its time is up: after the launcher has said what it waits for.
+    // The rank ignores the signal and is killed when its time is up, after the launcher has printed what it waits for.
     let program = "trap '' TERM; echo up; sleep 1000 & wait; wait";
     let args = script(&["-n", "2", "--grace", "2"], program);
     let mut starter = with_streams(&args, Stdio::piped(), writer);
@@ -190,7 +190,7 @@ fn logs_that_are_pipes_hold_up_nothing_and_lose_nothing() {
     std::fs::create_dir(&logs).unwrap();
     let pipe = folder.fifo("logs/rank-0.out");
     let options = ["-n", "1", "--log-dir", text(&logs)];
-    // Nobody opens it.
+    // No reader opens the pipe.
     let mut stopped = Starter::new(&script(&options, "echo up; exec sleep 1000"));
     assert_eq!(stopped.line(), "[0] up");
     stopped.signal(Signal::TERM);
@@ -198,7 +198,7 @@ fn logs_that_are_pipes_hold_up_nothing_and_lose_nothing() {
     let ended = stopped.end();
     assert_eq!(ended.code(), 143, "{ended:?}");
     assert!(ended.says("at least 1 line was not written"), "{ended:?}");
-    // Somebody opens it later: the job ends well, and waits.
+    // A reader opens the pipe later: the job succeeds, and waits.
     let job = Starter::new(&script(&options, "seq 1 1000"));
     job.lines(1000);
     let mut read = String::new();

@@ -1,5 +1,5 @@
-//! A host program that reaps every child it hears of, as some supervisors and interpreters do. Alone in its file: it would
-//! take the children of other tests.
+//! A host program that reaps all its children, as some supervisors and interpreters do. The only test in its file, because it
+//! would reap the children of other tests.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -19,13 +19,13 @@ fn a_rank_that_somebody_else_reaped_has_ended_with_an_unknown_code() {
     let mark = fresh_mark();
     thread::spawn(|| {
         loop {
-            // Fails at once while there is no child.
+            // Fails at once if there is no child.
             if wait(WaitOptions::empty()).is_err() {
                 thread::sleep(Duration::from_millis(1));
             }
         }
     });
-    // The supervisor may see an end before it is taken from it, so not every job loses one.
+    // The supervisor may see an exit before this loop takes it, so not every job loses one.
     let lost = (0..TRIES).find_map(|_| {
         let outcome = run(&mark);
         let unknown = |rank: &RankOutcome| rank.exit == Some(Exit::Unknown);
@@ -34,7 +34,7 @@ fn a_rank_that_somebody_else_reaped_has_ended_with_an_unknown_code() {
                 unknown(rank) || rank.exit == Some(Exit::Code(0)),
                 "{rank:?}"
             );
-            // Nobody is ended because of it.
+            // No other rank is ended because of it.
             assert_eq!(rank.ended_by, None);
         }
         let first = outcome.ranks.iter().position(unknown);
@@ -49,7 +49,7 @@ fn a_rank_that_somebody_else_reaped_has_ended_with_an_unknown_code() {
     gone(&mark);
 }
 
-/// Runs a job whose ranks do well, for a bounded time.
+/// Runs a job whose ranks succeed, for a bounded time.
 fn run(mark: &str) -> Outcome {
     let (sender, ended) = channel();
     let job = Job::new("true", 3)

@@ -1,4 +1,4 @@
-//! A failed job that is started again, and one that is not.
+//! Failed jobs that are restarted, and failed jobs that are not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -11,7 +11,7 @@ use comm_run::{Ending, Job, Line, Notice};
 use common::{Ended, Starter, fresh_mark, gone};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Says which start this is, and fails after a second in the first two.
+/// Prints which start this is, and fails after a second in the first two.
 const FAILS_TWICE: &str = "echo start $COBRE_RESTART $COBRE_SHM_NAME $COBRE_JOB_ID; \
                            [ $COBRE_RESTART = 2 ] && exit 0; [ $RANK = 1 ] && sleep 1.1 && exit 7; exec sleep 1000";
 
@@ -75,7 +75,7 @@ fn without_the_option_nothing_is_restarted_or_counted() {
 
 #[test]
 fn what_would_fail_again_is_not_restarted() {
-    let wrongly = "says that the program was started wrongly";
+    let wrongly = "means that the program was started wrongly";
     for (script, code, why) in [
         (
             "echo start now; exit 7",
@@ -94,7 +94,7 @@ fn what_would_fail_again_is_not_restarted() {
             last.starts_with("comm-run: not started again: ") && last.ends_with(why),
             "{ended:?}"
         );
-        // Nobody asked for it.
+        // Without --max-restarts.
         let ended = run("0", script);
         assert!(!ended.says("started again"), "{ended:?}");
     }
@@ -131,7 +131,7 @@ fn a_stop_or_a_timeout_does_not_restart() {
     starter.signal(Signal::TERM);
     let ended = starter.end();
     assert_eq!((ended.code(), ended.stdout.len()), (5, 0), "{ended:?}");
-    // Stopped while the others report the failure, which takes as long as a rank that was lost lives, but for 5 s.
+    // Stopped while the others report the failure. That phase lasts as long as the lost rank lives, but at most 5 s.
     let script = "echo start $$; [ $RANK = 0 ] && sleep 1.1 && exit 7; \
                   echo cobre-report 0 lost 1 >/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; exec sleep 1000";
     let starter = Starter::new(&[&args[..], &["--", "sh", "-c", script]].concat());
@@ -141,7 +141,7 @@ fn a_stop_or_a_timeout_does_not_restart() {
     common::eventually("rank 0 fails", || !common::alive(pid));
     starter.signal(Signal::TERM);
     let ended = starter.end();
-    // Its code: if the signal were first, it would be that of the signal.
+    // The code of the rank: if the stop were the first cause, it would be that of the signal.
     assert_eq!(ended.code(), 7, "{ended:?}");
     assert!(!ended.says("starting again"), "{ended:?}");
     let ended = Starter::new(&[&args[..], &["--timeout", "3"], &program].concat()).end();

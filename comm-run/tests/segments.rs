@@ -1,5 +1,5 @@
-//! Jobs over shared memory that are ended while they start: no name of theirs stays in `/dev/shm`,
-//! whoever is ended, how and when.
+//! Jobs over shared memory that are ended while they start: their names never stay in `/dev/shm`,
+//! whichever process is ended, however and whenever.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::{Folder, Starter, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The ranks of a job, how many of that size are ended, and in which time after the first rank began:
+/// The number of ranks, the number of jobs of that size, and the time within which they are ended after the first rank began:
 /// about as long as such a job takes to start.
 const JOBS: [(usize, u64, Duration); 3] = [
     (2, 40, Duration::from_millis(50)),
@@ -22,18 +22,18 @@ const JOBS: [(usize, u64, Duration); 3] = [
     (128, 3, Duration::from_secs(2)),
 ];
 
-/// A starter acts on a signal once all its ranks run, which takes longer than the usual patience where 128 of
-/// them share a busy machine.
+/// A starter acts on a signal once all its ranks run, which takes longer than the usual patience if 128 ranks
+/// share a busy machine.
 const SLOW_START: Duration = Duration::from_mins(1);
 
 /// How long a test looks for a name that may have come and gone.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Rank 0 writes down what the job is called and who it is before it can create anything.
+/// Rank 0 writes the name of the job and its own process id to a file before it can create anything.
 const SCRIPT: &str = "[ $RANK = 0 ] && echo $COBRE_SHM_NAME $$ >\"$NOTES.new\" && mv \"$NOTES.new\" \"$NOTES\"; \
      exec \"$0\"";
 
-/// Shifts the moments at which jobs are ended: other runs of this test find others.
+/// Shifts the moments at which jobs are ended, so that different runs try different moments.
 const SEED: &str = "COMM_RUN_TEST_SEED";
 
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,7 @@ fn jobs_ended_while_they_start_leave_no_segment() {
                 // Chance, not synchronisation.
                 std::thread::sleep(time / 1000 * u32::try_from(part).unwrap());
             } else {
-                // Each way in turn, as soon as the name is there. A job that starts at once has it for less than a look takes.
+                // Each way in turn, as soon as the name exists. A job that starts fast has the name for less time than one check takes.
                 let until = Instant::now() + LOOK;
                 while left(&name).is_empty() && Instant::now() < until {
                     std::thread::yield_now();
@@ -104,26 +104,26 @@ fn jobs_ended_while_they_start_leave_no_segment() {
                 Way::StarterKilled => starter.signal(Signal::KILL),
                 Way::StarterTerminated => starter.signal(Signal::TERM),
                 Way::CtrlC => starter.signal(Signal::INT),
-                // It may have ended by itself.
+                // The process may have ended by itself.
                 Way::RankKilled => drop(kill_process(Pid::from_raw(first).unwrap(), Signal::KILL)),
             }
             starter.wait_within(SLOW_START);
-            // The warden goes last, once it has seen that nobody is left.
+            // The warden ends last, when no process of the job is left.
             starter.gone_within(SLOW_START);
             let left = left(&name);
             assert!(left.is_empty(), "{ranks} ranks, {way:?}, {part}: {left:?}");
         }
     }
-    println!("{segments} of the names were there when their job was ended");
+    println!("{segments} of the names existed when their job was ended");
     assert!(segments > 0, "no job was ended while it had a segment");
 }
 
-/// The starter removes it, and the warden when the starter was killed.
+/// The starter removes the name, or the warden if the starter was killed.
 #[test]
 fn a_segment_that_all_ranks_left_goes_with_the_job() {
     let folder = Folder::new();
     let notes = folder.join("notes");
-    // As ranks do that are killed all at once: the name stays, and so do those beside it.
+    // As if all ranks were killed at once: the name stays, and so do those derived from it.
     let script = "touch /dev/shm/$COBRE_SHM_NAME /dev/shm/$COBRE_SHM_NAME.0; \
                   echo $COBRE_SHM_NAME $$ >\"$NOTES\"; exec sleep 1000";
     for signal in [Signal::KILL, Signal::TERM] {
@@ -143,7 +143,7 @@ fn a_segment_that_all_ranks_left_goes_with_the_job() {
     }
 }
 
-/// What is not this job's stays, however alike the names are.
+/// Segments of other jobs stay, even if their names are similar.
 #[test]
 fn a_name_that_only_begins_alike_stays() {
     let script = "touch /dev/shm/${COBRE_SHM_NAME}x; echo $COBRE_SHM_NAME";

@@ -1,4 +1,4 @@
-//! A stop that the ranks are given time for: they end by themselves, and the exit code is theirs.
+//! A stop that leaves the ranks time to end: they end by themselves, and the exit code is theirs.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{Ended, Starter};
 use rustix::process::Signal;
 
-/// Finishes its iteration, as a solver does, and writes its policy; each rank with a code of its own.
+/// Finishes its iteration, as a solver does, and writes its policy; each rank exits with a different code.
 const SOLVER: &str = "trap 'asked=1' TERM INT; echo up; while [ -z \"$asked\" ]; do sleep 0.01; done; \
                       sleep 1.2; echo policy; exit $((5 * RANK))";
 
@@ -30,14 +30,14 @@ fn ranks_that_need_longer_than_half_a_second_end_by_themselves() {
         assert_eq!(ended.code(), 5, "{ended:?}");
         assert_eq!(ended.stdout.len(), 2, "{ended:?}");
         assert!(ended.says("stopped by SIG"), "{ended:?}");
-        // A person is told what is waited for.
+        // The message names the signal and the ranks that still run.
         assert!(ended.says("was passed on; 2 ranks have"), "{ended:?}");
     }
 }
 
 #[test]
 fn the_exit_code_is_that_of_the_ranks() {
-    // All succeed although they were stopped; some do not end by themselves.
+    // All ranks succeed although they were stopped; then some that do not end by themselves.
     for (script, code) in [
         (
             "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done",
@@ -68,7 +68,7 @@ fn the_grace_is_what_the_option_says() {
 #[test]
 fn a_signal_that_comes_twice_does_not_kill_but_a_second_ctrl_c_does() {
     let starter = start(&[], SOLVER);
-    // As `timeout` does: to the process, and to its group.
+    // As `timeout` sends it: to the process and to its group.
     starter.signal(Signal::TERM);
     starter.signal(Signal::TERM);
     let ended = stopped(starter, Signal::TERM);

@@ -1,4 +1,4 @@
-//! Two hundred jobs, each ended by force at a moment of its own; none may leave a process.
+//! Two hundred jobs, each ended by force at a different moment; none may leave a process behind.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -12,10 +12,10 @@ use common::Starter;
 use rustix::process::{Pid, Signal, kill_process};
 
 const RUNS: usize = 200;
-/// So many at once: it takes more than one to disturb each other, and most of a run is waiting.
+/// How many jobs run at once: they should disturb each other, and most of a run is waiting.
 const AT_ONCE: usize = 6;
 
-/// Each rank with a child, a grandchild, and one process deaf to Ctrl-C and SIGTERM.
+/// Each rank has a child, a grandchild, and one process that ignores Ctrl-C and SIGTERM.
 const FAMILY: &str = "sleep 1000 & sh -c 'sleep 1000 & wait' & sh -c 'trap \"\" INT TERM; sleep 1000' & \
                       echo $$; [ $RANK = $CULPRIT ] && exit 7; wait";
 
@@ -26,7 +26,7 @@ enum Way {
     CtrlC,
     RankExits,
     RankKilled,
-    /// Before anybody knows how far the start has come.
+    /// At any point of the start.
     StarterKilledEarly,
     StarterTerminatedEarly,
 }
@@ -55,7 +55,7 @@ fn run(number: usize) -> (Way, Duration) {
             std::thread::sleep(Duration::from_micros((number as u64 * 7919) % 12_000));
             let killed = way == Way::StarterKilledEarly;
             starter.signal(if killed { Signal::KILL } else { Signal::TERM });
-            // Before it listens SIGTERM ends it the plain way.
+            // Before `comm-run` has its handler, SIGTERM simply ends it.
             if killed { &[1009][..] } else { &[143, 1015] }
         }
         Way::RankExits => &[7],

@@ -1,7 +1,7 @@
-//! The page on troubleshooting, and the README, quote the messages that people really get.
+//! The troubleshooting page and the README quote the real messages.
 //!
-//! Above each quoted message stands how to provoke it: `<!-- try: NAME -->`. With `UPDATE_MESSAGES=1` this test writes the messages
-//! into the documents instead of comparing them.
+//! The comment `<!-- try: NAME -->` above each quoted message tells this test how to provoke it. With `UPDATE_MESSAGES=1` the test
+//! writes the messages into the documents instead of comparing them.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -24,7 +24,7 @@ use common::{Starter, comm_run, fresh_mark};
 const PAGE: &str = "docs/troubleshooting.md";
 const README: &str = "README.md";
 
-/// Returns the message that a name stands for, as it is now.
+/// Provokes the message with this name, and returns it.
 fn message(name: &str) -> String {
     match name {
         "unknown-backend" => alone(&[("COBRE_COMM_BACKEND", "smh")]),
@@ -72,7 +72,7 @@ fn message(name: &str) -> String {
     }
 }
 
-/// The names that have a message.
+/// The names of all messages.
 const NAMES: [&str; 20] = [
     "unknown-backend",
     "no-feature",
@@ -96,7 +96,7 @@ const NAMES: [&str; 20] = [
     "no-memory",
 ];
 
-/// A program that has shm and tcp, and does something wrong if asked to.
+/// A program with shm and tcp that makes a mistake on request.
 fn mishap() -> &'static str {
     static MISHAP: OnceLock<String> = OnceLock::new();
     hello::once(&MISHAP, || hello::example("mishap", "shm,tcp"))
@@ -111,7 +111,7 @@ fn rank(variables: &[(&str, &str)]) -> Child {
     program.stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Returns what a rank complained of, without its name in front.
+/// Returns the error of a rank, without the name of the program in front.
 fn complaint(rank: Child) -> String {
     let output = rank.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
@@ -133,7 +133,7 @@ fn not_attached() -> String {
     alone(&variables).replace(&name, "job")
 }
 
-/// Finds a port on which nobody listens.
+/// Finds a port on which no program listens.
 fn free_port() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.local_addr().unwrap().port().to_string()
@@ -159,7 +159,7 @@ fn secrets_differ() -> String {
     let ranks = ["0", "1"].map(|number| {
         let secret = format!("{number}, and long enough");
         let mut variables = over_tcp(number, &port);
-        // Rank 1 must find rank 0, however slow the machine is.
+        // Rank 1 must find rank 0, even on a slow machine.
         variables.extend([
             ("COBRE_TCP_SECRET", &*secret),
             ("COBRE_TCP_CONNECT_TIMEOUT_MS", "3000"),
@@ -170,14 +170,14 @@ fn secrets_differ() -> String {
     told.replace(&port, "29500")
 }
 
-/// Returns the first line of what `comm-run` says about a job that does not start.
+/// Returns the first line that `comm-run` prints about a job that does not start.
 fn refused_job(arguments: &[&str]) -> String {
     let ended = Starter::new(arguments).end();
     assert_ne!(ended.code(), 0, "{ended:?}");
     ended.stderr[0].clone()
 }
 
-/// Runs four ranks, of which rank 2 does something wrong, and returns what they print about it.
+/// Runs four ranks, of which rank 2 makes a mistake, and returns their messages.
 fn job(way: &str, variables: &[(&str, &str)]) -> Vec<String> {
     let mark = fresh_mark();
     let mut command = comm_run(&["-n", "4", "--", mishap(), way, "2"], &mark);
@@ -207,7 +207,7 @@ fn without_number(text: &str, words: &str) -> String {
     format!("{before}8000000000{words}{after}")
 }
 
-/// Returns the document with the messages of now, and the names of those that it quotes.
+/// Returns the document with the current messages, and the names of the messages that it quotes.
 fn with_messages(document: &str, message: impl Fn(&str) -> String) -> (String, BTreeSet<String>) {
     let mut names = BTreeSet::new();
     let mut parts = document.split("<!-- try: ");

@@ -1,4 +1,4 @@
-//! Lines that do not end: when they are shown, where they go on, and what they may cost.
+//! Unfinished lines: when they are shown, where they continue, and how much memory they take.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -14,7 +14,7 @@ use std::time::Instant;
 use common::{Folder, PATIENCE, Starter, comm_run, eventually, fresh_mark, gone, marked, terminal};
 use rustix::fs::{OFlags, fcntl_setfl};
 
-/// Everything that comes out of a descriptor, as it comes.
+/// Reads everything from a descriptor as it arrives.
 struct Screen {
     pieces: Receiver<Vec<u8>>,
     text: String,
@@ -25,7 +25,7 @@ impl Screen {
         let (sender, pieces) = channel();
         thread::spawn(move || {
             let mut piece = vec![0; 1 << 16];
-            // A terminal ends with an error when its last program has gone.
+            // Reading a terminal returns an error when its last program has gone.
             while let Ok(size @ 1..) = from.read(&mut piece) {
                 if sender.send(piece[..size].to_vec()).is_err() {
                     return;
@@ -36,13 +36,13 @@ impl Screen {
         Self { pieces, text }
     }
 
-    /// Waits until what was written ends with `text`.
+    /// Waits until the output ends with `text`.
     fn shows(&mut self, text: &str) {
         let until = Instant::now() + PATIENCE;
         while !self.text.ends_with(text) {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(piece) = self.pieces.recv_timeout(left) else {
-                panic!("{text:?} does not come after {:?}", self.text);
+                panic!("{text:?} does not follow {:?}", self.text);
             };
             self.text.push_str(&String::from_utf8_lossy(&piece));
         }
@@ -142,7 +142,7 @@ fn an_unfinished_line_of_a_rank_that_dies_is_ended_before_the_report() {
     gone(&mark);
 }
 
-/// Returns the most memory that a process has had, in bytes.
+/// Returns the peak memory of a process, in bytes.
 fn peak(pid: u32) -> Option<usize> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status
@@ -192,7 +192,7 @@ fn the_report_survives_a_full_pipe_that_does_not_block() {
     let mut child = command.spawn().unwrap();
     drop(command);
     eventually("the rank ends", || notes.join("0").exists());
-    // Only the launcher is left, or not even that: it has come to its report.
+    // At most the launcher is left, and it is printing its report.
     eventually("the rank and the warden are gone", || {
         marked(&mark).len() <= 1
     });
@@ -212,7 +212,7 @@ fn a_report_that_nobody_reads_does_not_keep_a_stopped_job() {
     let mark = fresh_mark();
     let (_reader, mut writer) = std::io::pipe().unwrap();
     let mut command = comm_run(&["-n", "1", "--timeout", "0.1", "--", "sleep", "60"], &mark);
-    // Full, and it blocks: a plain write would wait for ever.
+    // The pipe is full and blocks: a plain write would never return.
     fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
     while writer.write(&[b'.'; 512]).is_ok() {}
     fcntl_setfl(&writer, OFlags::empty()).unwrap();
@@ -260,7 +260,7 @@ fn logs_of_the_last_job_stay_if_the_next_one_cannot_start() {
     assert_eq!(log(), "a long first line\n");
     assert_eq!(run(&["./no-such-program"]).code(), 127);
     assert_eq!(log(), "a long first line\n");
-    // Started and silent: what is there would be taken for its output.
+    // A job that started and wrote nothing empties the log; old lines would look like its output.
     assert_eq!(run(&["true"]).code(), 0);
     assert_eq!(log(), "");
 }

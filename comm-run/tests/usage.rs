@@ -1,4 +1,4 @@
-//! What `comm-run` says to options of other launchers and to variables that are its own.
+//! The messages of `comm-run` about options of other launchers and about variables that it sets itself.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -183,7 +183,7 @@ fn variables_of_the_launcher_and_words_that_are_none_are_refused() {
         let ended = refused(&["-n", "2", "--env", wrong, "--", "true"]);
         assert!(ended.says("NAME=VALUE"), "{wrong}: {ended:?}");
     }
-    // The machines cannot agree on a fresh one, so this one is the user's.
+    // The machines cannot agree on a new id, so the user's id stays.
     let key = Key::new("secret", 0o600);
     let mut args = node("0", "127.0.0.1:29500", key.path());
     args.extend([
@@ -195,7 +195,7 @@ fn variables_of_the_launcher_and_words_that_are_none_are_refused() {
         "echo $COBRE_JOB_ID",
     ]);
     let mut ended = Starter::new(&args).end();
-    // Either rank may be the first.
+    // Either rank may print first.
     ended.stdout.sort_unstable();
     assert_eq!(
         ended.stdout,

@@ -1,4 +1,4 @@
-//! What a launcher costs while its ranks compute: the processor time of everything but the ranks.
+//! The cost of a launcher while its ranks compute: the processor time of everything except the ranks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ const RANKS: usize = 4;
 const WATCHED: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns the milliseconds of processor time that a launcher and its helpers take while the ranks sleep.
+/// Returns the processor time, in milliseconds, that a launcher and its helpers use while the ranks sleep.
 pub(crate) fn cost(launcher: &Launcher) -> io::Result<f64> {
     let mut command = launcher.command(RANKS, false, &["/bin/sleep", "6"]);
     let mut child = command.stdout(Stdio::null()).spawn()?;
@@ -33,7 +33,7 @@ pub(crate) fn cost(launcher: &Launcher) -> io::Result<f64> {
     Ok(cost)
 }
 
-/// Returns the launcher and what it started, without the ranks, and how many ranks there are.
+/// Returns the launcher and the processes it started, without the ranks, and the number of ranks.
 fn family(launcher: u32) -> (BTreeSet<u32>, usize) {
     let processes: Vec<_> = fs::read_dir("/proc")
         .into_iter()
@@ -47,7 +47,7 @@ fn family(launcher: u32) -> (BTreeSet<u32>, usize) {
             .to_str()
             .and_then(|name| name.parse().ok());
         let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        // The parent is the second field behind the name.
+        // The parent is the second field after the name.
         let parent = stat
             .rsplit_once(") ")
             .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
@@ -56,7 +56,7 @@ fn family(launcher: u32) -> (BTreeSet<u32>, usize) {
         }
     }
     let (mut helpers, mut ranks) = (BTreeSet::from([launcher]), BTreeSet::new());
-    // Until no generation is new.
+    // Until there is no new generation.
     loop {
         let known = helpers.len();
         for &(pid, parent, is_rank) in &parents {
@@ -71,7 +71,7 @@ fn family(launcher: u32) -> (BTreeSet<u32>, usize) {
     }
 }
 
-/// Returns the processor time that all threads of these processes have had.
+/// Returns the processor time of all threads of these processes.
 fn spent(pids: &BTreeSet<u32>) -> Duration {
     let threads = pids.iter().flat_map(|pid| {
         fs::read_dir(format!("/proc/{pid}/task"))

@@ -1,4 +1,4 @@
-//! The launchers that are measured.
+//! The measured launchers.
 
 use std::io;
 use std::path::Path;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// Open MPI's sometimes does not notice the end of ranks that are as short as these.
+/// The launcher of Open MPI sometimes does not notice the end of such short ranks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A launcher, and how it is told to put the rank in front of a line.
+/// A launcher, and its option to put the rank in front of a line.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     pub(crate) name: String,
@@ -21,7 +21,7 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Returns the builds of `comm-run` that were named, then the launchers of MPI in PATH.
+    /// Returns the builds of `comm-run` from the command line, then the launchers of MPI in PATH.
     pub(crate) fn all(own: &[String]) -> Vec<Self> {
         let ours = own.iter().map(|program| Self {
             name: program.clone(),
@@ -45,10 +45,10 @@ impl Launcher {
         ours.chain(others).collect()
     }
 
-    /// Builds the command that starts so many ranks of a program.
+    /// Builds the command that starts this number of ranks of a program.
     pub(crate) fn command(&self, ranks: usize, prefix: bool, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // What Open MPI wants to hear before it starts as root, or more ranks than cores.
+        // Open MPI requires these to start as root, and to start more ranks than cores.
         command
             .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
             .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -62,7 +62,7 @@ impl Launcher {
         command
     }
 
-    /// Runs ranks to their end; false if that does not come, and the launcher is killed.
+    /// Runs ranks to their end; if the launcher hangs, kills it and returns false.
     pub(crate) fn run(&self, ranks: usize, words: &[&str]) -> io::Result<bool> {
         let mut command = self.command(ranks, false, words);
         let mut child = command.stdout(Stdio::null()).spawn()?;
@@ -70,7 +70,7 @@ impl Launcher {
         let (ended, end) = channel::<()>();
         let guard = spawn(move || {
             let hangs = end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
-            // Not reaped before this thread has ended, so the number is still its own.
+            // The launcher is not reaped before this thread has ended, so the process id is still its own.
             hangs && kill_process(pid, Signal::KILL).is_ok()
         });
         let exits = || {

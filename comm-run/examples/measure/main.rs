@@ -1,12 +1,12 @@
-//! Measures `comm-run` beside the launchers of MPI that are here: how long a job of many short ranks takes, how fast output with
-//! the rank in front comes out, and what waiting for ranks costs.
+//! Compares `comm-run` with the launchers of MPI on this machine: the time of a job of many short ranks, the throughput of output
+//! with the rank in front, and the cost of waiting for ranks.
 //!
 //! ```sh
 //! cargo build --release --package comm-run --bin comm-run --example measure
 //! target/release/examples/measure target/release/comm-run
 //! ```
 //!
-//! Several builds of `comm-run` may be named. Launchers take turns, and each figure is the median of its rounds.
+//! You can name several builds of `comm-run`. The launchers take turns, and each figure is the median of its rounds.
 #![allow(clippy::print_stdout, reason = "a program that prints a table")]
 
 mod idle;
@@ -19,13 +19,13 @@ use std::time::Instant;
 
 use launcher::Launcher;
 
-/// How often each figure is measured: what takes long, less often.
+/// How often each figure is measured: the slow ones less often.
 const ROUNDS_OF_STARTS: usize = 9;
 const ROUNDS_OF_OUTPUT: usize = 5;
 const ROUNDS_OF_WAITING: usize = 1;
 /// How many ranks are started at once.
 const STARTS: [usize; 4] = [2, 8, 32, 64];
-/// How many ranks write, each so many lines of so many bytes.
+/// How many ranks write, how many lines each writes, and how many bytes each line has.
 const WRITERS: usize = 2;
 const LINES: usize = 1 << 20;
 const LINE: usize = 100;
@@ -36,7 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(write()?);
     }
     let own = std::env::current_exe()?;
-    let own = own.to_str().ok_or("the path of this program is no text")?;
+    let own = own
+        .to_str()
+        .ok_or("the path of this program is not UTF-8")?;
     let launchers = Launcher::all(&words);
     println!("| what | {} |", names(&launchers).join(" | "));
     println!("|---|{}", "---|".repeat(launchers.len()));
@@ -91,7 +93,7 @@ fn row(
     Ok(())
 }
 
-/// Returns how many megabytes of the ranks come out of a launcher in a second, prefixes not counted.
+/// Returns how many megabytes of the ranks' output a launcher passes on in a second, without the prefixes.
 fn output(launcher: &Launcher, own: &str) -> io::Result<f64> {
     let mut command = launcher.command(WRITERS, true, &[own, "--write"]);
     let since = Instant::now();
@@ -118,7 +120,7 @@ fn output(launcher: &Launcher, own: &str) -> io::Result<f64> {
     Ok(expected as f64 / 1e6 / seconds)
 }
 
-/// Is a rank that writes lines.
+/// Acts as a rank that writes lines.
 fn write() -> io::Result<()> {
     let mut line = vec![b'x'; LINE - 1];
     line.push(b'\n');

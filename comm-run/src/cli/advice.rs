@@ -1,10 +1,10 @@
-//! What to say about options that `comm-run` does not have: people know those of other launchers.
+//! Advice on options that `comm-run` does not have, mostly those of other launchers.
 
 use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-/// Options of mpiexec, srun and torchrun, and what does the same here.
+/// Options of mpiexec, srun and torchrun, and their equivalents here.
 const ELSEWHERE: [(&[&str], &str); 7] = [
     (
         &[
@@ -36,7 +36,7 @@ const ELSEWHERE: [(&[&str], &str); 7] = [
             "--nodelist",
             "--nodes",
         ],
-        "every machine has a comm-run of its own: --nnodes M --node-rank K --coordinator HOST:PORT --secret-file FILE",
+        "start one comm-run per machine: --nnodes M --node-rank K --coordinator HOST:PORT --secret-file FILE",
     ),
     (
         &["--bind-to", "-bind-to", "--map-by", "--cpu-bind"],
@@ -50,11 +50,11 @@ const ELSEWHERE: [(&[&str], &str); 7] = [
             "-prepend-rank",
             "--prepend-rank",
         ],
-        "leave it out: every line has its rank in front",
+        "leave it out: every line already starts with its rank",
     ),
     (
         &["--oversubscribe", "--use-hwthread-cpus"],
-        "leave it out: there may be more ranks than cores",
+        "leave it out: a job may have more ranks than cores",
     ),
     (
         &[
@@ -68,13 +68,13 @@ const ELSEWHERE: [(&[&str], &str); 7] = [
     ),
 ];
 
-/// Finds the first word before the program that is an option, but none of `command`, and says what to do instead.
+/// Finds the first option before the program that `command` does not have, and returns what to do instead.
 ///
-/// The parser would take it, and all that follows, for the program.
+/// The parser would treat that option as the program, and everything after it as the program's arguments.
 pub(super) fn unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
     let mut words = words.iter().skip(1);
     while let Some(word) = words.next() {
-        // Options are plain text; what is not is a program, or somebody's value.
+        // Options are plain text; a word that is not UTF-8 is a program or a value.
         let word = word.to_str().filter(|word| word.starts_with('-'))?;
         if matches!(word, "-" | "--") {
             return None;
@@ -97,13 +97,13 @@ fn known<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     let mut options = command.get_arguments();
     match name.strip_prefix("--") {
         Some(long) => options.find(|option| option.get_long() == Some(long)),
-        // What follows the first letter is its value, or further letters: the parser's to judge.
+        // A value or more letters may follow the first one; the parser checks those.
         None => options.find(|option| option.get_short() == name.chars().nth(1)),
     }
 }
 
 fn advice(name: &str) -> Option<&'static str> {
-    // -np4 as well.
+    // Also matches -np4.
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let mut elsewhere = ELSEWHERE.iter();
     elsewhere.find_map(|(names, advice)| names.contains(&name).then_some(*advice))
@@ -118,7 +118,5 @@ fn sentence(command: &Command, name: &str) -> String {
         (None, Some(near)) => format!("did you mean {near}?"),
         (None, None) => String::from("--help lists them"),
     };
-    format!(
-        "there is no option {name}; {advice} (the program, and what is for it, follow after --)"
-    )
+    format!("there is no option {name}; {advice} (the program and its own options go after --)")
 }

@@ -1,4 +1,4 @@
-//! The options, as `--help`, the manual and completions show them, and what their values may be.
+//! The options, as `--help`, the manual and the completions show them, and the values they accept.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,47 +9,47 @@ use clap_complete::Shell;
 
 use super::variable::{self, Variable};
 
-/// More ranks than this on one machine are a typing mistake.
+/// The most ranks on one machine: a larger number is a typing mistake.
 pub(super) const MOST_RANKS: usize = 4096;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   comm-run -n 4 -- ./solver input.toml       four ranks
   comm-run -n auto -- python3 train.py       one rank per core
-  comm-run -n 2 --timeout 60 -- ./test       two ranks, one minute at most
-  comm-run -n 4 --backend tcp -- ./solver    over sockets instead of shared memory
-  comm-run -n 4 --backend mpi -- ./solver    handed over to the mpiexec in PATH
-  comm-run -n 4 --log-dir logs -- ./solver   also to logs/rank-0.out, logs/rank-0.err, ..
-  comm-run -n 4 --events log -- ./solver     the job's life to log, as lines of JSON
-  comm-run -n 4 --bind core -- ./solver      each rank on a processor of its own
-  comm-run -n 4 --max-restarts 3 -- ./solver start again when a rank fails
-  comm-run -n 4 --env TRACE=1 -- ./solver    with a variable set for every rank
+  comm-run -n 2 --timeout 60 -- ./test       two ranks, at most one minute
+  comm-run -n 4 --backend tcp -- ./solver    TCP instead of shared memory
+  comm-run -n 4 --backend mpi -- ./solver    started by the mpiexec in PATH
+  comm-run -n 4 --log-dir logs -- ./solver   also write logs/rank-0.out, logs/rank-0.err, ..
+  comm-run -n 4 --events log -- ./solver     append the job's events to log, as JSON lines
+  comm-run -n 4 --bind core -- ./solver      bind each rank to its own processor
+  comm-run -n 4 --max-restarts 3 -- ./solver restart the job when a rank fails
+  comm-run -n 4 --env TRACE=1 -- ./solver    set a variable for every rank
   comm-run -n 4 --dry-run -- ./solver        show what would be started
-  comm-run explain                           which backend a program would take here
-  comm-run doctor                            what on this machine may hinder a job
-  comm-run completions bash                  print completions for a shell
+  comm-run explain                           show which backend a program would choose here
+  comm-run doctor                            look for problems on this machine
+  comm-run completions bash                  print a completion script for a shell
   comm-run manual                            print the manual page
 
 Two machines, four ranks on each, with the same secret file on both:
   comm-run -n 4 --nnodes 2 --node-rank 0 --coordinator host0:29500 --secret-file key -- ./solver
   comm-run -n 4 --nnodes 2 --node-rank 1 --coordinator host0:29500 --secret-file key -- ./solver
 
-Every rank finds its place in the job in its environment: COBRE_COMM_BACKEND with COBRE_SHM_*
-or COBRE_TCP_*, and as under torchrun RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
-MASTER_ADDR and MASTER_PORT. Its standard input is empty.
+Every rank gets its place in the job from environment variables: COBRE_COMM_BACKEND with
+COBRE_SHM_* or COBRE_TCP_*, and, as under torchrun, RANK, WORLD_SIZE, LOCAL_RANK,
+LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Its standard input is empty.
 
-When a rank fails, the others have half a second to report it. Then comm-run ends them, and
-everything they started. Ctrl-C and SIGTERM are passed on to the ranks, which have 10 s to end
-after the first Ctrl-C and 20 s after SIGTERM (--grace). A second Ctrl-C kills them.
+When a rank fails, the others have half a second to report it. Then comm-run ends them and
+everything they started. comm-run passes Ctrl-C and SIGTERM on to the ranks, which then have
+10 s (Ctrl-C) or 20 s (SIGTERM) to end; --grace changes both. A second Ctrl-C kills them.
 
 Exit code:
   0      every rank exited with 0
-  N      the code of the rank that is the cause; 128 + signal if a signal killed it (137: SIGKILL);
-         after Ctrl-C or SIGTERM the code of the ranks, if all of them ended by themselves
+  N      the code of the rank that caused the failure; 128 + signal if a signal killed it
+         (137: SIGKILL); after Ctrl-C or SIGTERM the code of the ranks, if all exited by themselves
   124    the job timed out (--timeout)
-  130    Ctrl-C (129 SIGHUP, 131 SIGQUIT, 143 SIGTERM)
-  141    the output or a log cannot be written any more
-  125    comm-run itself failed: too few descriptors, say
+  130    stopped by Ctrl-C (129: SIGHUP, 131: SIGQUIT, 143: SIGTERM)
+  141    the output or a log can no longer be written
+  125    comm-run itself failed, for example because it ran out of file descriptors
   126    the program cannot be executed
   127    the program was not found
   2      wrong usage";
@@ -73,11 +73,11 @@ pub(super) struct Arguments {
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count, required = true, allow_negative_numbers = true)]
     pub(super) ranks: Option<Count>,
 
-    /// How the ranks reach each other [default: shm, or tcp with --nnodes].
+    /// How the ranks communicate [default: shm, or tcp with --nnodes].
     #[arg(long, value_name = "BACKEND")]
     pub(super) backend: Option<BackendName>,
 
-    /// End the job after this many seconds; 0.5 is half a second, 0 means never.
+    /// End the job after this many seconds; fractions are allowed, 0 means no timeout.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(super) timeout: Option<Duration>,
 
@@ -85,7 +85,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(super) grace: Option<Duration>,
 
-    /// Start the job again when a rank fails, at most N times.
+    /// Restart the job when a rank fails, at most N times.
     #[arg(long, value_name = "N", value_parser = number, allow_negative_numbers = true)]
     pub(super) max_restarts: Option<usize>,
 
@@ -93,7 +93,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     pub(super) log_dir: Option<PathBuf>,
 
-    /// Append the events of the job to FILE, as lines of JSON: started, cause, ended.
+    /// Append the job's events (started, cause, ended) to FILE as JSON lines.
     #[arg(long, value_name = "FILE")]
     pub(super) events: Option<PathBuf>,
 
@@ -105,7 +105,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable::parser())]
     pub(super) env: Vec<Variable>,
 
-    /// On MPI too, check that all ranks make the same calls, and name a rank that is late; shm and tcp always do.
+    /// With --backend mpi, check that all ranks make the same calls, and name a late rank; shm and tcp always do.
     #[arg(long)]
     pub(super) check: bool,
 
@@ -113,11 +113,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "INTERPRETER")]
     pub(super) python: Option<OsString>,
 
-    /// Say which ranks start where, and what connects them.
+    /// Print which ranks start where, and how they communicate.
     #[arg(short, long)]
     pub(super) verbose: bool,
 
-    /// Print the variables and the command line of each rank, and start nothing.
+    /// Print the variables and the command line of each rank without starting anything.
     #[arg(long)]
     pub(super) dry_run: bool,
 
@@ -125,13 +125,13 @@ pub(super) struct Arguments {
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) command: Vec<OsString>,
 
-    // Last: its heading would hold whatever follows.
+    // Last: everything after it would appear under its heading.
     #[command(flatten)]
     pub(super) machines: Machines,
 }
 
 impl Arguments {
-    /// Returns the given options that `comm-run` cannot follow if `mpiexec` starts the ranks.
+    /// Returns the given options that have no effect if `mpiexec` starts the ranks.
     pub(super) fn beyond_mpiexec(&self) -> Vec<&'static str> {
         let options = [
             ("--timeout", self.timeout.is_some()),
@@ -149,24 +149,24 @@ impl Arguments {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(super) enum Action {
-    /// Show which backend a program would take here, and which variable decides.
+    /// Show which backend a program would choose here, and which variable decides that.
     #[command(
         after_help = "Exit code: 0, or 1 if a program would get an error instead of a communicator."
     )]
     Explain,
-    /// Check shared memory, limits, processors, MPI, ports and clock of this machine.
+    /// Check this machine's shared memory, limits, processors, MPI, ports and clock.
     #[command(after_help = "Exit code: 0, or 1 if no job can run here.")]
     Doctor {
-        /// First remove the segments that killed jobs of this user left in shared memory.
+        /// First remove the shared-memory segments that killed jobs of this user left behind.
         #[arg(long)]
         clean: bool,
     },
-    /// Print a script with which a shell completes the options.
+    /// Print a completion script for a shell.
     #[command(
         after_help = "For example: comm-run completions bash > ~/.local/share/bash-completion/completions/comm-run"
     )]
     Completions {
-        /// The shell that reads it.
+        /// The shell to complete in.
         shell: Shell,
     },
     /// Print the manual page.
@@ -187,20 +187,20 @@ pub(super) struct Machines {
     #[arg(long, value_name = "K", value_parser = number, allow_negative_numbers = true, requires = "nnodes")]
     pub(super) node_rank: Option<usize>,
 
-    /// Where rank 0 listens: a name or address of machine 0 that the others reach, and a free port.
+    /// Where rank 0 listens: a name or address of machine 0 that the other machines can reach, and a free port.
     #[arg(long, value_name = "HOST:PORT", requires = "nnodes", value_parser = address)]
     pub(super) coordinator: Option<(String, u16)>,
 
-    /// A file with a long random string, the same on every machine and readable by you alone.
+    /// A file with a long random string, the same on every machine and readable only by you.
     #[arg(long, value_name = "FILE", requires = "nnodes")]
     pub(super) secret_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum BackendName {
-    /// Shared memory, on one machine.
+    /// Shared memory, on one machine only.
     Shm,
-    /// Sockets.
+    /// TCP sockets, on one machine or several.
     Tcp,
     /// An MPI library; the mpiexec in PATH starts the ranks.
     Mpi,
@@ -208,9 +208,9 @@ pub(super) enum BackendName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Bind {
-    /// Do not bind: right for ranks with several threads.
+    /// Do not bind: the right choice for ranks with several threads.
     None,
-    /// One processor for each rank: steadier and faster for ranks with a single thread.
+    /// Bind each rank to one processor: steadier and faster for single-threaded ranks.
     Core,
 }
 
@@ -245,7 +245,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .map_err(|_| "expected a number of seconds".to_owned())?;
     let time = Duration::try_from_secs_f64(seconds)
         .map_err(|_| "expected a number of seconds, 0 or more")?;
-    // Zero means never, and what rounds to it does not.
+    // Zero disables the timeout; a value that only rounds to zero does not.
     let least = Duration::from_nanos(u64::from(seconds > 0.0));
     Ok(time.max(least))
 }
@@ -259,7 +259,7 @@ pub(super) fn address(text: &str) -> Result<(String, u16), String> {
         .and_then(|host| host.strip_suffix(']'));
     let host = match bare {
         Some(inner) => inner,
-        // An address of IPv6 without brackets: its last part would be taken for the port.
+        // In an IPv6 address without brackets, the last part would be read as the port.
         None if host.contains(':') => return Err(expected.into()),
         None => host,
     };

@@ -1,4 +1,4 @@
-//! `--dry-run`: what would be started, in a form that a shell understands.
+//! `--dry-run`: prints what a job would start, quoted for a shell.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -54,7 +54,7 @@ fn print_command(command: &[OsString], out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Quotes a word where a shell would split or change it; its bytes stay what they are.
+/// Quotes a word if a shell would split or change it; its bytes stay the same.
 pub(crate) fn quoted(word: &OsStr) -> Vec<u8> {
     let word = word.as_bytes();
     // A word with a zero byte cannot be quoted, and cannot be an argument or a variable either.

@@ -1,17 +1,17 @@
-//! `comm-run explain`: which backend a program would take here, and why.
+//! `comm-run explain`: which backend a program would choose here, and why.
 
 use std::fmt::Write as _;
 
 use comm_factory::{Name, Selection, Variables, environment, select};
 
-/// Holds the explanation, and whether a program with every backend would get a communicator.
+/// The explanation, and whether a program with every backend would get a communicator.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Explanation {
     pub(crate) text: String,
     pub(crate) usable: bool,
 }
 
-/// Explains the choice for programs that are started with the variables of this process.
+/// Explains the choice of programs that start with the variables of this process.
 pub(crate) fn here() -> Explanation {
     let mut explanation = match environment() {
         Ok(variables) => explain(&variables),
@@ -26,8 +26,8 @@ pub(crate) fn here() -> Explanation {
     explanation
 }
 
-/// Explains the choice for a program with every backend, then for one without the backend that was
-/// chosen, and so on: what is compiled into a program is not known here.
+/// Explains the choice of a program with every backend, then that of a program without the chosen backend,
+/// and so on: `comm-run` does not know which backends a program was compiled with.
 pub(crate) fn explain(variables: &Variables) -> Explanation {
     let mut compiled = Name::ALL.to_vec();
     let mut text = String::new();
@@ -67,7 +67,7 @@ pub(crate) fn explain(variables: &Variables) -> Explanation {
     Explanation { text, usable }
 }
 
-/// Writes why this backend was chosen and with what; returns whether it has what it needs.
+/// Writes why this backend was chosen and which values it uses; returns whether it has all that it needs.
 fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> bool {
     match &selection.decided_by {
         Some(name) => {
@@ -75,7 +75,7 @@ fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> b
             let _ = writeln!(text, "  decided by {name}={value}");
         }
         None => {
-            let _ = writeln!(text, "  no variable asks for another");
+            let _ = writeln!(text, "  no variable selects another");
         }
     }
     for filled in &selection.filled {
@@ -108,7 +108,7 @@ mod tests {
     fn alone_is_local() {
         let expected = [
             "a program with every backend: local",
-            "  no variable asks for another",
+            "  no variable selects another",
         ];
         assert_eq!(of(&[]), (expected.map(str::to_owned).to_vec(), true));
     }
@@ -130,7 +130,7 @@ mod tests {
             "  COBRE_TCP_SIZE=4 is taken from PMI_SIZE",
         ];
         assert_eq!(lines[..6], expected);
-        // Never four programs that each believe to be alone.
+        // Without this error, four programs would each run as a job of one rank.
         assert!(
             lines[6].starts_with("without mpi, tcp: error: "),
             "{lines:?}"

@@ -1,15 +1,15 @@
-//! The manual page, from the same definition as the help.
+//! The manual page, generated from the same definition as `--help`.
 
 use std::io::{self, Write};
 
 use clap::Command;
 use clap_mangen::Man;
 
-/// Writes the page of `command`; `notes` is what its help says after the options.
+/// Writes the page of `command`; `notes` is the text that its help prints after the options.
 ///
 /// # Errors
 ///
-/// The writer's.
+/// Fails when the writer fails.
 pub(super) fn write(command: Command, notes: &str, out: &mut dyn Write) -> io::Result<()> {
     let usage = command.clone().render_usage().to_string();
     let commands: Vec<(String, String)> = command
@@ -38,11 +38,11 @@ pub(super) fn write(command: Command, notes: &str, out: &mut dyn Write) -> io::R
     writeln!(out, "mpiexec(1), srun(1), setsid(1)")
 }
 
-/// A paragraph of the notes, by its first line.
+/// A paragraph of the notes; its first line tells the kind.
 enum Block<'a> {
-    /// Command lines, below what they are for.
+    /// A line of description, then command lines.
     Examples(&'a str, &'a str),
-    /// What each exit code means.
+    /// The meaning of each exit code.
     Codes(&'a str),
     Text(&'a str),
 }
@@ -51,7 +51,7 @@ impl<'a> Block<'a> {
     fn new(text: &'a str) -> Self {
         match text.split_once(":\n") {
             Some(("Exit code", codes)) => Self::Codes(codes),
-            // A sentence may end with a colon, too; what follows it is not indented.
+            // A sentence may end with a colon, too, but the lines after it are not indented.
             Some((about, lines)) if lines.starts_with("  ") => Self::Examples(about, lines),
             _ => Self::Text(text),
         }
@@ -72,7 +72,7 @@ impl<'a> Block<'a> {
                 codes(out, lines)
             }
             Self::Text(text) => {
-                // The heading of the first one; the others follow it.
+                // Only the first of these paragraphs needs the heading.
                 let heading = if text.starts_with("Every rank") {
                     "ENVIRONMENT"
                 } else {
@@ -85,7 +85,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Writes `  124    the job timed out` as an entry; lines without a code go on with the one before.
+/// Writes `  124    the job timed out` as an entry; a line without a code continues the entry before it.
 fn codes(out: &mut dyn Write, lines: &str) -> io::Result<()> {
     for line in lines.lines() {
         match line.trim_start().split_once("  ") {
@@ -106,7 +106,7 @@ fn entry(out: &mut dyn Write, name: &str, text: &str) -> io::Result<()> {
     writeln!(out, ".TP\n\\fB{}\\fR\n{}", escaped(name), escaped(text))
 }
 
-/// Writes lines as they are.
+/// Writes lines unformatted.
 fn preformatted(out: &mut dyn Write, lines: &str) -> io::Result<()> {
     writeln!(out, ".nf")?;
     for line in lines.lines() {
@@ -115,7 +115,7 @@ fn preformatted(out: &mut dyn Write, lines: &str) -> io::Result<()> {
     writeln!(out, ".fi")
 }
 
-/// Keeps roff from reading text as its own: backslashes, hyphens that people copy, and a dot or quote in front of a line.
+/// Escapes text for roff: backslashes, hyphens that people copy, and a dot or quote at the start of a line.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = text.lines().map(|line| {

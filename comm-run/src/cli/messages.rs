@@ -1,4 +1,4 @@
-//! What `comm-run` itself prints on standard error.
+//! The messages of `comm-run` itself, on standard error.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use anstream::{AutoStream, ColorChoice};
 use comm_kit::words;
 use comm_run::{Ending, Exit, Notice, Outcome, RankOutcome, Signal, Text, write_fully};
 
-/// How long what is printed waits for a reader that stands still.
+/// How long printing waits for a reader that has stopped reading.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same if the output of the ranks has waited for a reader in vain.
+/// The same if the output of the ranks has already waited for a reader in vain.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
 /// Prints one line, before or without a job.
@@ -18,13 +18,13 @@ pub(crate) fn line(text: &str) {
     let _ = write_fully(std::io::stderr(), &dressed(text), Some(PATIENCE));
 }
 
-/// Prints what is to be said of a job, without waiting for the reader: signals and deadlines must not.
+/// Prints messages about a job without waiting for the reader, because signals and deadlines must not wait.
 #[derive(Debug)]
 pub(crate) struct Voice(Text);
 
 impl Voice {
     pub(crate) fn new() -> Self {
-        // The reader of standard error may be gone; that is no reason to fail.
+        // A closed standard error is no reason to fail.
         let write = |text: &[u8]| write_fully(std::io::stderr(), text, None);
         Self(Text::new("comm-run-report", write))
     }
@@ -41,7 +41,7 @@ impl Voice {
         }
     }
 
-    /// Prints what happens while the job goes on.
+    /// Prints events of the running job.
     pub(crate) fn notice(
         &self,
         notice: &Notice<'_>,
@@ -56,7 +56,7 @@ impl Voice {
         }
     }
 
-    /// Waits until all is printed, but not for long, and less if somebody `is_still` already.
+    /// Waits a limited time until everything is printed; less if another reader `is_still` blocked.
     pub(crate) fn end(&self, is_still: bool) {
         self.0.settle(if is_still { IMPATIENCE } else { PATIENCE });
     }
@@ -69,17 +69,20 @@ fn happening(notice: &Notice<'_>, max_restarts: usize) -> Option<String> {
             left,
             grace,
         } => {
-            let ranks = if *left == 1 { "rank has" } else { "ranks have" };
+            let (ranks, them) = match left {
+            1 => ("rank has", "it"),
+            _ => ("ranks have", "them"),
+            };
             let seconds = grace.as_secs_f64();
             format!(
-                "{signal} was passed on; {left} {ranks} {seconds:.0} s to end, press Ctrl-C to kill"
+                "{signal} was passed on; {left} {ranks} {seconds:.0} s left to end, press Ctrl-C to kill {them}"
             )
         }
         Notice::StoppedByTerminal { rank, reads } => {
             let why = if *reads {
-                "reads the terminal (SIGTTIN), which no rank may; pass files by name"
+                "reads the terminal (SIGTTIN), which ranks cannot do; pass files by name"
             } else {
-                "uses the terminal (SIGTTOU), which no rank may; write to standard output"
+                "uses the terminal (SIGTTOU), which ranks cannot do; write to standard output"
             };
             format!("rank {rank} is stopped: it {why}, or press Ctrl-C to end the job")
         }
@@ -134,7 +137,7 @@ fn ending(outcome: &Outcome, timeout: Option<Duration>) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Counts the lines that a job which ended early did not wait for.
+/// Counts the lines that were lost because the job ended early.
 fn undelivered(outcome: &Outcome) -> String {
     match outcome.undelivered {
         0 => String::new(),
@@ -166,7 +169,7 @@ fn headline(outcome: &Outcome, rank: usize) -> String {
     )
 }
 
-/// Tells what the others reported: who names the cause, and who names a rank on another machine.
+/// Lists what the other ranks reported: which name the cause, and which name a rank on another machine.
 fn named(outcome: &Outcome) -> String {
     let mut text = String::new();
     let what = |place: usize| {
@@ -185,7 +188,7 @@ fn named(outcome: &Outcome) -> String {
         |report: &comm_run::PeerReport| report.named.filter(|named| !own.contains(named));
     let found = outcome.ranks.iter().enumerate().find_map(|(place, rank)| {
         let report = rank.report.as_ref()?;
-        // Who refused a call explains the end of whoever ended with that, and of nobody else.
+        // A refused call explains why the rank that reports it failed, but no other failure.
         let counts = report.kind != "refused" || outcome.ending == Ending::RankFailed(place);
         Some((place, elsewhere(report).filter(|_| counts)?))
     });
@@ -194,17 +197,17 @@ fn named(outcome: &Outcome) -> String {
         let what = what(place).unwrap_or("lost");
         let _ = writeln!(
             text,
-            "{by} names rank {named}, on another machine, as the cause: {what}; see what was printed there"
+            "{by} names rank {named}, on another machine, as the cause: {what}; see the output on that machine"
         );
     }
     text
 }
 
-/// Lists all ways in which ranks ended by themselves, if there are several such ranks, or if they were asked to.
+/// Lists how ranks ended by themselves, if there are several such ranks or somebody stopped the job.
 fn codes(outcome: &Outcome) -> String {
     let mut ways: Vec<(Exit, Vec<usize>)> = Vec::new();
     for (place, rank) in outcome.ranks.iter().enumerate() {
-        // What was asked to end, and exits with a code, does so by itself.
+        // A rank that got a signal and then exited with a code ended by itself.
         let by_itself = |exit: &Exit| rank.ended_by.is_none() || matches!(exit, Exit::Code(_));
         let Some(exit) = rank.exit.filter(by_itself) else {
             continue;
@@ -214,7 +217,7 @@ fn codes(outcome: &Outcome) -> String {
             None => ways.push((exit, vec![place])),
         }
     }
-    // The headline has said it all of one rank, and of all if they are alike, unless somebody asked for the end.
+    // The headline already covers a single rank, and ranks that failed alike; but not those of a stopped job.
     let is_said = outcome.alike || matches!(&ways[..], [(_, places)] if places.len() == 1);
     if ways.is_empty() || is_said && !matches!(outcome.ending, Ending::Stopped(_)) {
         return String::new();
@@ -255,7 +258,7 @@ fn last_lines(outcome: &Outcome, rank: usize, text: &mut Vec<u8>) {
     list("the last lines", &mut lines.iter().map(|line| &line.bytes));
 }
 
-/// Lists the ranks that had to be ended, by the signal that did it.
+/// Lists the ranks that `comm-run` ended, by signal.
 fn ended(outcome: &Outcome) -> String {
     let mut text = String::new();
     let those = |condition: &dyn Fn(&RankOutcome) -> bool| -> Vec<usize> {
@@ -287,7 +290,7 @@ fn ended(outcome: &Outcome) -> String {
     text
 }
 
-/// Returns every line with the launcher's name in front.
+/// Puts the launcher's name in front of every line.
 fn dressed(text: impl AsRef<[u8]>) -> Vec<u8> {
     let (on, off) = if AutoStream::choice(&std::io::stderr()) == ColorChoice::Never {
         ("", "")

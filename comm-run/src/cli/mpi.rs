@@ -1,4 +1,4 @@
-//! `--backend mpi`: mpiexec starts and watches the ranks, in place of this process.
+//! `--backend mpi`: mpiexec replaces this process, and starts and watches the ranks.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -12,14 +12,14 @@ use comm_run::{Variables, gives_a_place, without_identity};
 use super::{Handover, dry, messages};
 use crate::shown;
 
-/// What is set unless the user set it: Open MPI 4 and 5 refuse more ranks than cores otherwise.
-/// Other libraries do not know these.
+/// Defaults for variables that the user has not set: without them Open MPI 4 and 5 refuse more ranks than cores.
+/// Other MPI libraries ignore them.
 const DEFAULTS: [(&str, &str); 2] = [
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
-/// Becomes mpiexec. Returns only if that fails, or for a dry run, with the exit code.
+/// Replaces this process with mpiexec. Returns an exit code only if that fails, or for a dry run.
 pub(crate) fn hand_over(handover: &Handover) -> i32 {
     let inherited: Variables = std::env::vars_os().collect();
     let mut variables = variables(&inherited);
@@ -51,8 +51,8 @@ pub(crate) fn hand_over(handover: &Handover) -> i32 {
     126
 }
 
-/// Returns the program and its arguments as mpiexec should get them. A `:` would begin a second program there: a shell
-/// hides it.
+/// Returns the program and its arguments in a form that is safe for mpiexec, which would read a `:` as the start of a
+/// second program: a shell hides it.
 fn kept_from_mpiexec(command: &[OsString]) -> Vec<OsString> {
     if !command.iter().any(|word| word == ":") {
         return command.to_vec();
@@ -62,8 +62,8 @@ fn kept_from_mpiexec(command: &[OsString]) -> Vec<OsString> {
     vec!["sh".into(), "-c".into(), OsString::from_vec(script)]
 }
 
-/// Returns whether a variable gives the ranks of mpiexec their place, so that nobody else may set it. Settings of Open MPI
-/// are not such.
+/// Returns whether mpiexec tells the ranks their place with this variable, so that users must not set it. Settings of
+/// Open MPI are not among these.
 pub(crate) fn is_own(name: &OsStr) -> bool {
     gives_a_place(name) && !is_setting(name)
 }
@@ -73,11 +73,11 @@ fn is_setting(name: &OsStr) -> bool {
     name.starts_with("OMPI_MCA_") || name.starts_with("PRTE_MCA_")
 }
 
-/// Returns the variables for mpiexec: those of this process without any job's identity, but with the user's settings of
-/// Open MPI.
+/// Returns the variables for mpiexec: those of this process without the ones that identify a rank of a job, but with the
+/// user's settings of Open MPI.
 fn variables(inherited: &Variables) -> Variables {
     let mut variables = without_identity(inherited);
-    // Within one of its own jobs Open MPI describes that job in the same kind of variables.
+    // Inside a job of Open MPI, variables of this kind describe that job and are no user settings.
     let nested = inherited.contains_key(OsStr::new("OMPI_COMM_WORLD_RANK"));
     for (name, value) in inherited {
         let text = name.to_string_lossy();

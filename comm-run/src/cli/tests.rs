@@ -1,4 +1,4 @@
-//! What is understood, and what is refused.
+//! Which command lines are accepted, and which are rejected.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn mpi_is_handed_over_and_the_words_behind_the_program_are_its_own() {
     assert_eq!(handover.command, ["x", "--timeout", "3"]);
 }
 
-/// Every option that the definition knows is tried, so that one that is added must be either followed or refused, and listed.
+/// Tries every option of the definition, so that a new option must either work or be rejected and listed.
 #[test]
 fn the_readme_lists_what_is_refused_with_mpi() {
     const MACHINES: &str = "--nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k";
@@ -81,7 +81,7 @@ fn checks_are_asked_for_by_a_variable() {
     // The last one counts.
     let both = variables("--check --env COBRE_COMM_CHECK=0");
     assert_eq!(both, [check("0"), check("1")]);
-    // They always check.
+    // These backends always check.
     for backend in ["shm", "tcp"] {
         let line = format!("comm-run -n 3 --backend {backend} --check -- x");
         assert_eq!(parse(&line).expect("accepted").variables, []);
@@ -112,7 +112,7 @@ fn subcommands_stand_alone_and_programs_may_have_their_names() {
     }
 }
 
-/// The launcher knows no backend, so the number is written down twice.
+/// The launcher depends on no backend, so the number appears in both crates.
 #[test]
 fn shared_memory_is_as_large_as_its_backend_says() {
     let config = include_str!("../../../comm-shm/src/config.rs");
@@ -150,12 +150,12 @@ fn the_programs_own_options_are_left_to_it() {
 }
 
 #[test]
-fn times_may_be_fractions_and_zero_is_for_ever() {
+fn times_may_be_fractions_and_zero_means_no_timeout() {
     let timeout =
         |text: &str| parse(&format!("comm-run -n 1 --timeout {text} -- x")).map(|o| o.timeout);
     assert_eq!(timeout("1.5"), Some(Some(Duration::from_millis(1500))));
     assert_eq!(timeout("0"), Some(None));
-    // It rounds to 0, and is not never.
+    // Rounds to 0, but does not disable the timeout.
     assert_eq!(timeout("1e-10"), Some(Some(Duration::from_nanos(1))));
     for wrong in ["-1", "x", "nan", "inf", ""] {
         assert_eq!(timeout(wrong), None, "{wrong}");
@@ -194,7 +194,7 @@ fn wrong_usage_is_refused() {
         assert_eq!(parse(line), None, "{line}");
     }
     assert!(parse("comm-run -n auto -- x").is_some_and(|options| options.ranks > 0));
-    // As many as a job may have.
+    // The most ranks of a job.
     let line = "comm-run -n 2048 --nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k -- x";
     assert!(parse(line).is_some_and(|options| options.ranks == 2048));
 }
@@ -266,7 +266,7 @@ fn grace_and_restarts() {
             "{wrong}"
         );
     }
-    // The other machines would not know.
+    // The other machines would not notice a restart.
     let node = "--nnodes 2 --node-rank 0 --coordinator h:1 --secret-file k";
     assert_eq!(
         parse(&format!("comm-run -n 2 --max-restarts 1 {node} -- x")),

@@ -8,14 +8,14 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 /// A variable for every rank.
 pub(crate) type Variable = (OsString, OsString);
 
-/// Returns what reads NAME=VALUE; the value may be any bytes.
+/// Returns the parser for NAME=VALUE; the value may be any bytes.
 pub(super) fn parser() -> impl TypedValueParser<Value = Variable> {
     OsStringValueParser::new().try_map(variable)
 }
 
 fn variable(word: OsString) -> Result<Variable, String> {
     let expected =
-        "expected NAME=VALUE, the name of letters, digits and _ without a digit in front";
+        "expected NAME=VALUE, where NAME has letters, digits and _ and starts with no digit";
     let word = word.into_vec();
     let Some(equals) = word.iter().position(|&byte| byte == b'=') else {
         return Err(expected.into());
@@ -29,13 +29,13 @@ fn variable(word: OsString) -> Result<Variable, String> {
     Ok((text(name), text(value)))
 }
 
-/// Refuses what would give a rank another place than it has. `is_own` knows the variables that are set for every rank, or
-/// kept from it.
+/// Rejects variables that would change a rank's place in the job. `is_own` returns whether `comm-run` sets or clears a
+/// variable itself.
 pub(super) fn check(variables: &[Variable], is_own: impl Fn(&OsStr) -> bool) -> Result<(), String> {
     match variables.iter().find(|(name, _)| is_own(name)) {
         Some((name, _)) => Err(format!(
-            "--env {}: comm-run itself gives every rank its place in the job with this variable, or keeps another launcher's \
-             from it; leave it out (--dry-run shows what the ranks get)",
+            "--env {}: comm-run sets or clears this variable itself, because it tells a rank its place in a job; \
+            leave it out (--dry-run shows what the ranks get)",
             name.display()
         )),
         None => Ok(()),

@@ -10,11 +10,11 @@ use comm_run::{Job, Line, Stream};
 
 use super::{Finding, bytes};
 
-/// Less than this is gone before a job has started.
+/// Less memory than this is used up before a job has started.
 const LITTLE_MEMORY: u64 = 256 << 20;
 /// How long a program may take to print its version.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// 2024-01-01: no clock that is set shows less.
+/// 2024-01-01: a clock that is set shows a later time.
 const EARLIEST: Duration = Duration::from_hours(24 * 19_723);
 
 pub(super) fn processors() -> Finding {
@@ -37,7 +37,7 @@ fn judge_processors(usable: usize, quota: Option<f64>) -> Finding {
                 quota.floor().max(1.0)
             ),
         ),
-        _ => Finding::fine(what, format!("{usable} usable, no tighter quota")),
+        _ => Finding::fine(what, format!("{usable} usable, not limited by a quota")),
     }
 }
 
@@ -51,10 +51,10 @@ fn judge_memory(available: Option<u64>) -> Finding {
         Some(free) if free < LITTLE_MEMORY => Finding::warning(
             what,
             format!("{} available", bytes(free)),
-            "end something, or give the container more",
+            "end other programs, or give the container more memory",
         ),
         Some(free) => Finding::fine(what, format!("{} available", bytes(free))),
-        None => Finding::fine(what, "the system does not say how much is available"),
+        None => Finding::fine(what, "the system does not report how much is available"),
     }
 }
 
@@ -67,7 +67,7 @@ fn mpi_named(program: &str) -> Finding {
     let (sender, lines) = mpsc::channel();
     let job = Job::new(program, 1).args(["--version"]).timeout(TIMEOUT);
     let job = job.sink(move |line: Line<'_>| {
-        // Complaints about other things go to stderr.
+        // stderr may hold unrelated warnings.
         if line.stream == Stream::Stdout {
             let _ = sender.send(String::from_utf8_lossy(line.bytes).trim().to_owned());
         }
@@ -76,7 +76,7 @@ fn mpi_named(program: &str) -> Finding {
     let outcome = match job.run() {
         Ok(outcome) => outcome,
         Err(error) if error.exit_code() == 127 => {
-            let text = format!("no {program} in PATH; only programs with the mpi backend need one");
+            let text = format!("no {program} in PATH; only programs with the mpi backend need it");
             return Finding::fine(what, text);
         }
         Err(error) => return Finding::warning(what, error.to_string(), "repair or remove it"),
@@ -87,15 +87,16 @@ fn mpi_named(program: &str) -> Finding {
         return Finding::warning(
             what,
             text,
-            "repair the installation, or put another first in PATH",
+            "repair the installation, or put another MPI first in PATH",
         );
     }
     Finding::fine(what, format!("{program} is {}", version(&lines)))
 }
 
-/// Finds the one line that names the MPI library: the first, or with MPICH's Hydra the second.
+/// Returns the line that names the MPI library: the first, or with MPICH's Hydra the second.
 fn version(lines: &[String]) -> String {
-    let first = lines.first().map_or("silent", String::as_str);
+    let unknown = "of unknown version: it prints none";
+    let first = lines.first().map_or(unknown, String::as_str);
     let number = lines.iter().find_map(|line| line.strip_prefix("Version:"));
     match number {
         Some(number) if first.starts_with("HYDRA") => format!("Hydra of MPICH {}", number.trim()),
@@ -117,16 +118,16 @@ fn judge_clock(source: Option<&str>, now: Duration) -> Finding {
         return Finding::warning(
             what,
             text,
-            "set it, or logs of several machines do not match",
+            "set it; otherwise the logs of several machines do not match",
         );
     }
     match source {
         Some(slow @ ("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies")) => Finding::warning(
             what,
-            format!("the kernel reads {slow}, a system call each time"),
-            "timings of short operations are not to be trusted; tsc would be better",
+            format!("the clock source is {slow}, so reading the time takes a system call"),
+            "do not trust timings of short operations; tsc would be better",
         ),
-        Some(source) => Finding::fine(what, format!("set, the kernel reads {source}")),
+        Some(source) => Finding::fine(what, format!("set; the clock source is {source}")),
         None => Finding::fine(what, "set"),
     }
 }

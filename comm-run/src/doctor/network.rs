@@ -1,4 +1,4 @@
-//! The network as far as one machine can tell.
+//! The network, as far as one machine can check it.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::Finding;
 
-/// The port of tcp jobs that name none.
+/// The default port of tcp jobs.
 const USUAL_PORT: u16 = 29500;
-/// Far longer than a connection to oneself takes.
+/// Far longer than a connection to the same machine takes.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn loopback() -> Finding {
-    // Not only bound: an interface that is down lets everybody listen and nobody connect.
+    // Connects, too: on an interface that is down, listening works but connecting does not.
     let reached = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
         let address = listener.local_addr()?;
         TcpStream::connect_timeout(&address, TIMEOUT)
@@ -37,11 +37,11 @@ fn port(port: u16) -> Finding {
         Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::warning(
             what,
             format!("{port} is taken on loopback"),
-            "give another with --coordinator HOST:PORT or COBRE_TCP_PORT; on one machine comm-run finds a free one by itself",
+            "choose another with --coordinator HOST:PORT or COBRE_TCP_PORT; on one machine comm-run finds a free port by itself",
         ),
         Err(error) => Finding::warning(
             what,
-            format!("{port} cannot be listened on: {error}"),
+            format!("cannot listen on {port}: {error}"),
             "use another port",
         ),
     }

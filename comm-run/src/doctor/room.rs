@@ -1,4 +1,4 @@
-//! Room for ranks: shared memory, descriptors, processes.
+//! Resources for ranks: shared memory, descriptors, processes.
 
 use std::fs;
 use std::path::Path;
@@ -10,18 +10,18 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Level, bytes};
 
-/// Begins the names of segments, as far as this project makes them up.
+/// The prefix of the segment names that this project chooses.
 const PREFIX: &str = "cobre-";
-/// Begin the names of what killed jobs of MPICH 4, MPICH 5, Open MPI 4 and Open MPI 5 leave.
+/// The prefixes of the files that killed jobs of MPICH 4, MPICH 5, Open MPI 4 and Open MPI 5 leave behind.
 const PREFIXES_OF_MPI: [&str; 4] = [
     "mpich_shar_tmp",
     "mpich_shm_",
     "vader_segment.",
     "sm_segment.",
 ];
-/// What a container gets unless somebody asks for more.
+/// The shared memory of a container by default.
 const USUAL_IN_CONTAINERS: u64 = 64 << 20;
-/// Fewer make jobs of an ordinary size fail.
+/// With fewer, jobs of an ordinary size fail.
 const FEW_FILES: u64 = 1024;
 const FEW_PROCESSES: u64 = 256;
 /// The descriptors that are open when the launcher begins.
@@ -51,13 +51,13 @@ pub(super) fn shared_memory() -> Finding {
     let free = statistics.f_bavail.saturating_mul(statistics.f_frsize);
     let text = format!("{} in {shown}, {} free", bytes(size), bytes(free));
     if free < USUAL_IN_CONTAINERS || size <= USUAL_IN_CONTAINERS {
-        let advice = "for large regions free some, or start the container with --shm-size";
+        let advice = "for large regions, free some or start the container with a larger --shm-size";
         return Finding::warning(WHAT, text, advice);
     }
     Finding::fine(WHAT, text)
 }
 
-/// Lists the segments under the launcher's names. A job keeps its name only while it starts.
+/// Lists the segments with the launcher's prefix. A segment has a name only while its job starts.
 pub(super) fn ours() -> Option<Finding> {
     let folder = folder();
     let mut names = names_in(&folder, &[PREFIX])?;
@@ -66,25 +66,25 @@ pub(super) fn ours() -> Option<Finding> {
     }
     names.sort();
     let advice = format!(
-        "they belong to jobs that are starting, or that were killed while they started; comm-run doctor --clean removes the latter; whatever else is there, if no job is starting: cd {} && rm -- {}",
+        "they belong to jobs that are starting or were killed while starting; comm-run doctor --clean removes those of killed jobs; if no job is starting, remove any others with: cd {} && rm -- {}",
         folder.display(),
         names.join(" ")
     );
     Some(Finding::warning("segments", names.join(", "), advice))
 }
 
-/// Removes the segments of killed jobs, told from those of living ones by their locks.
+/// Removes the segments of killed jobs; those of living jobs are locked.
 pub(super) fn clean() -> Finding {
     let removed = remove_stale(&folder(), PREFIX);
     let text = if removed.is_empty() {
-        "no segment of a killed job was left".to_owned()
+        "found no segment of a killed job".to_owned()
     } else {
         format!("removed {}", removed.join(", "))
     };
     Finding::fine("clean", text)
 }
 
-/// Lists what jobs of MPI libraries hold in shared memory, or have left there.
+/// Lists the files that jobs of MPI libraries use in shared memory or have left there.
 pub(super) fn of_mpi() -> Option<Finding> {
     judge_mpi(&folder())
 }
@@ -94,13 +94,13 @@ fn judge_mpi(folder: &Path) -> Option<Finding> {
     let first = names.iter().min()?;
     let size = |name: &String| fs::metadata(folder.join(name)).map_or(0, |found| found.len());
     let text = format!(
-        "{}, {} together, {first} for one",
+        "{} files, {} in total, for example {first}",
         names.len(),
         bytes(names.iter().map(size).sum())
     );
     let patterns = PREFIXES_OF_MPI.map(|prefix| format!("{prefix}*"));
     let advice = format!(
-        "they belong to jobs that run, or that were killed; if no job of MPI runs: cd {} && rm -f -- {}",
+        "they belong to jobs that are running or were killed; if no MPI job is running, remove them with: cd {} && rm -f -- {}",
         folder.display(),
         patterns.join(" ")
     );
@@ -116,7 +116,7 @@ fn names_in(folder: &Path, prefixes: &[&str]) -> Option<Vec<String>> {
 }
 
 pub(super) fn open_files() -> Finding {
-    // The soft limit is raised where a job needs it.
+    // A job raises the soft limit if necessary.
     judge_files(getrlimit(Resource::Nofile).maximum)
 }
 
@@ -135,7 +135,7 @@ fn judge_files(hard: Option<u64>) -> Finding {
     if hard >= FEW_FILES {
         return Finding::fine(WHAT, text);
     }
-    let advice = "raise it as root (ulimit -Hn), or with --ulimit nofile of the container";
+    let advice = "raise it as root (ulimit -Hn), or start the container with --ulimit nofile";
     let mut finding = Finding::warning(WHAT, text, advice);
     if ranks == 0 {
         finding.level = Level::Problem;
@@ -144,7 +144,7 @@ fn judge_files(hard: Option<u64>) -> Finding {
 }
 
 pub(super) fn processes() -> Finding {
-    // `max` is no number.
+    // `max` means no limit and does not parse.
     let limit_of = |group: &Path| {
         let text = fs::read_to_string(group.join("pids.max")).ok()?;
         text.trim().parse().ok()
@@ -157,15 +157,15 @@ fn judge_processes(user: Option<u64>, group: Option<u64>) -> Finding {
     const WHAT: &str = "processes";
     let show = |limit: Option<u64>| limit.map_or_else(|| "none".into(), |limit| limit.to_string());
     let text = format!(
-        "limit of the user {}, of the control group {}",
+        "user limit {}, control group limit {}",
         show(user),
         show(group)
     );
     if user.is_some_and(|limit| limit < FEW_PROCESSES) {
-        return Finding::warning(WHAT, text, "raise it: ulimit -u; threads count, too");
+        return Finding::warning(WHAT, text, "raise it with ulimit -u; threads count, too");
     }
     if group.is_some_and(|limit| limit < FEW_PROCESSES) {
-        let advice = "raise it: --pids-limit of the container, TasksMax of the unit of systemd; threads count, too";
+        let advice = "raise it with --pids-limit of the container or TasksMax of the systemd unit; threads count, too";
         return Finding::warning(WHAT, text, advice);
     }
     Finding::fine(WHAT, text)
@@ -219,7 +219,7 @@ mod tests {
         let found = judged().unwrap();
         assert_eq!(found.level, Level::Warning);
         let (found, path) = (found.to_string(), folder.path().display().to_string());
-        let says = "segments of MPI: 4, 4.0 KiB together, mpich_shar_tmpA1b2C3 for one";
+        let says = "segments of MPI: 4 files, 4.0 KiB in total, for example mpich_shar_tmpA1b2C3";
         assert!(found.contains(says), "{found}");
         let remedy = format!(
             "cd {path} && rm -f -- mpich_shar_tmp* mpich_shm_* vader_segment.* sm_segment.*"

@@ -1,4 +1,4 @@
-//! The limit on open descriptors: raised as far as a job needs and the system allows, and given back to the ranks.
+//! The limit on open descriptors: raised as far as a job needs and the system allows, and reset for the ranks.
 
 use std::sync::OnceLock;
 
@@ -6,20 +6,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::start::error::StartError;
 
-/// The two pipes of a rank's output.
+/// The two output pipes of a rank.
 const PER_RANK: usize = 2;
-/// Runtime, signals, terminal, warden, reports, the listener, and what is open for a moment while a rank starts.
+/// Runtime, signals, terminal, warden, reports, the listener, and the descriptors that are open briefly while a rank starts.
 const OWN: usize = 48;
 
-/// The limit that the ranks start with, if this process raised its own.
+/// The limit before this process raised its own: the ranks start with it.
 static BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
-/// Returns how many descriptors a job of so many ranks opens.
+/// Returns how many descriptors a job with this number of ranks opens.
 pub(crate) fn of_job(ranks: usize) -> usize {
     OWN + PER_RANK * ranks
 }
 
-/// Makes room for a job of so many ranks, and `more` descriptors.
+/// Makes room for a job with this number of ranks, and for `more` descriptors.
 ///
 /// # Errors
 ///
@@ -44,12 +44,12 @@ pub(crate) fn reserve(ranks: usize, more: usize) -> Result<(), StartError> {
         maximum: limit.maximum,
     };
     BEFORE.get_or_init(|| limit);
-    // Refused only where the system has a limit beside the one it tells.
+    // Fails only if the system has another limit than the one it reports.
     setrlimit(Resource::Nofile, raised).map_err(|_| too_few(limit.current))
 }
 
-/// Returns the limit that a rank is to start with, if it is not that of this process: the one of before, since many programs count
-/// on a low one, or as many as this rank needs for its `links`.
+/// Returns the limit that a rank starts with, if it differs from that of this process: the limit from before it was raised,
+/// because many programs rely on a low one, or as many as this rank needs for its `links`.
 pub(crate) fn of_rank(links: usize) -> Option<Rlimit> {
     let here = getrlimit(Resource::Nofile);
     let before = BEFORE.get().unwrap_or(&here);
@@ -75,6 +75,6 @@ fn open() -> usize {
     } else {
         "/dev/fd"
     };
-    // The standard streams where the system does not tell.
+    // If the system does not report it: the standard streams.
     std::fs::read_dir(folder).map_or(3, Iterator::count)
 }

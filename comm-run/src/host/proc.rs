@@ -1,34 +1,34 @@
-//! What the system tells about a process.
+//! What the system reports about a process.
 
 use rustix::process::{Pid, Signal, getpid};
 
-/// Reads a file of `/proc` about a process, or about this one; none where the system has no such file.
+/// Reads a file of `/proc` about a process, or about this one; `None` if the system has no such file.
 fn read(pid: Option<Pid>, file: &str) -> Option<String> {
     let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     std::fs::read_to_string(format!("/proc/{name}/{file}")).ok()
 }
 
-/// What a process does with signals, as Linux tells it. Empty where the system does not tell without unsafe code.
+/// How a process handles signals, as Linux reports it. Empty on systems that report it only to unsafe code.
 pub(crate) struct Masks(String);
 
 impl Masks {
-    /// Returns those of a process, or of this one.
+    /// Returns the signals of a process, or of this one.
     pub(crate) fn of(pid: Option<Pid>) -> Self {
         Self(read(pid, "status").unwrap_or_default())
     }
 
-    /// Returns whether the signal is ignored, as `nohup` and shells without job control arrange it.
+    /// Returns whether the process ignores the signal, as under `nohup` or in a shell without job control.
     pub(crate) fn ignore(&self, signal: Signal) -> bool {
         self.hold("SigIgn:", signal)
     }
 
-    /// Returns whether there is a handler for the signal.
+    /// Returns whether the process has a handler for the signal.
     #[cfg(any(test, target_os = "linux"))]
     pub(crate) fn catch(&self, signal: Signal) -> bool {
         self.hold("SigCgt:", signal)
     }
 
-    /// Returns whether the signal was sent to the process and none of its threads has taken it yet.
+    /// Returns whether the signal is pending: sent to the process, but not yet handled by any of its threads.
     pub(crate) fn await_a_thread_for(&self, signal: Signal) -> bool {
         self.hold("ShdPnd:", signal)
     }
@@ -40,13 +40,13 @@ impl Masks {
     }
 }
 
-/// Whether a process runs, and its parent, group and session, as `/proc/PID/stat` tells.
+/// Whether a process runs, and its parent, group and session, from `/proc/PID/stat`.
 ///
-/// A process of an outer pid namespace has no number: what `docker exec` or `unshare --pid` starts is in a session whose leader cannot be
-/// seen from within.
+/// A process of an outer pid namespace has no number: a process that `docker exec` or `unshare --pid` starts is in a
+/// session whose leader is not visible from inside.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// Whether it is neither stopped nor ended, where the system tells.
+    /// Whether it is neither stopped nor ended, if the system reports it.
     #[cfg(target_os = "linux")]
     pub(crate) runs: bool,
     pub(crate) parent: Option<Pid>,
@@ -55,16 +55,17 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Returns what is known of a process, or of this one, where the system tells.
+    /// Returns what the system reports about a process, or about this one.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(pid: Option<Pid>) -> Option<Self> {
         Self::parse(&read(pid, "stat")?)
     }
 
-    /// Reads a line of `/proc/PID/stat`. The calls `getsid` and `getpgid` of rustix do not expect the 0 of an outer namespace.
+    /// Parses a line of `/proc/PID/stat`. The calls `getsid` and `getpgid` of rustix do not expect the 0 that stands for a
+    /// process of an outer namespace.
     #[cfg(target_os = "linux")]
     fn parse(stat: &str) -> Option<Self> {
-        // State, parent, group and session follow the name, which may hold anything but ends with the last parenthesis.
+        // State, parent, group and session follow the name, which may hold any characters and ends with the last parenthesis.
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut words = rest.split(' ');
         let runs = !matches!(words.next()?, "T" | "t" | "Z" | "X");
@@ -77,7 +78,7 @@ impl Stat {
         })
     }
 
-    /// Returns what is known of a process, or of this one, where the system tells; the parent of another is not known.
+    /// Returns what the system reports about a process, or about this one; not the parent of another process.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn of(pid: Option<Pid>) -> Option<Self> {
         use rustix::process::{getpgid, getppid, getsid};
@@ -89,12 +90,12 @@ impl Stat {
     }
 }
 
-/// Returns whether this process is the one to which the system gives orphans: the first of a container.
+/// Returns whether this process adopts orphans, as the first process of a container does.
 pub(crate) fn orphans_are_ours() -> bool {
     getpid().is_init()
 }
 
-/// Returns the children of all threads; none where the system does not tell.
+/// Returns the children of all threads; none if the system does not report them.
 pub(crate) fn children() -> Vec<Pid> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     let lists = threads

@@ -1,21 +1,21 @@
-//! Which processor each rank is bound to, when it is to be bound.
+//! Chooses the processor that each rank is bound to.
 
 use std::io;
 
-/// A processor that this process may use, and where it lies.
+/// A processor that this process may use, and its place in the machine.
 #[derive(Debug, Clone, Copy)]
 struct Processor {
     number: usize,
     /// The first processor of its core.
     core: usize,
-    /// The memory next to it.
+    /// Its NUMA node.
     node: usize,
 }
 
-/// Chooses a processor for each rank: those this process may use, one of each core first, and as many of one NUMA node as
-/// of another. Ranks that follow each other lie on one node.
+/// Chooses a processor for each rank among those this process may use: one of each core first, and equally many of each
+/// NUMA node. Consecutive ranks share a node.
 ///
-/// Returns fewer than `ranks` where there are fewer.
+/// Returns fewer than `ranks` if this process may use fewer.
 #[cfg(target_os = "linux")]
 pub(crate) fn choose(ranks: usize) -> io::Result<Vec<usize>> {
     use rustix::thread::{CpuSet, sched_getaffinity};
@@ -34,7 +34,8 @@ pub(crate) fn choose(_: usize) -> io::Result<Vec<usize>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the first processor of the core that a processor belongs to; the processor itself if the system does not say.
+/// Returns the first processor of the core that a processor belongs to, or the processor itself if the system does not
+/// report its core.
 #[cfg(target_os = "linux")]
 fn core(cpu: usize) -> usize {
     let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -43,7 +44,7 @@ fn core(cpu: usize) -> usize {
     first.and_then(|first| first.parse().ok()).unwrap_or(cpu)
 }
 
-/// Returns the NUMA node of a processor, or its socket where the system knows no nodes.
+/// Returns the NUMA node of a processor, or its socket if the system reports no nodes.
 #[cfg(target_os = "linux")]
 pub(crate) fn node(cpu: usize) -> Option<usize> {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
@@ -63,15 +64,15 @@ pub(crate) fn node(_: usize) -> Option<usize> {
     None
 }
 
-/// Returns the processors that `ranks` ranks take, in the order of ranks: two ranks share a core only when every core has
-/// one, and before that the nodes take turns.
+/// Returns the processors of `ranks` ranks, in rank order. Two ranks share a core only if every core has a rank, and the
+/// nodes get ranks in turn.
 fn spread(processors: &[Processor], ranks: usize) -> Vec<usize> {
-    /// Counts those before `number` that are alike.
+    /// Counts the processors before `number` with the same key.
     fn before(alike: impl Iterator<Item = Processor>, number: usize) -> usize {
         alike.filter(|other| other.number < number).count()
     }
     let all = || processors.iter().copied();
-    // Which of its core it is, then which of its node among those that are the same of their cores.
+    // Its position within its core, then its position within its node among processors with that position.
     let thread = |of: Processor| before(all().filter(|other| other.core == of.core), of.number);
     let in_node = |of: Processor| {
         let alike = all().filter(|other| other.node == of.node && thread(*other) == thread(of));
@@ -86,7 +87,7 @@ fn spread(processors: &[Processor], ranks: usize) -> Vec<usize> {
     order.into_iter().map(|(_, of)| of.number).collect()
 }
 
-/// Returns what was done, for a person: which ranks, from `first` on, lie on which processors of which node.
+/// Describes the binding for a person: which ranks, from `first` on, run on which processors of which node.
 pub(crate) fn describe(
     first: usize,
     bound: &[usize],
@@ -135,11 +136,11 @@ mod tests {
         };
         assert_eq!(one_node(&[(0, 0), (1, 0), (2, 2), (3, 2)]), [0, 2, 1, 3]);
         assert_eq!(one_node(&[(0, 0), (1, 1), (4, 0), (5, 1)]), [0, 1, 4, 5]);
-        // Only what is allowed counts: the first thread of core 0 is somebody else's.
+        // Only allowed processors count: this process may not use the first thread of core 0.
         assert_eq!(one_node(&[(1, 0), (2, 2), (3, 2)]), [1, 2, 3]);
     }
 
-    /// Two nodes of two cores with two threads each, numbered as many systems do: node by node, second threads last.
+    /// Two nodes of two cores with two threads each, numbered as on many systems: node by node, second threads last.
     fn two_nodes() -> Vec<Processor> {
         let of = |number: usize| Processor {
             number,

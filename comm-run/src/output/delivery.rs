@@ -1,5 +1,5 @@
-//! From the readers of all streams to the sinks: each sink has a [`Lane`] of its own, so none waits for another. Ranks wait for the
-//! slowest, because what is read and not yet taken by all of them is bounded.
+//! Passes batches from the readers of all streams to the sinks. Each sink has its own [`Lane`], so no sink waits for
+//! another. The ranks wait for the slowest sink, because the amount of output between readers and sinks is bounded.
 
 use std::io;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::output::pump::lines;
 use crate::output::{Line, LineEnd, Sink, Stream};
 use crate::supervise::tasks::Event;
 
-/// Whole lines of one stream; only the last may lack its newline, and `end` says why.
+/// Whole lines of one stream; only the last may lack its newline, and `end` tells why.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(crate) rank: usize,
     pub(crate) stream: Stream,
     pub(super) bytes: Vec<u8>,
     pub(super) end: LineEnd,
-    /// Its share of the room, free again when the last sink is done with it.
+    /// Its share of the room, released when the last sink is done with it.
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// What goes to a sink.
+/// An item for a sink.
 #[derive(Debug)]
 enum Parcel {
-    /// Every rank runs, for the first time or again. Events go there from now on.
+    /// Every rank runs, for the first time or after a restart. Events go to this sender from now on.
     Begin(mpsc::UnboundedSender<Event>),
     Batch(Arc<Batch>),
     /// All readers are done.
@@ -37,7 +37,7 @@ enum Parcel {
     },
 }
 
-/// Reports that it was dropped, by a sink that has everything.
+/// Sends an event when it is dropped, which a sink does when it has everything.
 #[derive(Debug)]
 struct End(mpsc::UnboundedSender<Event>);
 
@@ -47,10 +47,10 @@ impl Drop for End {
     }
 }
 
-/// The lanes to all sinks of a job. They outlive one start of it.
+/// The lanes to all sinks of a job. They survive its restarts.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// With whether the sink has lines in hand.
+    /// Each with a flag: whether the sink is busy with lines.
     all: Vec<(Lane<Parcel>, Arc<AtomicBool>)>,
     room: Arc<Semaphore>,
     patience: [Option<Duration>; 2],
@@ -90,7 +90,7 @@ impl Lanes {
         self.all.len()
     }
 
-    /// Returns how long a line of this stream may take to end before what there is of it is passed on.
+    /// Returns how long a line of this stream may stay unfinished before its beginning is passed on.
     pub(crate) fn patience(&self, stream: Stream) -> Option<Duration> {
         self.patience[usize::from(stream == Stream::Stderr)]
     }
@@ -105,7 +105,7 @@ impl Lanes {
             Parcel::Begin(_) | Parcel::End { .. } => 0,
         };
         let left = self.all.iter().map(|(lane, delivers)| {
-            // Relaxed: a number that nobody derives access to memory from.
+            // Relaxed: only a number, no access to other memory depends on it.
             lane.left(size).0 + usize::from(delivers.load(Ordering::Relaxed))
         });
         left.max().unwrap_or(0)
@@ -118,7 +118,7 @@ impl Lanes {
     }
 }
 
-/// The way to the sinks for the readers of one start. When the last clone is dropped the sinks learn that they have everything.
+/// Passes the lines of one start to the sinks. When the last clone is dropped, the sinks know that they have everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Outlet(Arc<Start>);
 
@@ -129,7 +129,7 @@ struct Start {
 }
 
 impl Outlet {
-    /// Lets the sinks begin, which report to `events`.
+    /// Starts the sinks, which report to `events`.
     pub(crate) fn begin(lanes: &Arc<Lanes>, events: &mpsc::UnboundedSender<Event>) -> Self {
         lanes.push(|| Parcel::Begin(events.clone()));
         Self(Arc::new(Start {
@@ -162,8 +162,8 @@ impl Drop for Start {
     }
 }
 
-/// Feeds one sink. After an error, or a panic, it goes on taking batches, so that no rank stays stuck on a full pipe while it is being ended;
-/// the sink is not called again.
+/// Feeds one sink. After an error or a panic of the sink it does not call the sink again, but it keeps taking batches, so that
+/// no rank blocks on a full pipe while it is being ended.
 struct Feeder {
     sink: Box<dyn Sink>,
     delivers: Arc<AtomicBool>,
@@ -178,7 +178,7 @@ impl Feeder {
             self.events = Some(events.clone());
         }
         let result = match &self.failure {
-            // A job that starts again hears it again.
+            // After a restart, the new start must learn of the failure, too.
             Some(failure) if matches!(parcel, Parcel::Begin(_)) => {
                 return self.report(io::Error::other(failure.clone()));
             }
@@ -193,7 +193,7 @@ impl Feeder {
 
     fn call(&mut self, parcel: &Parcel, is_last: bool) -> io::Result<()> {
         match parcel {
-            // Not again: logs go on when a job starts again.
+            // Only once: after a restart, logs continue.
             Parcel::Begin(_) if std::mem::replace(&mut self.has_begun, true) => Ok(()),
             Parcel::Begin(_) => self.sink.started(),
             Parcel::Batch(batch) => {

@@ -1,4 +1,4 @@
-//! The life of a job as lines of JSON: scripts and logs need not read sentences.
+//! The events of a job as JSON lines, so that scripts and logs need not parse sentences.
 //!
 //! One object per line, with a stable name in `event`:
 //!
@@ -6,10 +6,10 @@
 //! |---|---|
 //! | `started` | every rank runs its program |
 //! | `not_started` | the job could not start |
-//! | `cause` | the ranks have ended, and not all of them well: what came first |
+//! | `cause` | all ranks have ended, and the job did not complete: the first cause |
 //! | `ended` | the ranks have ended, right after `cause` if there is one |
 //!
-//! Names never change; further members may come.
+//! Names never change; members may be added.
 
 mod json;
 
@@ -28,18 +28,18 @@ use crate::verdict::outcome::{Ending, Exit, Outcome, RankOutcome};
 /// How long the end of a job waits for the reader of the events.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Where the events go, if anywhere.
+/// The writer of the events, if they are written at all.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     out: Option<Text>,
-    /// What sets this start of the job apart, if the launcher knows.
+    /// The id of this start of the job, if the launcher knows it.
     job: Option<String>,
     restart: usize,
 }
 
 impl Events {
     pub(crate) fn to(mut out: impl Write + Send + 'static) -> Self {
-        // In one piece: jobs that share a file do not mix their lines.
+        // One write per line, so that jobs that share a file do not mix their lines.
         let write = move |line: &[u8]| out.write_all(line).and_then(|()| out.flush());
         Self {
             out: Some(Text::new("comm-run-events", write)),
@@ -47,7 +47,7 @@ impl Events {
         }
     }
 
-    /// Waits until all are written, but not for long, and returns what is lost.
+    /// Waits a limited time until all events are written, and returns the lost ones.
     pub(crate) fn finish(self) -> Lost {
         let finish = |out: Text| out.finish(LAST_WAIT);
         self.out.map(finish).unwrap_or_default()
@@ -76,7 +76,7 @@ impl Events {
         });
     }
 
-    /// Writes the cause, if the job did not end well, and that it ended.
+    /// Writes the end of the job, after the cause if the job did not complete.
     pub(crate) fn ended(&self, outcome: &Outcome, starts_again: bool) {
         if !outcome.success() {
             self.write("cause", |line| cause(line, outcome));

@@ -1,9 +1,9 @@
-//! A thread that writes for others, and the queue in front of it.
+//! A thread that writes on behalf of others, and its queue.
 //!
-//! Whatever a user can name may stand still: a pipe that nobody reads, a stopped terminal, a disk. So nothing of it is written on the
-//! thread that watches the ranks. The output of the ranks, their logs, the events and the lines of `comm-run` itself each have a lane;
-//! they differ only in what happens when the queue is full. Ranks wait for room, see `delivery`; a [`Text`] is dropped and
-//! counted.
+//! Any file that a user can name may block: a pipe without a reader, a stopped terminal, a disk. So the thread that watches
+//! the ranks writes to none of them. The output of the ranks, their logs, the events and the lines of `comm-run` itself each have
+//! a lane. The lanes differ only in what happens when the queue is full: ranks wait for room, see `delivery`; a [`Text`] drops
+//! and counts the line.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,26 +11,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many bytes may wait for a writer. One longer piece may wait alone.
+/// How many bytes may wait for a writer. A single longer piece may wait alone.
 pub(super) const ROOM: usize = 8 << 20;
 
-/// The sender's end of a queue whose items one thread takes. What still waits when it is dropped is never taken.
+/// The sending end of a queue with one thread that takes the items. Dropping it discards the items that still wait.
 #[derive(Debug)]
 pub(super) struct Lane<T>(Arc<Shared<T>>);
 
 #[derive(Debug)]
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Something was pushed, or the lane was closed.
+    /// Signals that an item was pushed or the lane was closed.
     more: Condvar,
-    /// Nothing waits any more.
+    /// Signals that no item waits any more.
     idle: Condvar,
 }
 
 #[derive(Debug)]
 struct State<T> {
     queue: VecDeque<T>,
-    /// Whether the thread has an item in hand.
+    /// Whether the thread is busy with an item.
     busy: bool,
     closed: bool,
 }
@@ -40,7 +40,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next item, and says whether none waits behind it; `None` when there will be none.
+    /// Waits for the next item and returns it with whether it is the last in the queue; `None` when the lane is closed.
     fn next(&self) -> Option<(T, bool)> {
         let mut state = self.state();
         state.busy = false;
@@ -57,7 +57,7 @@ impl<T> Shared<T> {
 }
 
 impl<T: Send + 'static> Lane<T> {
-    /// Starts the thread, which passes each item to `take`, with whether none waits behind it. `take` must not panic.
+    /// Starts the thread, which passes each item to `take`, with whether it is the last in the queue. `take` must not panic.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl<T: Send + 'static> Lane<T> {
         Ok(Self(shared))
     }
 
-    /// Appends an item, if `fits` says so of those that wait; returns whether it did. Never waits.
+    /// Appends an item if `fits` accepts it beside those that wait; returns whether it did. Never waits.
     pub(super) fn push_if(&self, item: T, fits: impl FnOnce(&VecDeque<T>) -> bool) -> bool {
         let mut state = self.0.state();
         let fits = fits(&state.queue);
@@ -97,14 +97,14 @@ impl<T: Send + 'static> Lane<T> {
         fits
     }
 
-    /// Waits until every item is taken and done with, for so long.
+    /// Waits until every item is taken and done with, at most this long.
     pub(super) fn settle(&self, patience: Duration) {
         let waits = |state: &mut State<T>| state.busy || !state.queue.is_empty();
         let state = self.0.state();
         let _ = self.0.idle.wait_timeout_while(state, patience, waits);
     }
 
-    /// Returns the sum of `size` over all items that wait, and whether the thread has another in hand.
+    /// Returns the sum of `size` over all items that wait, and whether the thread is busy with another one.
     pub(super) fn left(&self, size: impl Fn(&T) -> usize) -> (usize, bool) {
         let state = self.0.state();
         (state.queue.iter().map(size).sum(), state.busy)
@@ -118,18 +118,18 @@ impl<T> Drop for Lane<T> {
         let rest = std::mem::take(&mut state.queue);
         self.0.more.notify_one();
         drop(state);
-        // Outside the lock: what an item does when it is dropped is its own affair.
+        // Outside the lock: dropping an item may run any code.
         drop(rest);
     }
 }
 
-/// Calls what somebody else has written: a panic in it is an error.
+/// Calls code of the user; turns a panic in it into an error.
 pub(super) fn foreign(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let result = catch_unwind(AssertUnwindSafe(call));
     result.unwrap_or_else(|_| Err(io::Error::other("the sink panicked")))
 }
 
-/// Lines for a reader that may not read: no caller waits for a write, and lines that cannot be written are counted.
+/// Writes lines for a reader that may be blocked: no caller waits for a write, and lines that cannot be written are counted.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Text {
@@ -137,13 +137,13 @@ pub struct Text {
     lost: Arc<Mutex<Lost>>,
 }
 
-/// What became of lines that were not written.
+/// Lines that were not written.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct Lost {
-    /// How many there were.
+    /// How many.
     pub lines: usize,
-    /// Why the first was not written, if it is not that nobody read them.
+    /// Why the first was not written; `None` if no reader took it in time.
     pub error: Option<io::Error>,
 }
 
@@ -171,7 +171,7 @@ impl Text {
         Self { lane, lost }
     }
 
-    /// Takes a line. Never waits: one that does not fit beside those that wait is dropped, and counted.
+    /// Takes a line. Never waits: a line that does not fit beside those that wait is dropped and counted.
     pub fn write(&self, line: Vec<u8>) {
         let size = line.len();
         let fits = |waiting: &VecDeque<Vec<u8>>| {
@@ -184,14 +184,14 @@ impl Text {
         }
     }
 
-    /// Waits until all that was taken is written, for so long.
+    /// Waits until all lines taken so far are written, at most this long.
     pub fn settle(&self, patience: Duration) {
         if let Ok(lane) = &self.lane {
             lane.settle(patience);
         }
     }
 
-    /// As [`settle`](Self::settle); whatever is not written then is lost. Returns what is.
+    /// As [`settle`](Self::settle), but lines that are still not written are lost. Returns the lost lines.
     #[must_use]
     pub fn finish(self, patience: Duration) -> Lost {
         self.settle(patience);

@@ -1,4 +1,4 @@
-//! A sink that writes every rank's streams to files of their own.
+//! A sink that writes each stream of each rank to its own file.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::output::write::LateFile;
 use crate::output::{Line, LineEnd, Sink, Stream};
 
-/// Writes what each rank writes, byte for byte, to `rank-N.out` and `rank-N.err` in a folder: for
+/// Writes the output of each rank, byte for byte, to `rank-N.out` and `rank-N.err` in a folder: for
 /// [`Job::add_sink`](crate::Job::add_sink).
 #[derive(Debug)]
 pub struct Logs {
@@ -17,12 +17,12 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Creates the folder and the files of `ranks` ranks from `first_rank` on. Old ones are emptied when the ranks have
-    /// started: a job that cannot start does not cost the logs of the last one.
+    /// Creates the folder and the files of `ranks` ranks from `first_rank` on. Old files are emptied only when the ranks have
+    /// started, so a job that cannot start keeps the logs of the last one.
     ///
     /// # Errors
     ///
-    /// Fails when a folder or a file cannot be written, and names it.
+    /// Fails when the folder or a file cannot be written; the error names it.
     pub fn create(folder: &Path, first_rank: usize, ranks: usize) -> io::Result<Self> {
         fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
         let mut files = Vec::with_capacity(2 * ranks);
@@ -70,7 +70,7 @@ impl Sink for Logs {
     }
 }
 
-/// Empties a file. Other things that a path may name (a pipe, `/dev/null`) hold nothing.
+/// Empties a regular file. Pipes and devices such as `/dev/null` have no content.
 fn emptied(file: &File) -> io::Result<()> {
     if file.metadata()?.is_file() {
         file.set_len(0)?;

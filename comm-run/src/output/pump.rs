@@ -1,9 +1,8 @@
-//! From a rank's pipe to whole lines: reads a stream and passes it on in batches that end where
-//! lines end.
+//! From a rank's pipe to whole lines: reads a stream and passes it on in batches that end at the end of a line.
 //!
-//! Bytes are never looked at beyond finding newlines, so text in any encoding passes untouched,
+//! The reader only looks for newlines, so text in any encoding passes untouched,
 //! also when a character arrives in two reads. Lines wait in queues of bounded size for the
-//! threads that write; when one of these is slow the readers stop reading, the pipe fills, and the
+//! threads that write. If one of these is slow, the readers stop reading, the pipe fills, and the
 //! rank waits, as it would on a terminal. Nothing is dropped.
 
 use std::cell::RefCell;
@@ -24,22 +23,23 @@ use crate::output::delivery::Outlet;
 use crate::output::{LineEnd, Stream};
 use crate::verdict::tail::Tail;
 
-/// A longer line is passed on in pieces, so that a rank that never ends its line cannot eat the
-/// memory. All ranks together hold not much more, see [`Quota`].
+/// A longer line is passed on in pieces, so that a rank that never ends its line cannot use up the
+/// memory. The limit for all ranks together is little more, see [`Quota`].
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
 
-/// As much as a pipe holds.
+/// The capacity of a pipe.
 const READ_BYTES: usize = 64 << 10;
 
-/// Above this, streams that hold more than their share pass on what they have, although its line goes on.
+/// Above this, streams that hold more than their share pass on the beginnings of unfinished lines.
 const UNFINISHED_BYTES: usize = 64 << 20;
 
-/// Once a rank and its group are gone, what they wrote lies in the pipe: at most its capacity.
-/// Whoever writes more left the group with the pipe in hand, and is not waited for.
+/// When a rank and its group are gone, all they wrote is in the pipe: at most its capacity.
+/// Only a process that left the group can write more, and the job does not wait for it.
 const LAST_BYTES: usize = 1 << 20;
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
-/// Iterates over the lines of a batch, without their newlines. One without bytes ends a line of which all was passed on.
+/// Iterates over the lines of a batch, without their newlines. An empty batch ends a line that was already passed on in
+/// pieces.
 pub(super) fn lines(bytes: &[u8], end: LineEnd) -> impl Iterator<Item = (&[u8], LineEnd)> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {
@@ -65,22 +65,22 @@ pub(crate) struct Pump {
     pub(crate) leaving: watch::Receiver<bool>,
     pub(crate) limit: usize,
     pub(crate) quota: Quota,
-    /// How long a line may take to end before what there is of it is passed on; `None`: as long as it likes.
+    /// How long a line may stay unfinished before its beginning is passed on; `None` for no limit.
     pub(crate) patience: Option<Duration>,
-    /// Whether the last piece that was passed on may go on in the next.
+    /// Whether the next piece may continue the line of the last one.
     pub(crate) open: bool,
 }
 
 impl Pump {
-    /// Reads to the end of the stream, or until the rank is gone and what it wrote is read.
+    /// Reads to the end of the stream, or until the rank is gone and all its output is read.
     ///
     /// # Errors
     ///
-    /// Returns the reader's error, after passing on what came before it.
+    /// Returns the reader's error, after passing on everything before it.
     pub(crate) async fn run(mut self, mut reader: impl AsyncRead + Unpin) -> io::Result<()> {
         let mut buffer = Vec::new();
         let mut last = None;
-        // When what is left of the buffer is passed on, although its line has not ended.
+        // When the rest of the buffer is passed on, although its line has not ended.
         let mut due = None;
         let result = loop {
             let before = buffer.len();
@@ -110,8 +110,7 @@ impl Pump {
         Instant::now().checked_add(self.patience?)
     }
 
-    /// Reads some bytes; false at the end. `last` holds what may still be read and waited for once
-    /// the rank is gone.
+    /// Reads some bytes; returns false at the end. `last` limits what is still read once the rank is gone.
     async fn read(
         &mut self,
         reader: &mut (impl AsyncRead + Unpin),
@@ -120,7 +119,7 @@ impl Pump {
     ) -> io::Result<bool> {
         if last.is_none() {
             tokio::select! {
-                // In this order: a stream that never pauses must not hide that its rank is gone.
+                // The flag first: a stream that never pauses must not hide that its rank is gone.
                 biased;
                 _ = self.leaving.wait_for(|leaving| *leaving) => {}
                 read = read_into(reader, buffer) => return Ok(read? > 0),
@@ -168,12 +167,12 @@ impl Pump {
         }
         self.open = matches!(end, LineEnd::Open | LineEnd::Limit);
         self.outlet.send(self.rank, self.stream, bytes, end).await;
-        // Not before: until it is in the queue it is held.
+        // Only now: until the bytes are in the queue, this stream holds them.
         self.quota.set(0);
     }
 }
 
-/// Waits for `read`, but not beyond the time that is `due`, if one is.
+/// Waits for `read`, but not beyond the `due` time, if there is one.
 async fn before_due<T>(due: Option<Instant>, read: impl Future<Output = T>) -> Option<T> {
     match due {
         None => Some(read.await),
@@ -182,13 +181,13 @@ async fn before_due<T>(due: Option<Instant>, read: impl Future<Output = T>) -> O
 }
 
 thread_local! {
-    /// A stream that is silent holds no memory this way, and what is kept of a read is as large as what was read.
+    /// Shared by all streams, so that a silent stream holds no memory and a buffer is only as large as the bytes read.
     ///
-    /// Used within one poll only, so that no two streams meet in it.
+    /// Used within one poll only, so no two streams use it at once.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
 }
 
-/// Appends what there is to `buffer`, waits for something if there is nothing, and returns how much it is; 0 at the end.
+/// Appends the available bytes to `buffer`, waits if there are none, and returns their number; 0 at the end.
 async fn read_into(
     reader: &mut (impl AsyncRead + Unpin),
     buffer: &mut Vec<u8>,
@@ -204,19 +203,19 @@ async fn read_into(
     .await
 }
 
-/// What one stream holds of the common room.
+/// One stream's part of the memory that all streams share.
 ///
-/// The streams that hold less than their share can double what is held at most, whatever the ranks write.
+/// Streams below their share can at most double the total, whatever the ranks write.
 #[derive(Debug)]
 pub(crate) struct Quota {
-    // Relaxed: a number that nobody derives access to memory from.
+    // Relaxed: only a number, no access to other memory depends on it.
     total: Arc<AtomicUsize>,
     share: usize,
     own: usize,
 }
 
 impl Quota {
-    /// Creates the room for so many streams; each takes one.
+    /// Returns a function that creates the quota of one stream, for so many streams that share the memory.
     pub(crate) fn for_streams(streams: usize) -> impl FnMut() -> Self {
         let total = Arc::new(AtomicUsize::new(0));
         let share = UNFINISHED_BYTES / streams.max(1);

@@ -1,5 +1,4 @@
-//! The default sink: this process's own standard output and error, every line with its rank in
-//! front.
+//! The default sink: this process's own standard output and error, with the rank in front of every line.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,39 +13,39 @@ use memchr::memchr;
 use crate::output::write::write_fully;
 use crate::output::{Line, LineEnd, Sink, Stream};
 
-/// What is gathered before it is written, when lines come faster than they can be shown.
+/// How many bytes are gathered before a write when lines arrive faster than they can be written.
 const GATHER_BYTES: usize = 128 << 10;
-/// When the beginning of a line is shown on a terminal: soon for a person, and later than the pauses within a line
-/// of a rank that is not waiting for anything.
+/// When a terminal shows the beginning of an unfinished line: soon for a person, but later than a rank pauses within a line
+/// while it is not waiting for anything.
 const ON_TERMINAL: Duration = Duration::from_millis(100);
-/// The same for a file or a pipe, whose reader wants whole lines more than early ones.
+/// The same for a file or a pipe, whose reader prefers whole lines to early ones.
 const ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// Writes `[2] text`: a rank's stdout to stdout, its stderr to stderr, the prefix coloured on a
 /// terminal.
 ///
-/// A line that does not end is shown after 100 ms on a terminal, after 1 s elsewhere, and goes on
-/// where it stopped. If something else was written in between, the rest follows on a line of its own.
+/// An unfinished line is shown after 100 ms on a terminal and after 1 s elsewhere, and its rest follows
+/// directly. If another line was written in between, the rest follows on a new line.
 /// On a terminal a carriage return goes back to the text, not to the rank in front of it.
 #[derive(Debug)]
 pub struct Terminal {
     stdout: Target,
     stderr: Target,
-    /// Whether both are the same file, so that the lines of one end up between those of the other.
+    /// Whether both streams are the same file, so that their lines mix.
     shared: bool,
-    /// The unfinished line at the end of what was shown: of stdout, if they are the same, of stderr.
+    /// The unfinished last line of stdout and of stderr; only the first is used if both are the same file.
     open: [Option<Open>; 2],
-    /// The streams whose unfinished line was followed by another's.
+    /// The streams whose unfinished line was interrupted by another stream.
     torn: BTreeSet<(usize, bool)>,
 }
 
-/// A line that was shown without its end.
+/// A line that was shown unfinished.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     rank: usize,
     stream: Stream,
     end: LineEnd,
-    /// Whether it went back to its beginning: a progress bar.
+    /// Whether it has returned to its beginning, as a progress bar does.
     bar: bool,
     /// Whether the next character overwrites the rank in front.
     returned: bool,
@@ -58,13 +57,13 @@ struct Target {
     colour: bool,
     terminal: bool,
     gathered: Vec<u8>,
-    /// The prefix of the last line, and its rank: lines of one rank come in a row.
+    /// The prefix of the last line, and its rank: lines of one rank often follow each other.
     prefix: (Option<usize>, Vec<u8>),
 }
 
 impl Terminal {
-    /// Takes this process's stdout and stderr. Colours appear on a terminal that knows
-    /// them, unless `NO_COLOR` is set; `CLICOLOR_FORCE` asks for them elsewhere, too.
+    /// Uses this process's stdout and stderr. A terminal that supports colours gets
+    /// them, unless `NO_COLOR` is set; `CLICOLOR_FORCE` enables them elsewhere, too.
     ///
     /// # Errors
     ///
@@ -102,7 +101,7 @@ impl Sink for Terminal {
         let goes_on = open.is_some_and(|open| (open.rank, open.stream) == (line.rank, line.stream));
         let torn = !self.torn.is_empty() && self.torn.remove(&(line.rank, is_stderr));
         if !goes_on && line.bytes.is_empty() && (torn || line.end == LineEnd::Missing) {
-            // All of it was shown, and its end by what came in between.
+            // The whole line was already shown, and the interrupting line has ended it.
             return Ok(());
         }
         if let Some(open) = open.filter(|_| !goes_on) {
@@ -137,7 +136,7 @@ impl Sink for Terminal {
 
 impl Target {
     /// Bypasses the standard library's line buffer: lines arrive whole, and a partial write must
-    /// not be forgotten.
+    /// not get lost.
     fn new<S: AsFd + RawStream>(of: &S) -> io::Result<Self> {
         let colour = AutoStream::choice(of) != ColorChoice::Never;
         let file = File::from(of.as_fd().try_clone_to_owned()?);
@@ -150,8 +149,8 @@ impl Target {
         })
     }
 
-    /// Ends another stream's unfinished line before `next`. A progress bar on a terminal is overwritten by the next one:
-    /// those of many ranks would fill it otherwise.
+    /// Ends another stream's unfinished line before `next`. On a terminal the next progress bar overwrites a progress bar:
+    /// otherwise those of many ranks would fill the screen.
     fn leave(&mut self, open: Open, next: Line<'_>) {
         let next_is_bar = next.end == LineEnd::Open && memchr(b'\r', next.bytes).is_some();
         if self.terminal && open.bar && next_is_bar {
@@ -168,7 +167,7 @@ impl Target {
         self.gathered.push(b'\n');
     }
 
-    /// Adds a line, or a part of one that goes on where `open` stopped; returns what is unfinished then.
+    /// Adds a line, or a piece that continues `open`; returns the line that is unfinished then, if any.
     fn add(&mut self, line: Line<'_>, open: Option<Open>) -> io::Result<Option<Open>> {
         let (mut bar, mut returned) = open.map_or((false, false), |open| (open.bar, open.returned));
         if open.is_none() {
@@ -186,7 +185,7 @@ impl Target {
         } else if line.bytes.len() < GATHER_BYTES {
             self.gathered.extend_from_slice(line.bytes);
         } else {
-            // A copy of a line of many megabytes would double what is held.
+            // A copy of a line of many megabytes would double the memory.
             self.flush()?;
             write_fully(&self.file, line.bytes, None)?;
         }
@@ -207,7 +206,7 @@ impl Target {
         let (known, prefix) = &mut self.prefix;
         if *known != Some(rank) {
             let text = if self.colour {
-                // Six colours readable on dark and light backgrounds.
+                // Six colours that are readable on dark and light backgrounds.
                 format!("\x1b[3{}m[{rank}]\x1b[0m ", 1 + rank % 6)
             } else {
                 format!("[{rank}] ")

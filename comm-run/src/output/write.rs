@@ -1,4 +1,4 @@
-//! Writes to whatever a user names, which may have no reader yet, or no room.
+//! Writes to any file that a user names: it may have no reader yet, or no room.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,22 +11,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-/// As much as a pipe takes without blocking once it is said to have room.
+/// As much as a pipe takes without blocking once it reports that it has room.
 const PIECE: usize = 4 << 10;
 
-/// Writes everything. A terminal or pipe that somebody has set to non-blocking is waited for, as one that is not.
+/// Writes everything. Waits for room in a terminal or pipe, even if another program has made it non-blocking.
 ///
 /// # Errors
 ///
-/// Fails when nobody can read it any more, or [`TimedOut`](io::ErrorKind::TimedOut) if it takes longer than
-/// `patience`; without one it takes what it takes.
+/// Fails when the reader is gone, or with [`TimedOut`](io::ErrorKind::TimedOut) if it takes longer than
+/// `patience`; `None` means no limit.
 #[doc(hidden)]
 pub fn write_fully(to: impl AsFd, mut bytes: &[u8], patience: Option<Duration>) -> io::Result<()> {
     let until = patience.map(|patience| Instant::now() + patience);
     while !bytes.is_empty() {
         let mut piece = bytes;
         if let Some(until) = until {
-            // A write to a pipe that blocks cannot be left; a small one where there is room does not block.
+            // A write to a full blocking pipe cannot be abandoned; a small write to a pipe with room does not block.
             wait_for_room(&to, Some(until))?;
             piece = &bytes[..bytes.len().min(PIECE)];
         }
@@ -44,11 +44,11 @@ pub fn write_fully(to: impl AsFd, mut bytes: &[u8], patience: Option<Duration>) 
 fn wait_for_room(to: &impl AsFd, until: Option<Instant>) -> io::Result<()> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        // A time that the system cannot express is as good as none.
+        // A time that the system cannot express counts as no limit.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut [PollFd::new(to, PollFlags::OUT)], left.as_ref()) {
             Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            // An error of the descriptor is the write's to report.
+            // The write reports an error of the descriptor.
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -56,8 +56,8 @@ fn wait_for_room(to: &impl AsFd, until: Option<Instant>) -> io::Result<()> {
     }
 }
 
-/// A file to write to. A pipe that nobody has opened for reading is opened by the first write, which waits for that: call it where
-/// nothing else waits.
+/// A file to write to. The first write opens a named pipe that has no reader yet, and waits for one: write on a thread that
+/// may wait.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct LateFile {
@@ -67,11 +67,11 @@ pub struct LateFile {
 }
 
 impl LateFile {
-    /// Opens a file for writing, and creates it if it is not there.
+    /// Opens a file for writing, and creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Fails when the system cannot open or create the file.
     pub fn create(path: &Path, append: bool) -> io::Result<Self> {
         let mut options = File::options();
         options.write(true).append(append).create(true);
@@ -79,7 +79,7 @@ impl LateFile {
         let is_pipe = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
         let file = match options.clone().custom_flags(flags).open(path) {
             Ok(file) => {
-                // Writes wait again: their thread may.
+                // Make writes block again: their thread may wait.
                 fcntl_setfl(&file, fcntl_getfl(&file)? & !OFlags::NONBLOCK)?;
                 Some(file)
             }
@@ -93,11 +93,11 @@ impl LateFile {
         })
     }
 
-    /// Returns the open file. Waits for a reader if it is a pipe without.
+    /// Returns the open file. Waits for a reader if it is a pipe without one.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// Fails when the system cannot open the file.
     pub fn opened(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,

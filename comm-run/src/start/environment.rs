@@ -1,4 +1,4 @@
-//! The variables a rank starts with: a pure function of the launcher's own.
+//! The variables of a rank: a pure function of the launcher's own variables.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,8 +14,8 @@ pub type Variables = BTreeMap<OsString, OsString>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seat<'a> {
-    /// What sets this job apart from every other, unguessable. `None` if several launchers start it
-    /// and cannot agree on a fresh one; then what the user set stays.
+    /// The unique, unguessable id of this job. `None` if several launchers start the job
+    /// and cannot agree on a new id; then the user's value stays.
     pub job: Option<&'a str>,
     /// The rank, below `size`.
     pub rank: usize,
@@ -27,7 +27,7 @@ pub struct Seat<'a> {
     pub local_size: usize,
     /// The host of rank 0.
     pub host: &'a str,
-    /// A port on that host: where rank 0 listens over tcp, else one that is free.
+    /// A port on that host: over tcp the one where rank 0 listens, else a free one.
     pub port: u16,
     /// How the ranks reach each other.
     pub link: Link<'a>,
@@ -56,7 +56,7 @@ impl<'a> Seat<'a> {
 pub enum Link<'a> {
     /// Through a segment of shared memory.
     Shm {
-        /// What its name ends with.
+        /// The end of the segment's name.
         name: &'a str,
     },
     /// Through sockets.
@@ -73,7 +73,7 @@ pub enum Link<'a> {
 pub enum Secret<'a> {
     /// The secret itself.
     Text(&'a str),
-    /// The file it stands in.
+    /// The file that holds it.
     File(&'a Path),
 }
 
@@ -86,7 +86,7 @@ impl fmt::Debug for Secret<'_> {
     }
 }
 
-/// Other launchers' variables: a rank that saw them would take itself for a part of *their* job.
+/// The variables of other launchers: a rank that saw them would take itself for a rank of *their* job.
 const FOREIGN_PREFIXES: &[&str] = &[
     "HYDI_",
     "MV2_COMM_WORLD_",
@@ -99,8 +99,9 @@ const FOREIGN_PREFIXES: &[&str] = &[
     "TORCHELASTIC_",
 ];
 
-/// As [`FOREIGN_PREFIXES`], beside the ranks and sizes that the kit's table of launchers names, where the prefix also holds what should reach the ranks: a SLURM
-/// allocation stays, the step's task does not; a timeout of ours stays, an identity does not.
+/// Like [`FOREIGN_PREFIXES`], for prefixes that also begin variables which should reach the ranks: a SLURM allocation stays,
+/// the task of a step does not; our timeouts stay, the identity of a rank does not. The ranks and sizes in comm-kit's table of
+/// launchers are removed in addition.
 const FOREIGN_NAMES: &[&str] = &[
     "COBRE_COMM_BACKEND",
     "COBRE_COMM_REPORT_FD",
@@ -150,7 +151,7 @@ pub fn environment(inherited: &Variables, seat: Seat<'_>) -> Variables {
     variables
 }
 
-/// Returns the variables without those in which any launcher gives a process its place in a job.
+/// Returns the variables without those by which any launcher tells a process its place in a job.
 #[must_use]
 pub fn without_identity(inherited: &Variables) -> Variables {
     let kept = inherited.iter().filter(|(name, _)| !gives_a_place(name));
@@ -191,7 +192,7 @@ pub(super) fn own(seat: Seat<'_>) -> Variables {
             }
         }
     }
-    // What torchrun sets, for programs that read no variables of ours.
+    // The variables of torchrun, for programs that read none of ours.
     put("LOCAL_RANK", &seat.local_rank.to_string());
     put("LOCAL_WORLD_SIZE", &seat.local_size.to_string());
     put("MASTER_ADDR", &seat.host);
@@ -201,7 +202,7 @@ pub(super) fn own(seat: Seat<'_>) -> Variables {
     own
 }
 
-/// Returns whether a variable gives a process a place in a job, ours or another launcher's.
+/// Returns whether a variable tells a process its place in a job, ours or another launcher's.
 #[must_use]
 pub fn gives_a_place(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
@@ -215,7 +216,7 @@ pub fn gives_a_place(name: &OsStr) -> bool {
             .any(|foreign| name == foreign.as_bytes())
 }
 
-/// Belongs to the allocation as much as to a step; without the id of a step nobody takes it for one.
+/// Set for an allocation as well as for a step; without the id of a step, no program takes it for a step.
 const SLURM_ALLOCATION: &str = "SLURM_NTASKS";
 
 /// Returns the name of the segment of the job `id`.
@@ -223,8 +224,8 @@ pub(super) fn segment_name(id: &str) -> String {
     format!("cobre-{id}")
 }
 
-/// Returns 80 random bits in hexadecimal: short enough for the 31 characters macOS allows a
-/// segment's name.
+/// Returns 80 random bits in hexadecimal: short enough for the 31 characters that macOS allows in
+/// the name of a segment.
 pub(super) fn fresh_job_id() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes[6..]).map_err(std::io::Error::other)?;

@@ -8,24 +8,24 @@ use rustix::io::Errno;
 
 use crate::supervise::signals::Signal;
 
-/// Why a job did not start. Nothing of it is left.
+/// Why a job did not start. No process of the job is left.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The job has no ranks.
     #[error("a job needs at least one rank")]
     NoRanks,
-    /// This machine is none of those that the job is on.
+    /// The job has no machine with this number.
     #[error("there is no machine {node}: the job has {nodes}, counted from 0")]
     NoSuchNode {
-        /// The number given for this machine.
+        /// The number of this machine.
         node: usize,
         /// How many machines there are.
         nodes: usize,
     },
-    /// Each rank was to have a processor of its own, and there are too few.
+    /// The ranks were to be bound to one processor each, and there are too few processors.
     #[error(
-        "{ranks} ranks cannot be bound to {processors} processors, one each; start fewer, or do not bind them"
+        "{ranks} ranks cannot be bound to {processors} processors, one each; start fewer ranks, or do not bind them"
     )]
     TooFewProcessors {
         /// How many ranks start on this machine.
@@ -35,58 +35,58 @@ pub enum StartError {
     },
     /// The system does not allow as many open descriptors as the job needs.
     #[error(
-        "{ranks} ranks need {needed} open descriptors, and the limit here is {allowed}; start fewer, or raise the limit (ulimit -Hn, as root)"
+        "{ranks} ranks need {needed} open descriptors, but the limit here is {allowed}; start fewer ranks, or raise the limit (ulimit -Hn, as root)"
     )]
     TooFewDescriptors {
         /// How many ranks start on this machine.
         ranks: usize,
-        /// How many descriptors this process would have open.
+        /// How many descriptors this process would open.
         needed: usize,
-        /// How many it may have.
+        /// How many it may open.
         allowed: u64,
     },
-    /// Somebody asked for the end while the ranks were being started.
+    /// A signal stopped the job while its ranks were being started.
     #[error("stopped by {signal} when {started} of {ranks} ranks had started")]
     Stopped {
         /// The signal.
         signal: Signal,
-        /// How many ranks had started; they are gone.
+        /// How many ranks had started; all of them have been ended.
         started: usize,
-        /// How many were to start.
+        /// How many ranks the job has.
         ranks: usize,
     },
     /// The program could not be started.
     #[error("cannot start {}: {}", name(program), reason(program, source))]
     Program {
-        /// The program as it was named.
+        /// The program as the caller named it.
         program: OsString,
         /// The first rank that did not start.
         rank: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The folder the ranks should start in cannot be entered.
+    /// The ranks' working folder cannot be entered.
     #[error("cannot start in {}: {source}", folder.display())]
     Folder {
-        /// The folder as it was named.
+        /// The folder as the caller named it.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The launcher could not get something it needs itself.
+    /// The launcher could not get a resource that it needs itself.
     #[error("cannot {what}: {source}")]
     Setup {
-        /// What it was about to do.
+        /// What it tried to do.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl StartError {
-    /// Returns the exit code a shell would give: 127 not found, 126 found but not executable, 125
-    /// for a folder that cannot be entered and trouble of the launcher's own (descriptors, processes, memory), 2 for a job without
-    /// ranks, with more than processors to bind them to, or on a machine beyond the last, 128 + signal for a stop.
+    /// Returns the exit code that a shell would return: 127 if the program is not found, 126 if it is not executable, 128 + signal
+    /// for a stop. Beyond that 125 for a folder that cannot be entered or a failure of the launcher itself (descriptors, processes,
+    /// memory), and 2 for a job without ranks, with too few processors to bind its ranks to, or with a wrong machine number.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
@@ -94,7 +94,7 @@ impl StartError {
             Self::Program { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => 127,
                 io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => 125,
-                // No descriptor was free, in this process or in the system.
+                // No free descriptor, in this process or in the whole system.
                 _ if matches!(
                     Errno::from_io_error(source),
                     Some(Errno::MFILE | Errno::NFILE)
@@ -109,7 +109,7 @@ impl StartError {
         }
     }
 
-    /// Returns a short name that programs and logs may rely on: it never changes.
+    /// Returns a short name for programs and logs; it never changes.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -129,7 +129,7 @@ impl StartError {
     }
 }
 
-/// Returns the program as it was named, visible also if the name is empty.
+/// Returns the program as the caller named it; an empty name is shown in quotes.
 fn name(program: &OsStr) -> String {
     if program.is_empty() {
         "''".into()
@@ -138,7 +138,7 @@ fn name(program: &OsStr) -> String {
     }
 }
 
-/// Returns what the system said, or something more helpful where its words mislead.
+/// Returns the system's error, or a clearer sentence where that would mislead.
 fn reason(program: &OsStr, source: &io::Error) -> String {
     match source.kind() {
         _ if program.is_empty() => "the name of the program is empty".into(),

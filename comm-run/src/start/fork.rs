@@ -1,14 +1,14 @@
-//! Starts a rank where there is no [`vfork`](crate::start::vfork): between fork and exec it ties its life to the starter's.
+//! Starts a rank on systems without [`vfork`](crate::start::vfork): between fork and exec the rank ties its life to the starter's.
 //!
 //! # Safety
 //!
-//! Only the calling thread exists in the forked child; a lock another thread held stays locked for
-//! ever.
+//! Only the calling thread exists in the forked child; a lock that another thread held is never
+//! released.
 //!
 //! - I1: the hook calls only async-signal-safe functions: plain system calls, no allocation, no
 //!   lock, no panic that allocates.
 //! - I2: the hook owns what it uses (numbers, and counted references that keep the warden's pipe
-//!   and the descriptors that are passed on open), so it borrows nothing that could be gone when the command is spawned.
+//!   and the passed descriptors open), so it borrows nothing that could be gone when the command is spawned.
 
 #![expect(
     unsafe_code,
@@ -27,7 +27,7 @@ use rustix::process::{Pid, Resource, Rlimit, getpid, setrlimit};
 use crate::start::{Leader, Passed, Start};
 use crate::supervise::warden::enlistment;
 
-/// Starts the process; returns when its program runs.
+/// Starts the process, and returns when its program runs.
 pub(super) fn spawn(start: &Start) -> io::Result<Leader> {
     let mut command = Command::new(&start.program);
     command.args(&start.args);
@@ -42,7 +42,7 @@ pub(super) fn spawn(start: &Start) -> io::Result<Leader> {
     command.stdout(to_stdout).stderr(to_stderr);
     let (warden, passed, limit) = (start.warden.clone(), start.passed.clone(), start.limit);
     let hook = move || prepare(warden.as_ref(), &passed, limit);
-    // SAFETY: I1, `prepare` makes system calls on the stack's data only; I2, the closure is `move`.
+    // SAFETY: I1, `prepare` makes system calls on data of the stack only; I2, the closure is `move`.
     unsafe { command.pre_exec(hook) };
     Ok(Leader {
         pid: Pid::from_child(&command.spawn()?),
@@ -56,8 +56,8 @@ fn prepare(
     limit: Option<Rlimit>,
 ) -> io::Result<()> {
     if let Some(pipe) = warden {
-        // Before the program runs, so that there is no moment in which it could start something the
-        // warden has not heard of.
+        // Before the program runs, so that it can never start a process before the warden knows its
+        // group.
         let mut line = [0; 32];
         let line = enlistment(getpid(), &mut line);
         rustix::io::retry_on_intr(|| rustix::io::write(pipe, line))?;

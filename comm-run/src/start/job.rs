@@ -1,4 +1,4 @@
-//! A job before it runs: what to start, how often, with what, and how long it may take.
+//! A job before it runs: the program, the number of ranks, their variables, and the limits of the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -25,8 +25,8 @@ use crate::verdict::outcome::Outcome;
 /// Describes a job: `size` processes of one program on this machine.
 ///
 /// Each rank gets the variables of [`environment`](crate::environment()), `/dev/null` as standard
-/// input (it is in a process group of its own, and reading the terminal from there would freeze
-/// it), and pipes as standard output and error.
+/// input, and pipes as standard output and error. Its input cannot be the terminal, which stops a
+/// process that reads from it in another process group.
 ///
 /// ```
 /// use comm_run::{Ending, Job, Line};
@@ -107,9 +107,9 @@ impl Job {
         self
     }
 
-    /// Turns this job into one machine's part of a larger one, over tcp. The lines of the ranks and the
-    /// variables carry the numbers of the whole; a [`Handle`](crate::Handle), an [`Outcome`] and
-    /// what is set for single ranks count on this machine.
+    /// Turns this job into one machine's part of a larger job, over tcp. Lines and variables
+    /// number the ranks in the whole job; a [`Handle`](crate::Handle), an [`Outcome`] and the
+    /// methods that set something for one rank number them on this machine.
     #[must_use]
     pub fn node(mut self, node: Node) -> Self {
         self.node = Some(node);
@@ -138,14 +138,14 @@ impl Job {
         self
     }
 
-    /// Sets a variable for every rank. Wins over what the launcher would set.
+    /// Sets a variable for every rank. Takes precedence over the launcher's value.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.insert(name.into(), value.into());
         self
     }
 
-    /// Sets a variable for one rank. Wins over [`env`](Self::env).
+    /// Sets a variable for one rank. Takes precedence over [`env`](Self::env).
     #[must_use]
     pub fn rank_env(
         mut self,
@@ -174,7 +174,7 @@ impl Job {
         self
     }
 
-    /// Sets what happens to the others when a rank fails.
+    /// Sets what happens to the other ranks when one fails.
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
@@ -188,46 +188,46 @@ impl Job {
         self
     }
 
-    /// Starts the job again when a rank failed, at most so many times, with a fresh name, port and secret. The ranks find in
-    /// `COBRE_RESTART` how often that happened.
+    /// Restarts the job when a rank fails, at most this many times, with a new name, port and secret. `COBRE_RESTART` tells the
+    /// ranks the number of restarts so far.
     ///
-    /// Not when the job was stopped or ran out of time, when the cause failed in its first second, or when its code says that it
-    /// was started wrongly (2, 126, 127). The deadline counts from the first start. [`Handle::signal`](crate::Handle::signal)
-    /// reaches the ranks of the last start; the [`Outcome`] is theirs.
+    /// The job is not restarted if it was stopped or timed out, if the cause failed within its first second, or if its exit code
+    /// means that it was started wrongly (2, 126, 127). The deadline counts from the first start.
+    /// [`Handle::signal`](crate::Handle::signal) reaches the ranks of the last start, and the [`Outcome`] describes them.
     #[must_use]
     pub fn max_restarts(mut self, max_restarts: usize) -> Self {
         self.max_restarts = max_restarts;
         self
     }
 
-    /// Calls `listener` with what the owner of a job may want to know while it goes on. On the thread that watches the ranks: be
-    /// brief.
+    /// Calls `listener` with notices about the running job. The calls happen on the thread that watches the ranks, so they
+    /// must return quickly.
     #[must_use]
     pub fn on_notice(mut self, listener: impl FnMut(&Notice<'_>) + Send + 'static) -> Self {
         self.notices = Notices(Some(Box::new(listener)));
         self
     }
 
-    /// Writes the life of the job there, as lines of JSON with names that never change: `started` or `not_started`, then for each
-    /// start `cause`, if it did not end well, and `ended`. The README lists their members.
+    /// Writes the events of the job to `out` as JSON lines with names that never change: `started` or `not_started`, then for each
+    /// start `ended`, after `cause` if it did not complete. The README lists their members.
     ///
-    /// Each line is one write, and comes from a thread of its own: `out` may stand still, which holds up nothing but the end of the
-    /// job, for 2 s. What is not written then, or beyond 8 MiB that wait, or after a write that failed, is dropped; a
-    /// [`Notice::EventsLost`] at the end of the job counts it.
+    /// A separate thread writes each line with one write. If `out` blocks, only the end of the job waits for it, for at most 2 s.
+    /// Lines that are not written by then, that exceed 8 MiB of waiting lines, or that follow a failed write, are dropped;
+    /// [`Notice::EventsLost`] reports their number at the end of the job.
     #[must_use]
     pub fn events(mut self, out: impl Write + Send + 'static) -> Self {
         self.events = Events::to(out);
         self
     }
 
-    /// Returns how many descriptors a job of so many ranks opens in this process, at most.
+    /// Returns how many descriptors a job with this number of ranks opens in this process, at most.
     #[must_use]
     pub fn descriptors(ranks: usize) -> usize {
         descriptors::of_job(ranks)
     }
 
-    /// Makes room for the job's descriptors and `more` of the caller's own, for logs, say: raises the limit of this process as far
-    /// as that needs and the system allows. The ranks start with the limit of before.
+    /// Makes room for the job's descriptors and for `more` of the caller, for example for logs: raises the limit of this process as
+    /// far as needed and allowed by the system. The ranks start with the original limit.
     ///
     /// # Errors
     ///
@@ -236,26 +236,26 @@ impl Job {
         descriptors::reserve(self.size, more)
     }
 
-    /// Sends the ranks' lines here instead of to a [`Terminal`](crate::Terminal).
+    /// Sends the ranks' lines to this sink instead of a [`Terminal`](crate::Terminal).
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'static) -> Self {
         self.sink = Some(Box::new(sink));
         self
     }
 
-    /// Sends the ranks' lines here, too: to [`Logs`](crate::Logs), say. Each sink has a thread of its own. None waits for
-    /// another, but the ranks wait for the slowest.
+    /// Sends the ranks' lines to this sink as well, for example to [`Logs`](crate::Logs). Each sink has its own thread, so no
+    /// sink waits for another, but the ranks wait for the slowest.
     #[must_use]
     pub fn add_sink(mut self, sink: impl Sink + 'static) -> Self {
         self.more_sinks.push(Box::new(sink));
         self
     }
 
-    /// Takes over the signals of this process, for good: `SIGINT`, `SIGTERM`, `SIGHUP` and `SIGQUIT` stop the job instead, Ctrl-Z
-    /// stops the ranks too until this process is continued, `SIGUSR1` and `SIGUSR2` go to the ranks. A signal that this process
-    /// ignores (under `nohup`, say) stays ignored. As the first process of a container it also reaps what others leave.
+    /// Takes over the signals of this process permanently: `SIGINT`, `SIGTERM`, `SIGHUP` and `SIGQUIT` stop the job, Ctrl-Z
+    /// also stops the ranks until this process is continued, and `SIGUSR1` and `SIGUSR2` go to the ranks. A signal that this process
+    /// ignores, for example under `nohup`, stays ignored. As the first process of a container, this process also reaps orphans.
     ///
-    /// Without it these signals end this process, and the ranks with it, but there is no
+    /// Without this method these signals end this process, and the ranks with it, but without a
     /// report.
     #[must_use]
     pub fn forward_signals(mut self) -> Self {
@@ -263,27 +263,27 @@ impl Job {
         self
     }
 
-    /// Binds each rank to one processor of its own, out of those this process may use; one of each core first, and as many of
-    /// one NUMA node as of another. Ranks that follow each other lie on one node.
+    /// Binds each rank to its own processor, among those this process may use: one of each core first, and equally many of
+    /// each NUMA node. Consecutive ranks share a node.
     ///
-    /// Ranks with a single thread then never share a core, which small collectives notice. A rank with several
-    /// threads would run them all on that one processor, so this is not the default. Linux only.
+    /// Single-threaded ranks then never share a core while another is idle, which makes small collectives faster. A rank with
+    /// several threads would run all of them on one processor, so this is not the default. Linux only.
     #[must_use]
     pub fn bind_to_processors(mut self) -> Self {
         self.bind = true;
         self
     }
 
-    /// Passes on what this rank writes after 20 ms, without waiting longer for the end of a line, whatever the sink's
-    /// [`patience`](crate::Sink::patience): a progress bar moves. The sink gets such a piece as [`LineEnd::Open`](crate::LineEnd::Open).
+    /// Passes on this rank's unfinished lines after 20 ms, whatever the sink's [`patience`](crate::Sink::patience), so that a
+    /// progress bar moves. The sink gets such a piece as [`LineEnd::Open`](crate::LineEnd::Open).
     #[must_use]
     pub fn live(mut self, rank: usize) -> Self {
         self.live.insert(rank);
         self
     }
 
-    /// Passes an open descriptor on to one rank, under the same number, and to no other process. The job lets go of it
-    /// when the ranks have started. The same one may be passed to several ranks.
+    /// Passes an open descriptor to one rank, under the same number, and to no other process. The job closes its copy
+    /// when the ranks have started. One descriptor may be passed to several ranks.
     #[must_use]
     pub fn pass_descriptor(mut self, rank: usize, descriptor: impl Into<Arc<OwnedFd>>) -> Self {
         let passed = self.descriptors.entry(rank).or_default();
@@ -308,12 +308,12 @@ impl Job {
         }
     }
 
-    /// Returns what every rank would be started with, and starts nothing. What is new in every job,
-    /// such as names and ports, is an example.
+    /// Returns what every rank would be started with, without starting anything. Values that are new in every job,
+    /// such as names and ports, are examples.
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start), as far as it can be known without a start.
+    /// The errors of [`start`](Self::start) that can be detected without starting a rank.
     pub fn dry_run(&self) -> Result<Vec<RankPlan>, StartError> {
         self.check()?;
         let prepared = Prepared::new(self, 0)?;
@@ -321,8 +321,8 @@ impl Job {
         Ok(plans.collect())
     }
 
-    /// Describes which ranks of this machine would be bound to which processors; `None` if they are not to be bound, or there
-    /// are too few.
+    /// Describes which ranks of this machine would be bound to which processors; `None` if they are not to be bound, or if
+    /// there are too few processors.
     #[must_use]
     pub fn binding(&self) -> Option<String> {
         let chosen = self.bind.then(|| processors::choose(self.size))?.ok()?;
@@ -342,12 +342,12 @@ impl Job {
 
     /// Starts the job. When this returns, every rank is a process that runs the program.
     ///
-    /// The ranks are spawned and supervised by a thread of the job's own, because the parent-death
-    /// signal goes by thread: a job may be started from a thread that ends sooner.
+    /// The job has its own thread that starts and supervises the ranks, because the parent-death signal is sent when the
+    /// thread that started them ends: so the caller's thread may end before the job.
     ///
     /// # Errors
     ///
-    /// Fails when the program cannot be started; the ranks that did start are ended.
+    /// Fails when the program cannot be started; ranks that did start are ended.
     pub fn start(self) -> Result<Running, StartError> {
         launch(self)
     }

@@ -1,8 +1,8 @@
-//! This machine's place in a job that several machines share.
+//! This machine's place in a job on several machines.
 
 use std::path::PathBuf;
 
-/// A way for the ranks to reach each other.
+/// How the ranks reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Backend {
@@ -14,7 +14,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Returns a short name that programs and logs may rely on: it never changes.
+    /// Returns a short name for programs and logs; it never changes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -26,18 +26,18 @@ impl Backend {
 
 /// The place of this machine in a job on several machines, and where its ranks meet.
 ///
-/// Every machine starts as many ranks as the others. Those of machine `node` are numbered from
+/// Every machine starts the same number of ranks. The ranks of machine `node` are numbered from
 /// `node` times that number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// How many machines there are.
     pub nodes: usize,
-    /// Which one this is, below `nodes`. Rank 0 runs on machine 0.
+    /// The number of this machine, below `nodes`. Rank 0 runs on machine 0.
     pub node: usize,
-    /// The host of machine 0 as the others reach it, without a port.
+    /// The host of machine 0, as the other machines reach it, without a port.
     pub coordinator: String,
-    /// The port at which rank 0 listens; it binds it itself.
+    /// The port at which rank 0 listens; rank 0 binds it itself.
     pub port: u16,
-    /// The file with the secret, which is the same on every machine.
+    /// The file with the secret, the same on every machine.
     pub secret_file: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What the ranks of a job are started with: prepared once, before anything starts.
+//! Values that the ranks of a job start with, prepared once before anything starts.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,28 +18,28 @@ use crate::supervise::warden::Segment;
 
 /// How many connections may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
-/// The port at which programs of torchrun meet by default.
+/// The default port of torchrun.
 const USUAL_PORT: u16 = 29500;
 
-/// What is new in every job.
+/// Values that are new in every job.
 #[derive(Debug)]
 pub(super) struct Prepared {
     inherited: Variables,
-    /// Those of them that every rank gets.
+    /// The inherited variables that every rank keeps.
     kept: Variables,
     id: String,
     secret: String,
     port: u16,
-    /// Bound before anything starts, so that no other program can take the port and no rank finds
-    /// it closed. Rank 0 inherits it.
+    /// The listener of rank 0, which inherits it. Bound before anything starts, so that no other program can take the port
+    /// and no rank finds it closed.
     listener: Option<Arc<TcpListener>>,
-    /// One per rank if they are to be bound, else none.
+    /// One processor per rank if the ranks are to be bound, else none.
     processors: Vec<usize>,
-    /// How often the job was started before, if it may be started again.
+    /// The number of restarts so far, if the job may be restarted.
     restart: Option<usize>,
 }
 
-/// What a rank would be started with.
+/// Everything that a rank would be started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankPlan {
@@ -47,7 +47,7 @@ pub struct RankPlan {
     pub rank: usize,
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The variables it gets beside the inherited ones; in place of a secret stands `(redacted)`.
+    /// The variables it gets in addition to the inherited ones; a secret is replaced by `(redacted)`.
     pub variables: Variables,
     /// The inherited variables that it does not get.
     pub cleared: Vec<OsString>,
@@ -80,7 +80,7 @@ impl Prepared {
         let port = match (&job.node, &listener) {
             (Some(node), _) => node.port,
             (None, Some(listener)) => port(listener).map_err(StartError::setup("find the port"))?,
-            // No rank listens there; a port that is free now is the best guess.
+            // No rank listens on this port; one that is free now is the best guess.
             (None, None) => listen()
                 .and_then(|listener| port(&listener))
                 .unwrap_or(USUAL_PORT),
@@ -98,7 +98,7 @@ impl Prepared {
         })
     }
 
-    /// Returns every variable of a rank, counted on this machine.
+    /// Returns all variables of a rank, numbered on this machine.
     pub(super) fn variables(&self, job: &Job, local: usize) -> Variables {
         let mut variables = self.kept.clone();
         variables.extend(own(self.seat(job, local)));
@@ -106,24 +106,24 @@ impl Prepared {
         variables
     }
 
-    /// Returns what the ranks find in `COBRE_JOB_ID`.
+    /// Returns the value of `COBRE_JOB_ID` for the ranks.
     pub(super) fn id(&self, job: &Job) -> Option<String> {
         let variables = self.variables(job, 0);
         let id = variables.get(OsStr::new("COBRE_JOB_ID"))?;
         Some(id.to_string_lossy().into_owned())
     }
 
-    /// Returns the name that the ranks may leave in shared memory.
+    /// Returns the name that the ranks may leave behind in shared memory.
     pub(super) fn segment(&self) -> Segment {
         Segment::new(&segment_name(&self.id))
     }
 
-    /// Returns the listener if this rank is the one that inherits it.
+    /// Returns the listener if this rank inherits it.
     pub(super) fn listener(&self, local: usize) -> Option<Arc<TcpListener>> {
         self.listener.clone().filter(|_| local == 0)
     }
 
-    /// Returns how many connections a rank holds: two to each other rank, if it is the one that all connect to.
+    /// Returns how many connections a rank holds: two to each other rank, if all ranks connect to it.
     pub(super) fn links(&self, job: &Job, local: usize) -> usize {
         let seat = self.seat(job, local);
         match seat.link {
@@ -137,7 +137,7 @@ impl Prepared {
         self.processors.get(local).copied()
     }
 
-    /// Returns what a rank would be started with, for a dry run.
+    /// Returns the plan of a rank, for a dry run.
     pub(super) fn plan(&self, job: &Job, local: usize) -> RankPlan {
         let mut variables = own(self.seat(job, local));
         variables.extend(self.given(job, local));
@@ -194,7 +194,7 @@ impl Prepared {
 
 fn listen() -> io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    // Hundreds of ranks connect at once. If this fails, the default stays.
+    // Hundreds of ranks may connect at once. If this fails, the default backlog stays.
     let _ = rustix::net::listen(&listener, BACKLOG);
     Ok(listener)
 }

@@ -1,4 +1,4 @@
-//! Ranks as they start: their words, variables, folder, signals and program.
+//! Ranks as they start: their arguments, variables, folder, signals and program.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -25,7 +25,7 @@ fn start(program: &str, args: &[&str]) -> Start {
     }
 }
 
-/// Returns what a rank writes, and the code it exits with.
+/// Returns the output of a rank and its exit code.
 fn run(start: &Start) -> io::Result<(String, i32)> {
     let Leader { pid, pipes } = start.spawn()?;
     let mut text = String::new();
@@ -62,7 +62,7 @@ fn a_program_is_found_as_a_shell_finds_it() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         path
     };
-    // Without an interpreter in its first line a shell reads it.
+    // A script that names no interpreter in its first line is run by a shell.
     let script = write("script", 0o755);
     let by_path = start(script.to_str().unwrap(), &["one"]);
     assert_eq!(run(&by_path).unwrap(), ("script one\n".into(), 0));
@@ -70,7 +70,7 @@ fn a_program_is_found_as_a_shell_finds_it() {
     let path = format!("/no/such:{}", folder.path().display());
     by_name.variables.insert("PATH".into(), path.into());
     assert_eq!(run(&by_name).unwrap().0, "script two\n");
-    // One that may not be executed is a better reason than none.
+    // A file that may not be executed is a more helpful error than "not found".
     write("forbidden", 0o644);
     let mut forbidden = start("forbidden", &[]);
     forbidden.variables = by_name.variables;

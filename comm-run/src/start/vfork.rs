@@ -1,19 +1,19 @@
-//! Starts a process without a copy of this one (Linux): the child runs in the memory of its parent until it becomes the program, and
-//! the thread that starts it stands still for so long.
+//! Starts a process without copying this one (Linux): the child runs in the memory of its parent until it executes the program,
+//! and the thread that starts it waits until then.
 //!
-//! A copy costs more with every megabyte that this process has and stops its other threads meanwhile; 64 ranks notice. `posix_spawn`
-//! avoids the copy too, but cannot tie the life of the child to the starter's before its program runs.
+//! A copy costs more with every megabyte of this process and stops its other threads meanwhile, which shows with 64 ranks.
+//! `posix_spawn` avoids the copy too, but cannot tie the life of the child to the starter's before its program runs.
 //!
 //! # Safety
 //!
-//! - I1: `clone` returns only when the child has executed its program or ended (`CLONE_VFORK`), so all that `spawn` borrows or owns
-//!   outlives what the child does with it, and nobody else touches the `Image` meanwhile.
-//! - I2: other threads of the parent go on in the same memory. So the child makes system calls on the image and on its own stack, and
-//!   nothing else: no allocation, no lock, no panic that allocates.
-//! - I3: the child has a stack of its own, [`STACK`] bytes that nobody else uses until `clone` has returned, aligned to 16.
-//! - I4: the child runs no handler of its parent: all signals are blocked from before `clone` until it has put the default in place
-//!   of every handler, which changes nothing for the parent (no `CLONE_SIGHAND`).
-//! - I5: each list of words ends with a null pointer, and every other pointer is that of a `CString` which the image keeps.
+//! - I1: `clone` returns only when the child has executed its program or ended (`CLONE_VFORK`), so everything that `spawn` borrows or
+//!   owns outlives the child's use of it, and no other thread accesses the `Image` meanwhile.
+//! - I2: other threads of the parent keep running in the same memory. So the child only makes system calls on the image and on its
+//!   own stack: no allocation, no lock, no panic that allocates.
+//! - I3: the child has its own stack: [`STACK`] bytes, aligned to 16, that no other code uses until `clone` has returned.
+//! - I4: the child runs no handler of its parent: all signals are blocked from before `clone` until the child has reset every
+//!   handler to the default, which changes nothing for the parent (no `CLONE_SIGHAND`).
+//! - I5: each list of words ends with a null pointer, and every other pointer points to a `CString` that the image keeps.
 
 #![expect(
     unsafe_code,
@@ -37,19 +37,19 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::start::{Leader, Start};
 use crate::supervise::warden::enlistment;
 
-/// Far more than the child needs, also without optimisation.
+/// Far more than the child needs, even without optimisation.
 const STACK: usize = 64 << 10;
-/// Where a shell looks for programs if nobody says where.
+/// Where a shell looks for programs if `PATH` is not set.
 const USUAL_PATH: &[u8] = b"/bin:/usr/bin";
 const SHELL: &CStr = c"/bin/sh";
 
-/// What the child needs, as system calls want it.
+/// Everything the child needs, in the form that system calls take.
 struct Image<'a> {
-    /// What to try, in this order.
+    /// The paths to try, in this order.
     programs: Vec<CString>,
     arguments: Words,
     variables: Words,
-    /// The arguments of a shell for a script that does not name its interpreter; the second becomes the script.
+    /// The arguments of a shell for a script that names no interpreter; the second one is replaced by the script.
     script: Words,
     folder: Option<CString>,
     /// Standard input, output and error.
@@ -59,11 +59,11 @@ struct Image<'a> {
     limit: Option<Rlimit>,
     warden: Option<&'a PipeWriter>,
     starter: Pid,
-    /// Why there is no program, if there is none.
+    /// The error if no program is found.
     error: Option<Errno>,
 }
 
-/// A list of words for `execve`.
+/// A null-terminated list of words for `execve`.
 struct Words {
     pointers: Vec<*const c_char>,
     _kept: Vec<CString>,
@@ -74,17 +74,17 @@ impl Words {
         let pointers = words.iter().map(|word| word.as_ptr());
         Self {
             pointers: pointers.chain([ptr::null()]).collect(),
-            // Moved, but not what the pointers lead to: that is on the heap.
+            // Moves the `CString`s, but not the heap memory that the pointers point to.
             _kept: words,
         }
     }
 }
 
-/// Starts the process; returns when its program runs.
+/// Starts the process, and returns when its program runs.
 ///
 /// # Errors
 ///
-/// What the system says about the program, or about what the process needs.
+/// The system's error about the program or its process.
 pub(super) fn spawn(start: &Start) -> io::Result<Leader> {
     let (stdout, to_stdout) = pipe()?;
     let (stderr, to_stderr) = pipe()?;
@@ -92,7 +92,7 @@ pub(super) fn spawn(start: &Start) -> io::Result<Leader> {
     let mut image = Image::new(start, [null, to_stdout.as_raw_fd(), to_stderr.as_raw_fd()])?;
     let pid = clone(&mut image)?;
     if let Some(error) = image.error {
-        // It has ended, and nobody else knows of it.
+        // It has ended, and no other code knows its process id.
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
         return Err(error.into());
     }
@@ -102,7 +102,7 @@ pub(super) fn spawn(start: &Start) -> io::Result<Leader> {
     })
 }
 
-/// Creates a pipe whose numbers are none of the standard streams', which would be overwritten.
+/// Creates a pipe with other numbers than the standard streams, because the child overwrites those.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = io::pipe()?;
     let above = |end: OwnedFd| -> io::Result<OwnedFd> {
@@ -152,7 +152,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// Becomes the program; returns why not. Runs in the child: I2.
+    /// Executes the program; returns the error if that fails. Runs in the child: I2.
     fn become_program(&mut self) -> Errno {
         match self.prepare() {
             Ok(()) => self.execute(),
@@ -163,13 +163,13 @@ impl<'a> Image<'a> {
     fn prepare(&self) -> Result<(), Errno> {
         setpgid(None, None)?;
         if let Some(pipe) = self.warden {
-            // Before the program runs, so that there is no moment in which it could start something the warden has not heard of.
+            // Before the program runs, so that it can never start a process before the warden knows its group.
             let mut line = [0; 32];
             let line = enlistment(getpid(), &mut line);
             rustix::io::retry_on_intr(|| rustix::io::write(pipe, line))?;
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The starter may have died before the line above; then nobody will send the signal.
+        // If the starter died before the line above, the signal will never be sent.
         if getppid() != Some(self.starter) {
             return Err(Errno::SRCH);
         }
@@ -195,7 +195,7 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    /// Tries every place, as `execvp` does.
+    /// Tries every path, as `execvp` does.
     fn execute(&mut self) -> Errno {
         let mut result = Errno::NOENT;
         for program in &self.programs {
@@ -205,7 +205,7 @@ impl<'a> Image<'a> {
                     self.script.pointers[1] = program.as_ptr();
                     return execute(SHELL, &self.script, &self.variables);
                 }
-                // There may be one further on that can be executed, and this is still the better reason if not.
+                // A later path may be executable; if none is, this error is the more helpful one.
                 Errno::ACCESS => error,
                 Errno::NOENT | Errno::NOTDIR | Errno::STALE | Errno::NODEV => match result {
                     Errno::ACCESS => result,
@@ -218,7 +218,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Returns where a program may be.
+/// Returns the paths where a program may be.
 fn candidates(program: &[u8], path: &[u8]) -> io::Result<Vec<CString>> {
     if program.contains(&b'/') {
         return Ok(vec![text(program)?]);
@@ -245,12 +245,12 @@ fn execute(program: &CStr, arguments: &Words, variables: &Words) -> Errno {
     last_error()
 }
 
-/// Returns the error of the last call of libc; of this thread, or of the one that stands still for this child: I1.
+/// Returns the error of the last call of libc, in this thread or in the one that waits for this child: I1.
 fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Puts the default in place of every handler, which the program would not have, and lets all signals come.
+/// Resets every handler to the default, since the program does not contain the handlers, and unblocks all signals.
 fn heed_signals() {
     for signal in 1..=libc::SIGRTMAX() {
         let mut action = MaybeUninit::<libc::sigaction>::uninit();
@@ -261,7 +261,7 @@ fn heed_signals() {
         // SAFETY: the call above has filled it.
         let mut action = unsafe { action.assume_init() };
         let is_ignored = action.sa_sigaction == libc::SIG_IGN;
-        // Rust ignores SIGPIPE in every program; what a rank starts with is the default.
+        // Rust ignores SIGPIPE in every program; a rank starts with the default.
         let keeps = is_ignored && signal != libc::SIGPIPE;
         if keeps || action.sa_sigaction == libc::SIG_DFL {
             continue;
@@ -297,7 +297,7 @@ fn set_mask(set: &libc::sigset_t) -> libc::sigset_t {
     before
 }
 
-/// Starts the child and waits until it has become its program, or could not.
+/// Starts the child and waits until it has executed its program or failed to.
 fn clone(image: &mut Image<'_>) -> io::Result<Pid> {
     let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
     let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
@@ -312,7 +312,7 @@ fn clone(image: &mut Image<'_>) -> io::Result<Pid> {
 }
 
 extern "C" fn child(image: *mut c_void) -> c_int {
-    // SAFETY: I1, `clone` above passes the image, and nobody else uses it until this has ended.
+    // SAFETY: I1, `clone` above passes the image, and no other code uses it until the child has ended.
     let image = unsafe { &mut *image.cast::<Image<'_>>() };
     image.error = Some(image.become_program());
     127

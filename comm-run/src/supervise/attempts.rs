@@ -1,4 +1,4 @@
-//! All starts of a job: the ranks are started, watched to their end, and started again as often as it may help.
+//! All starts of a job: starts the ranks, watches them to their end, and restarts them as often as that may help.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,12 @@ use crate::supervise::signals::forward_signals;
 use crate::supervise::{Supervisor, child_exits};
 use crate::verdict::outcome::{Ending, NoRestart, Outcome};
 
-/// A job that fails sooner would fail again.
+/// A job that fails sooner would probably fail again.
 const TOO_SOON: Duration = Duration::from_secs(1);
-/// Wrong usage, and what a shell returns for a program that it cannot execute or find: the next start would end the same way.
+/// The exit codes for wrong usage and for a program that a shell cannot execute or find: the next start would end the same way.
 const STARTED_WRONGLY: [i32; 3] = [2, 126, 127];
 
-/// Lives as long as the job: this is the thread whose end the parent-death signal would announce.
+/// Runs as long as the job: when this thread ends, the kernel sends the parent-death signal to the ranks.
 pub(super) fn host(
     mut job: Job,
     started: impl FnOnce(Handle) -> bool,
@@ -50,7 +50,7 @@ pub(super) fn host(
     result
 }
 
-/// Who hears of the job while it goes on.
+/// The listener for notices about the running job.
 struct Told {
     events: Events,
     notices: Notices,
@@ -67,7 +67,7 @@ fn watch(
         .build()
         .map_err(StartError::setup("watch pipes and timers"))?;
     let outcome = runtime.block_on(attempts(job, started, told));
-    // Not the default, which waits.
+    // Not just dropped: that would wait for blocking tasks.
     runtime.shutdown_background();
     outcome
 }
@@ -123,7 +123,7 @@ async fn attempts(
             live: job.live.clone(),
         };
         let mut outcome = supervisor.run(pipes, &lanes).await;
-        // Later than before by the time that the job stood still.
+        // The deadline moves by the time that the job was suspended.
         deadline = escalation.deadline();
         outcome.restarts = restart;
         let next = if restart < job.max_restarts {
@@ -162,17 +162,17 @@ async fn attempts(
     }
 }
 
-/// What follows the end of a job that has restarts left.
+/// What happens at the end of a job that has restarts left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Again,
-    /// It failed, but that would not help.
+    /// The job failed, but a restart would not help.
     Useless(NoRestart),
-    /// It did not fail, or its end was asked for.
+    /// The job did not fail, or was stopped.
     End,
 }
 
-/// Returns what follows an end like this.
+/// Returns what happens after this outcome.
 fn after(outcome: &Outcome) -> Next {
     let failed = matches!(outcome.ending, Ending::RankFailed(_));
     if !failed || outcome.timed_out || outcome.stopped.is_some() {

@@ -1,4 +1,4 @@
-//! How a job is ended: the first cause is kept, the ranks are asked to end, then they are killed.
+//! How a job is ended: keeps the first cause, asks the ranks to end, then kills them.
 //!
 //! ```text
 //! Running --a rank fails--> Reporting --500 ms--> Asked --500 ms--> Killed --5 s--> given up
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A stop asks with its own signal, and the ranks have as long as its [`Grace`] allows. While a rank that others name as the
-//! cause still writes its last words, the report takes up to 5 s.
+//! cause is still writing its last lines, the reporting phase takes up to 5 s.
 //!
-//! Pure: time comes in as an argument, signals go out as a return value.
+//! Pure: takes the time as an argument and returns the signals to send.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,31 +20,31 @@ use tokio::time::Instant;
 use crate::supervise::signals::Signal;
 use crate::verdict::outcome::Ending;
 
-/// How long the others may take to notice a failure and report it, before they are asked to end.
+/// How long the other ranks may take to notice and report a failure before they are asked to end.
 pub(crate) const REPORT: Duration = Duration::from_millis(500);
 /// How long a rank that is asked to end may take.
 pub(super) const ASK: Duration = Duration::from_millis(500);
-/// How long a rank that the others have lost may take to end by itself: a backtrace takes its time.
+/// How long a rank that the others have lost may take to end by itself: printing a backtrace takes time.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long a killed rank may take to disappear. The kernel needs a while to free much memory.
+/// How long a killed rank may take to disappear: the kernel needs time to free much memory.
 pub(super) const KILL: Duration = Duration::from_secs(5);
 
-/// How long the output may take once the ranks of a job are gone that was stopped, or timed out: somebody waits for the end.
+/// How long the output may take after the ranks of a stopped or timed-out job are gone: the user is waiting for the end.
 pub(super) const HURRIED: Duration = Duration::from_secs(1);
-/// The same for a job that failed: who reads has some time, and who does not read must not keep it.
+/// The same for a job that failed: a slow reader gets some time, but a blocked one must not delay the end much.
 pub(super) const FAILED: Duration = Duration::from_secs(5);
 
-/// How long the ranks may take to end after a stop, by its signal; 500 ms if it has none here.
+/// How long the ranks may take to end after a stop, by signal; 500 ms for a signal that is not set here.
 pub(crate) type Grace = HashMap<Signal, Duration>;
 
 /// What happens to the other ranks when one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// They get 500 ms to report it, then they are ended.
+    /// The others get 500 ms to report the failure and are then ended.
     #[default]
     EndOthers,
-    /// They go on until they end by themselves or the job runs out of time.
+    /// The others continue until they end by themselves or the job times out.
     LetOthersFinish,
 }
 
@@ -55,7 +55,7 @@ enum Phase {
     Asked,
     Killed,
     GivenUp,
-    /// Every rank is gone; only output may be on its way.
+    /// Every rank is gone; only output may be left.
     Gone,
 }
 
@@ -65,13 +65,13 @@ pub(crate) struct Escalation {
     deadline: Option<Instant>,
     grace: Grace,
     phase: Phase,
-    /// When the phase is over.
+    /// When the phase ends.
     until: Option<Instant>,
     /// When the first rank failed.
     failed: Option<Instant>,
     /// The last stop that was passed on.
     stop: Option<Signal>,
-    /// The first stop, whatever had ended the job by then.
+    /// The first stop, even if the job was already ending.
     stopped: Option<Signal>,
     cause: Option<Ending>,
     timed_out: bool,
@@ -93,7 +93,7 @@ impl Escalation {
         }
     }
 
-    /// Takes note of a rank that failed by itself.
+    /// Records that a rank failed by itself.
     pub(super) fn failed(&mut self, rank: usize, now: Instant) {
         self.cause.get_or_insert(Ending::RankFailed(rank));
         self.failed.get_or_insert(now);
@@ -102,15 +102,15 @@ impl Escalation {
         }
     }
 
-    /// Takes note whether a rank that the others have lost still lives: then its last words are waited for.
+    /// Records whether a rank that the others have lost is still alive: then the job waits for its last lines.
     pub(super) fn last_words(&mut self, are_awaited: bool) {
         if let (Phase::Reporting, Some(failed)) = (self.phase, self.failed) {
             self.until = Some(failed + if are_awaited { LAST_WORDS } else { REPORT });
         }
     }
 
-    /// Takes note of a request to end the job, and returns the signal that is due. A second Ctrl-C kills; another signal that
-    /// comes twice does not, because schedulers send theirs to the starter and to its group.
+    /// Records a request to end the job, and returns the signal that is due. A second Ctrl-C kills; a second signal of another
+    /// kind does not, because schedulers send their signal both to the starter and to its group.
     #[must_use]
     pub(super) fn stop(&mut self, signal: Signal, now: Instant) -> Option<Signal> {
         self.cause.get_or_insert(Ending::Stopped(signal));
@@ -134,31 +134,31 @@ impl Escalation {
         }
     }
 
-    /// Takes note that every rank is gone: nobody is left to be signalled, and the output gets the time it needs.
+    /// Records that every rank is gone: no more signals are due, and the output gets the time it needs.
     pub(super) fn gone(&mut self) {
         (self.phase, self.until) = (Phase::Gone, None);
     }
 
-    /// Takes note that the output cannot be written, and returns the signal that is due.
+    /// Records that the output cannot be written, and returns the signal that is due.
     #[must_use]
     pub(super) fn output_lost(&mut self, now: Instant) -> Option<Signal> {
         self.cause.get_or_insert(Ending::OutputLost);
         self.ask(now)
     }
 
-    /// Takes note that the whole job stood still for so long.
+    /// Records that the whole job was suspended for this long.
     pub(super) fn shift(&mut self, by: Duration) {
         for time in [&mut self.deadline, &mut self.until, &mut self.failed] {
             *time = time.map(|time| time + by);
         }
     }
 
-    /// Returns when the job runs out of time, if ever.
+    /// Returns when the job times out, if it has a timeout.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Returns the stop that was passed on, and until when the ranks have time to end.
+    /// Returns the stop that was passed on and the time by which the ranks must end.
     pub(super) fn stopping(&self) -> Option<(Signal, Instant)> {
         let asked = self.phase == Phase::Asked;
         self.stop.zip(self.until).filter(|_| asked)
@@ -198,7 +198,7 @@ impl Escalation {
         self.phase == Phase::GivenUp
     }
 
-    /// Returns how long the output may take once every rank is gone; `None`: as long as it likes.
+    /// Returns how long the output may take once every rank is gone; `None` for no limit.
     pub(crate) fn patience(&self) -> Option<Duration> {
         if self.timed_out || self.stopped.is_some() || self.cause == Some(Ending::OutputLost) {
             return Some(HURRIED);

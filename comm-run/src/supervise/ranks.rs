@@ -1,10 +1,10 @@
-//! The processes of a job: who they are, how they are signalled, and when they may be reaped.
+//! The processes of a job: their ids, how to signal them, and when to reap them.
 //!
-//! A process id is only ours until the process is reaped; afterwards the number may belong to another
-//! process. So an exit is first *looked at* (the dead leader stays, and keeps its group's number
-//! taken), then what is left of the group is killed, then the warden forgets it, and only then is
+//! A process id is ours only until the process is reaped; afterwards the number may belong to another
+//! process. So an exit is first *peeked at* (the dead leader stays, and keeps the number of its group
+//! taken), then the rest of the group is killed, then the warden forgets the group, and only then is
 //! the leader reaped. One lock covers all of it, so a signal from another thread either reaches the
-//! rank or is refused.
+//! rank or fails.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,11 +33,11 @@ struct State {
     warden: Option<Warden>,
 }
 
-/// What a rank does.
+/// The state of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Runs,
-    /// By this signal, until it is continued.
+    /// Stopped by this signal until it is continued.
     Stopped(i32),
     Ended(Exit),
 }
@@ -49,7 +49,7 @@ struct Process {
 }
 
 impl Ranks {
-    /// Takes over the processes of the ranks, in rank order; nobody else waits for them.
+    /// Takes over the processes of the ranks, in rank order; no other code waits for them.
     pub(crate) fn new(pids: Vec<Pid>, warden: Option<Warden>, segment: Segment) -> Self {
         let processes = pids.iter().map(|_| Process {
             reaped: false,
@@ -72,14 +72,14 @@ impl Ranks {
             .collect()
     }
 
-    /// Returns the process of a rank, and the group that it leads.
+    /// Returns the process of a rank, which is also the number of its group.
     #[cfg(target_os = "linux")]
     pub(super) fn pid(&self, rank: usize) -> Pid {
         self.pids[rank]
     }
 
-    /// Returns what a rank does, without reaping it. No such child: this process has code that reaps all
-    /// children, and the rank is gone with its answer.
+    /// Returns the state of a rank without reaping it. If there is no such child, other code in this process reaps all
+    /// children and has taken the rank's exit code.
     pub(super) fn look(&self, rank: usize) -> Look {
         let states = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
         let look = states | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -105,23 +105,22 @@ impl Ranks {
         }
     }
 
-    /// Sends a signal to everything the ranks are and have started, to end it.
+    /// Sends a signal to all ranks and everything they have started, to end them.
     pub(super) fn end_all(&self, signal: Signal) {
         let mut state = self.state();
         for (process, &pid) in state.processes.iter_mut().zip(&self.pids) {
             if process.reaped {
                 continue;
             }
-            // A group of which only zombies are left cannot be signalled on every system, and need
-            // not be.
+            // On some systems a group of zombies cannot be signalled, and it need not be.
             let _ = kill_process_group(pid, signal.raw());
-            // A frozen process would not notice that it is asked to end.
+            // A stopped process would not notice the signal.
             let _ = kill_process_group(pid, Raw::CONT);
             process.ended_by = Some(signal);
         }
     }
 
-    /// Returns the ranks that run: neither ended nor stopped by somebody.
+    /// Returns the running ranks: neither ended nor stopped.
     pub(super) fn running(&self) -> Vec<usize> {
         let ranks = 0..self.pids.len();
         ranks.filter(|&rank| self.is_running(rank)).collect()
@@ -141,22 +140,22 @@ impl Ranks {
         self.look(rank) == Look::Runs
     }
 
-    /// Sends a signal to everything that these ranks are and have started.
+    /// Sends a signal to these ranks and everything they have started.
     pub(super) fn signal_groups(&self, ranks: &[usize], signal: Raw) {
         let state = self.state();
         for &rank in ranks.iter().filter(|&&rank| !state.processes[rank].reaped) {
-            // A group of which only zombies are left cannot be signalled on every system.
+            // On some systems a group of zombies cannot be signalled.
             let _ = kill_process_group(self.pids[rank], signal);
         }
     }
 
-    /// Reaps every child of this process that has ended and that the job does not wait for itself: the first process of a container
-    /// inherits what others leave.
+    /// Reaps every ended child of this process that is no rank: the first process of a container adopts the orphans of
+    /// other processes.
     pub(super) fn reap_orphans(&self) {
         let warden = self.state().warden.as_ref().map(Warden::pid);
         let is_own = |child: &Pid| self.pids.contains(child) || warden == Some(*child);
         for child in proc::children().into_iter().filter(|child| !is_own(child)) {
-            // One that lives stays; one that somebody else reaped meanwhile is gone.
+            // A living child stays; a child that other code has reaped meanwhile is gone.
             let _ = waitid(
                 WaitId::Pid(child),
                 WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
@@ -164,12 +163,12 @@ impl Ranks {
         }
     }
 
-    /// Returns the strongest signal sent to end this rank so far.
+    /// Returns the strongest signal sent so far to end this rank.
     pub(super) fn ended_by(&self, rank: usize) -> Option<Signal> {
         self.state().processes[rank].ended_by
     }
 
-    /// Kills what an ended rank left behind in its group, then reaps it.
+    /// Kills the processes that an ended rank left behind in its group, then reaps the rank.
     pub(super) fn reap(&self, rank: usize) {
         let mut state = self.state();
         let State { processes, warden } = &mut *state;
@@ -181,21 +180,21 @@ impl Ranks {
         if let Some(warden) = warden {
             warden.forget(pid);
         }
-        // Returns at once: the leader has ended, or has just been killed.
+        // Returns at once, because the leader has ended or has just been killed.
         let wait = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
         let _ = rustix::io::retry_on_intr(wait);
         process.reaped = true;
     }
 
-    /// Returns whether a reaped rank's group still has members, killed but not gone yet. Sends
-    /// nothing: the number may belong to another process by now.
+    /// Returns whether a reaped rank's group still has members that were killed but are not gone yet. Sends
+    /// no signal, because the number may belong to another process by now.
     pub(super) fn lingers(&self, rank: usize) -> bool {
         test_kill_process_group(self.pids[rank]).is_ok()
     }
 
-    /// Ends everything at once, on the way out of a start that failed.
+    /// Kills everything at once when a start has failed.
     pub(crate) fn kill_and_reap_all(&self) {
-        // All before the first is waited for: they end side by side.
+        // Signals all ranks before it waits for the first, so that they end concurrently.
         self.end_all(Signal::Kill);
         for rank in 0..self.pids.len() {
             self.reap(rank);
@@ -206,7 +205,7 @@ impl Ranks {
     /// Removes what the ranks left in shared memory, then ends the warden. Only ranks that outlived
     /// `SIGKILL` can be left then.
     pub(super) fn clean_up(&self) {
-        // In this order: a starter that is killed in between has a warden.
+        // In this order: if the starter is killed in between, the warden still exists.
         self.segment.remove();
         if let Some(warden) = self.state().warden.take() {
             warden.dismiss();

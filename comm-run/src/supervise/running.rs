@@ -1,5 +1,5 @@
-//! A job that runs, on a thread of its own: waiting for it, signalling its ranks, stopping it, and what it tells its
-//! owner meanwhile.
+//! A running job, on its own thread: waiting for it, signalling its ranks, stopping it, and its notices to the
+//! owner.
 
 use std::fmt;
 use std::io;
@@ -42,7 +42,7 @@ pub(crate) fn launch(job: Job) -> Result<Running, StartError> {
     }
 }
 
-/// A job that runs. Dropping it ends the job.
+/// A running job. Dropping it ends the job.
 #[derive(Debug)]
 pub struct Running {
     handle: Handle,
@@ -73,7 +73,7 @@ impl Running {
     ///
     /// # Panics
     ///
-    /// Passes on a panic of the supervising thread, which would be a bug here.
+    /// Passes on a panic of the supervising thread, which would be a bug in this crate.
     #[must_use]
     pub fn wait(mut self) -> Outcome {
         match self.thread.take().map(JoinHandle::join) {
@@ -90,13 +90,13 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.handle.stop(Signal::Kill);
-            // Its panic was printed when it happened; a second one while dropping would abort.
+            // The panic of the thread was already printed; a second panic while dropping would abort.
             let _ = thread.join();
         }
     }
 }
 
-/// Reaches a running job from any thread. Outliving the job does no harm.
+/// Reaches a running job from any thread. May outlive the job.
 #[derive(Debug, Clone)]
 pub struct Handle {
     ranks: Arc<Mutex<Arc<Ranks>>>,
@@ -109,7 +109,7 @@ impl Handle {
         Self { ranks, requests }
     }
 
-    /// Lets this handle and its clones reach the ranks of the next start.
+    /// Makes this handle and its clones reach the ranks of the next start.
     pub(super) fn renew(&self, ranks: Arc<Ranks>) {
         *self.ranks.lock().unwrap_or_else(PoisonError::into_inner) = ranks;
     }
@@ -118,74 +118,74 @@ impl Handle {
         Arc::clone(&self.ranks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the ranks' process ids, in rank order; others after a restart.
+    /// Returns the ranks' process ids, in rank order; a restart changes them.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.ranks().pids()
     }
 
-    /// Sends a signal to one rank's own process (not to what it has started). What comes of it
-    /// counts as the rank's own doing: killed this way, it is the rank that failed.
+    /// Sends a signal to one rank's own process, not to its children. The job treats the result as the rank's own failure:
+    /// a rank killed this way is the rank that failed.
     ///
     /// # Errors
     ///
     /// Fails when there is no such rank or it is gone. Never reaches another process that
-    /// got the number since.
+    /// has got the same process id since.
     pub fn signal(&self, rank: usize, signal: Signal) -> io::Result<()> {
         self.ranks().signal(rank, signal)
     }
 
     /// Ends the job: every rank gets the signal, and `SIGKILL` half a second later, unless [`Job::grace`](crate::Job::grace) allows
-    /// more, or at a second call with [`Signal::Interrupt`] or [`Signal::Kill`]. Returns at once.
+    /// more time. A second call with [`Signal::Interrupt`] or [`Signal::Kill`] kills at once. Returns without waiting.
     pub fn stop(&self, signal: Signal) {
-        // The job has ended already if nobody listens.
+        // If the receiver is gone, the job has already ended.
         let _ = self.requests.send(Request::Stop(signal));
     }
 }
 
-/// What a job tells its owner while it goes on: see [`Job::on_notice`](crate::Job::on_notice).
+/// A notice about a running job, see [`Job::on_notice`](crate::Job::on_notice).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// A stop was passed on a second ago, and some ranks still use the time they have.
+    /// A stop was passed on a second ago, and some ranks still run within their grace period.
     Stopping {
-        /// The signal that they got.
+        /// The signal that the ranks got.
         signal: Signal,
-        /// How many of them are left.
+        /// How many ranks still run.
         left: usize,
-        /// How much longer they may take.
+        /// How much longer they may run.
         grace: Duration,
     },
-    /// The terminal has stopped a rank, numbered in the whole job, which is in the background there. Told once for each rank.
+    /// The terminal has stopped a rank, because ranks run in the background of the terminal. Sent once for each rank.
     StoppedByTerminal {
-        /// The rank.
+        /// The rank, numbered in the whole job.
         rank: usize,
-        /// Whether it reads from the terminal (`SIGTTIN`), or changes or writes it (`SIGTTOU`).
+        /// Whether it reads from the terminal (`SIGTTIN`); otherwise it changes the terminal or writes to it (`SIGTTOU`).
         reads: bool,
     },
-    /// The job failed, and is started again.
+    /// The job failed and is restarted.
     Restarting {
         /// How it ended.
         outcome: &'a Outcome,
         /// Which restart this is, counted from 1.
         restart: usize,
     },
-    /// The job failed, and could not be started again.
+    /// The job failed and could not be restarted.
     NotRestarted(&'a StartError),
     /// The ranks cannot all reach each other over tcp, so large calls go through rank 0, which is slower.
     NoRing,
-    /// Events were not written where [`Job::events`](crate::Job::events) wants them. The last notice of a job.
+    /// Events were lost that [`Job::events`](crate::Job::events) asks for. The last notice of a job.
     EventsLost {
         /// How many.
         lines: usize,
-        /// Why the first was not written; `None` if nobody read them.
+        /// Why the first was not written; `None` if no reader took it in time.
         error: Option<&'a io::Error>,
     },
 }
 
 type Listener = Box<dyn FnMut(&Notice<'_>) + Send>;
 
-/// Who is told.
+/// The owner's listener.
 #[derive(Default)]
 pub(crate) struct Notices(pub(crate) Option<Listener>);
 

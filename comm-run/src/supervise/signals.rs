@@ -1,4 +1,4 @@
-//! The signals of a job: which can be sent to it, and which of the starter's own, Ctrl-C and its kin, become requests to it.
+//! The signals of a job: those that can be sent to it, and those of the starter, such as Ctrl-C, that become requests.
 
 use std::fmt;
 use std::io;
@@ -21,9 +21,9 @@ pub enum Signal {
     Interrupt,
     /// `SIGQUIT`: Ctrl-\.
     Quit,
-    /// `SIGABRT`: what `abort()` raises.
+    /// `SIGABRT`: raised by `abort()`.
     Abort,
-    /// `SIGKILL`: ends the process, whatever it does.
+    /// `SIGKILL`: ends the process unconditionally.
     Kill,
     /// `SIGTERM`: asks the process to end.
     Terminate,
@@ -34,7 +34,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Returns the number this platform gives the signal.
+    /// Returns the number of the signal on this platform.
     #[must_use]
     pub fn number(self) -> i32 {
         self.raw().as_raw()
@@ -60,37 +60,37 @@ impl fmt::Display for Signal {
     }
 }
 
-/// What a handle, or a signal to the starter, asks of a job.
+/// A request to a job, from a handle or from a signal to the starter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     /// End the job with this signal.
     Stop(Signal),
-    /// Pass a signal on that means something to the program only.
+    /// Pass on a signal that only the program understands.
     Pass(Raw),
-    /// Stand still until somebody continues the starter.
+    /// Suspend the job until the starter is continued.
     Suspend,
 }
 
-/// Every signal that is passed on, and what it asks for.
+/// All forwarded signals and the requests they become.
 const FORWARDED: [(Raw, Request); 7] = [
     (Raw::INT, Request::Stop(Signal::Interrupt)),
     (Raw::TERM, Request::Stop(Signal::Terminate)),
     (Raw::HUP, Request::Stop(Signal::Hangup)),
     (Raw::QUIT, Request::Stop(Signal::Quit)),
     (Raw::TSTP, Request::Suspend),
-    // A scheduler that was told to warns a program with one of these before its time is up.
+    // A scheduler can be configured to send one of these as a warning before the time limit.
     (Raw::USR1, Request::Pass(Raw::USR1)),
     (Raw::USR2, Request::Pass(Raw::USR2)),
 ];
 
 /// Turns signals into requests, except where this process ignores them. Needs the runtime.
 ///
-/// The terminal sends Ctrl-C to the starter's group only; the ranks, each in a group of its own,
-/// hear of it from here.
+/// The terminal sends Ctrl-C only to the starter's group; this process forwards it to the ranks, which
+/// have their own groups.
 pub(crate) fn forward_signals(requests: &mpsc::UnboundedSender<Request>) -> io::Result<()> {
     let own = Masks::of(None);
     if !own.ignore(Raw::TSTP) {
-        // Before the request is sent: whoever gets it asks which signal was the last.
+        // Before the request is sent, because its receiver checks which signal was the last.
         remember_the_last()?;
     }
     for (raw, request) in FORWARDED {

@@ -1,12 +1,13 @@
 //! Job control: Ctrl-Z stops the whole job, and `fg` or `bg` continues it.
 //!
-//! The terminal stops the starter's group only. The ranks are in groups of their own, so they are stopped from here before the
-//! starter stops itself, and continued when it goes on.
+//! The terminal stops only the starter's group. The ranks have their own groups, so the starter stops them before it
+//! stops itself, and continues them when it is continued.
 //!
 //! # A launcher among the ranks
 //!
-//! An outer launcher stops an inner one that does not stop in time. Continued, the inner one may only now come to the request to stop;
-//! nobody would continue it a second time. So the request counts only as long as no signal to go on has come after it.
+//! An outer launcher stops an inner launcher that does not stop in time. When the inner one is continued, it may not have handled
+//! the request to stop yet, and if it stopped now, nothing would continue it again. So a request to stop counts only until a
+//! signal to continue arrives.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,41 +22,42 @@ use signal_hook::flag::register_usize;
 use crate::host::proc::{Masks, Stat};
 use crate::supervise::ranks::Ranks;
 
-/// How long processes with a handler for Ctrl-Z may take to stop by themselves. A launcher among them first stops its own ranks.
+/// How long processes with a handler for Ctrl-Z may take to stop. A launcher among them stops its own ranks first.
 const POLITE: Duration = Duration::from_secs(2);
 
-/// Which of Ctrl-Z and its opposite came last.
+/// Which signal came last: [`STOP`] from Ctrl-Z, or [`GO_ON`].
 static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 const STOP: usize = 1;
 const GO_ON: usize = 2;
 
-/// Remembers from now on which of the two signals came last.
+/// Starts to record which of the two signals came last.
 pub(super) fn remember_the_last() -> io::Result<()> {
     let last = Arc::clone(LAST.get_or_init(Arc::default));
-    // Registered once more, it is stored twice, which is the same.
+    // Registering a second time stores the same value twice, which is harmless.
     register_usize(Signal::TSTP.as_raw(), Arc::clone(&last), STOP)?;
     register_usize(Signal::CONT.as_raw(), last, GO_ON)?;
     Ok(())
 }
 
-/// Returns whether a signal to go on came after the one to stop.
+/// Returns whether a signal to continue came after the one to stop.
 fn is_outdated() -> bool {
-    // The handler runs in a thread that may not have come to it yet.
+    // The handler may not have run yet, because another thread runs it.
     Masks::of(None).await_a_thread_for(Signal::CONT)
         || LAST
             .get()
             .is_some_and(|last| last.load(Ordering::SeqCst) == GO_ON)
 }
 
-/// Stops the ranks and then this process; returns, once it is continued and they are, how long that was.
+/// Stops the ranks and then this process. When this process is continued, continues the ranks and returns how long the job was
+/// stopped.
 ///
-/// Does nothing where nobody could continue it: then the system, too, ignores Ctrl-Z.
+/// Does nothing in an orphaned group, where no process could continue this one: there the system ignores Ctrl-Z, too.
 pub(super) fn suspend(ranks: &Ranks) -> Duration {
     if orphaned() || is_outdated() {
         return Duration::ZERO;
     }
     let since = Instant::now();
-    // Those that somebody stopped before stay stopped.
+    // Ranks that were already stopped stay stopped.
     let running = ranks.running();
     let is_any_about_to_stop = about_to_stop(ranks, &running);
     ranks.signal_groups(&running, Signal::TSTP);
@@ -64,18 +66,18 @@ pub(super) fn suspend(ranks: &Ranks) -> Duration {
     }
     ranks.signal_groups(&running, Signal::STOP);
     if !is_outdated() {
-        // To this thread, which stops all others with it before it returns. Sent to the process, another thread may take it, and this
-        // one would go on for a moment, long enough to continue a rank.
+        // To this thread: the call returns only after the whole process was stopped. If the signal went to the process, another thread
+        // might take it, and this one would keep running for a moment, long enough to continue a rank.
         let _ = signal_hook::low_level::raise(Signal::STOP.as_raw());
     }
     ranks.signal_groups(&running, Signal::CONT);
     since.elapsed()
 }
 
-/// Returns a look at whether a process that these ranks are or have started takes its time to stop: it has a handler for Ctrl-Z.
+/// Returns a check for processes in these ranks' groups that are still about to stop because they have a handler for Ctrl-Z.
 ///
-/// The system itself stops all others, even if it does not say so: a process that waits in `vfork` for one that is stopped does not count
-/// as stopped.
+/// The system itself stops all others, but may not report it: a process that waits in `vfork` for a stopped child is not
+/// reported as stopped.
 #[cfg(target_os = "linux")]
 fn about_to_stop(ranks: &Ranks, running: &[usize]) -> impl Fn() -> bool {
     let groups: Vec<Pid> = running.iter().map(|&rank| ranks.pid(rank)).collect();
@@ -96,13 +98,13 @@ fn about_to_stop(ranks: &Ranks, running: &[usize]) -> impl Fn() -> bool {
     move || with_a_handler.iter().any(runs)
 }
 
-/// Returns a look at whether one of these ranks still runs.
+/// Returns a check for whether one of these ranks still runs.
 #[cfg(not(target_os = "linux"))]
 fn about_to_stop<'a>(ranks: &'a Ranks, running: &'a [usize]) -> impl Fn() -> bool + 'a {
     move || running.iter().any(|&rank| ranks.is_running(rank))
 }
 
-/// Returns whether this process is in an orphaned group: no ancestor outside of it, in the same session, that could continue it.
+/// Returns whether this process is in an orphaned group: no ancestor outside the group, in the same session, can continue it.
 fn orphaned() -> bool {
     let Some(own) = Stat::of(None) else {
         return true;

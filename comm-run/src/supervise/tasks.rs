@@ -1,5 +1,5 @@
-//! What runs beside the supervisor's loop: for each rank two tasks that read its output and one that reaps it. They report to
-//! the loop and decide nothing.
+//! The tasks beside the supervisor's loop: for each rank two that read its output and one that reaps it. They report to
+//! the loop and make no decisions.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,15 +20,15 @@ use crate::start::Pipes;
 use crate::supervise::ranks::Ranks;
 use crate::verdict::tail::Tail;
 
-/// How long a live rank may take to end a line before what it has written is passed on. Longer than a pause between two reads of
-/// lines that come in a row, which would be torn, and shorter than anybody sees.
+/// How long a line of a live rank may stay unfinished before its beginning is passed on. Longer than the pause between two reads
+/// of consecutive lines, which would be split otherwise, and too short for a person to notice.
 const LIVE: Duration = Duration::from_millis(20);
-/// What a rank left in its group may still finish writing after the rank itself ended (a `tee` at
-/// the end of its pipe, say).
+/// How long processes that a rank left in its group may keep writing after the rank ended, for example a `tee` at
+/// the end of a pipe.
 const LEFTOVERS: Duration = Duration::from_millis(500);
-/// How long the job waits for killed leftovers to disappear, so that its end means that they are
-/// gone. Bounded, because they are not its children: in a container whose first process does not
-/// reap they stay as zombies for ever.
+/// How long the job waits for killed leftovers to disappear, so that they are gone when the job ends.
+/// Bounded, because they are not its children: in a container whose first process does not
+/// reap, they remain zombies.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// What a task reports to the loop.
@@ -40,20 +40,20 @@ pub(crate) enum Event {
     Unreadable(io::Error),
     /// A sink takes no more lines.
     Lost(io::Error),
-    /// One of the sinks has every line, or had been lost.
+    /// One of the sinks has every line, or had failed before.
     Delivered,
 }
 
 /// The loop's access to the tasks of one rank.
 #[derive(Debug)]
 pub(super) struct RankTasks {
-    /// Used once, when the rank has exited: has it reaped.
+    /// Used once, when the rank has exited: tells its task to reap it.
     pub(super) exited: Option<oneshot::Sender<()>>,
     pub(crate) tail: Arc<Mutex<Tail>>,
 }
 
-/// Begins to read the ranks' output and to deliver it, numbered from `first_rank`; that of the `live` ones, counted from
-/// 0, as it comes. Needs the runtime.
+/// Starts to read the ranks' output and to deliver it, numbered from `first_rank`. Unfinished lines of the `live` ranks,
+/// counted from 0, are delivered early. Needs the runtime.
 pub(super) fn start_all(
     ranks: &Arc<Ranks>,
     pipes: Vec<Pipes>,
@@ -101,8 +101,8 @@ pub(super) fn start_all(
     pipes.into_iter().enumerate().map(start).collect()
 }
 
-/// Waits for the end of one rank, lets what it left finish its lines, kills the rest, reaps it, and
-/// has what is still in the pipes read.
+/// Waits for the end of one rank, lets the processes that it left behind finish their lines, kills them, reaps the rank, and
+/// has the rest of the pipes read.
 async fn reap(
     rank: usize,
     ranks: Arc<Ranks>,
@@ -112,7 +112,7 @@ async fn reap(
     events: mpsc::UnboundedSender<Event>,
 ) {
     if exit.await.is_err() {
-        // The job was given up.
+        // The job was abandoned.
         return;
     }
     let streams = async {
@@ -126,7 +126,7 @@ async fn reap(
         sleep(Duration::from_millis(1)).await;
     }
     let _ = events.send(Event::Reaped(rank));
-    // Sent, not only dropped: a dropped sender would end the pumps too, but by accident.
+    // Sent explicitly: dropping the sender would end the pumps too, but only by accident.
     let _ = leaving.send(true);
 }
 

@@ -2,17 +2,17 @@
 //! starter dies without cleaning up.
 //!
 //! A starter killed by `SIGKILL` cannot clean up. On Linux the parent-death signal ends its ranks,
-//! but not what the ranks started, and other systems have no such signal. So the warden waits at the
-//! other end of a pipe. The ranks write their group into it before they become the program (see
-//! `Start::spawn`); the starter takes a group off the list once it has ended it. End of file means the
-//! starter is gone: whatever is still on the list is killed. What was killed may still be inside a
-//! system call that creates the name, so that is removed once all of it is gone.
+//! but not the processes that the ranks started, and other systems have no such signal. So the warden reads from
+//! a pipe. Each rank writes its group into the pipe before it executes the program (see
+//! `Start::spawn`); the starter removes a group from the list once it has ended it. End of file means that the
+//! starter is gone: the warden kills all groups that are still on the list. A killed process may still be inside a
+//! system call that creates the name, so the warden removes the name only when all of them are gone.
 //!
-//! The list holds only groups whose leader the starter had not reaped, so a number on it can be a
-//! stranger's only if the system hands it out anew in the milliseconds after the starter's death.
+//! The list holds only groups whose leader the starter had not reaped, so a number on it can belong to another
+//! process only if the system reuses it within the milliseconds after the starter's death.
 //!
-//! Every end of the pipe is close-on-exec, so no rank holds it open and the warden sees the end at
-//! once.
+//! Every end of the pipe is close-on-exec, so no rank holds it open, and the warden sees the end of file
+//! at once.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -23,9 +23,9 @@ use std::sync::Arc;
 use comm_kit::segments;
 use rustix::process::Pid;
 
-/// Ignores every signal that a terminal or a supervisor sends to a whole job, because it must outlive
-/// the starter by a moment. Waits about a second at most for what it killed; zombies have ended, and may stay
-/// for long where nobody reaps orphans. One whose other threads still run has not.
+/// Ignores every signal that a terminal or a supervisor sends to a whole job, because the warden must outlive
+/// the starter by a moment. Waits about a second at most for the killed processes to end. A zombie has ended and may stay
+/// for long if no process reaps orphans, but a zombie with other threads that still run has not ended.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
 groups=' '
@@ -65,14 +65,14 @@ pub(crate) struct Warden {
 }
 
 impl Warden {
-    /// Starts a warden that removes `segment` and the names beside it, or none where there is no
-    /// shell: a bare container still has the parent-death signal.
+    /// Starts a warden that removes `segment` and the names derived from it. Starts none if there is no
+    /// shell: a minimal container still has the parent-death signal.
     pub(crate) fn start(segment: &Path) -> io::Result<Option<Self>> {
         let (read, write) = io::pipe()?;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "comm-run-warden"]).arg(segment);
-        // Out of the starter's group, so that a signal to the group leaves it; its output closed,
-        // so that it holds nobody's pipe.
+        // In its own group, so that a signal to the starter's group does not reach it; with its output closed,
+        // so that it holds no pipe open.
         command
             .process_group(0)
             .stdin(read)
@@ -93,19 +93,19 @@ impl Warden {
         Arc::clone(&self.pipe)
     }
 
-    /// Returns the process of the shell.
+    /// Returns the process id of the shell.
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.shell)
     }
 
-    /// Takes a group off the list. Call it when the group is killed and before its leader is
-    /// reaped: from then on the number may belong to a stranger.
+    /// Removes a group from the list. Call it when the group is killed and before its leader is
+    /// reaped: from then on the number may belong to another process.
     pub(super) fn forget(&self, group: Pid) {
-        // A warden that is gone has nothing to forget.
+        // If the warden is gone, it has nothing to forget.
         let _ = writeln!(&*self.pipe, "forget {}", group.as_raw_nonzero());
     }
 
-    /// Ends the warden before it acts: the groups are gone.
+    /// Ends the warden without letting it act, because the groups are gone.
     pub(super) fn dismiss(mut self) {
         // Neither can fail for a child that is not reaped.
         let _ = self.shell.kill();
@@ -113,7 +113,7 @@ impl Warden {
     }
 }
 
-/// Writes `watch <pid>\n` into `line` and returns the used part. Allocates nothing: runs between
+/// Writes `watch <pid>\n` into `line` and returns the used part. Does not allocate, because it runs between
 /// fork and exec.
 pub(crate) fn enlistment(pid: Pid, line: &mut [u8; 32]) -> &[u8] {
     let size = line.len();
@@ -124,11 +124,11 @@ pub(crate) fn enlistment(pid: Pid, line: &mut [u8; 32]) -> &[u8] {
     &line[..used]
 }
 
-/// The names that the ranks of one job may leave in shared memory: `name`, and `name.` with something behind.
+/// The names that the ranks of one job may leave in shared memory: `name`, and names that begin with `name.`.
 ///
-/// The ranks remove the name once all have come. Ranks that are ended before that, all at once, leave it, and with it a megabyte of
-/// memory per rank. Nobody else can have the name, since it is new and cannot be guessed, so it is removed without a look at who
-/// holds it.
+/// The ranks remove the name when all of them have attached. If all ranks are ended before that, the name stays, and with it a
+/// megabyte of memory per rank. No other job can have the name, because it is new and cannot be guessed, so it is removed without
+/// a check for users.
 #[derive(Debug)]
 pub(crate) struct Segment {
     path: PathBuf,
@@ -147,8 +147,8 @@ impl Segment {
 
     /// Removes what is left, once no rank can create it again.
     pub(super) fn remove(&self) {
-        // A name that is not there is as it should be; one that cannot be removed would not be
-        // removed by a second try either.
+        // A missing name is the normal case, and if a name cannot be removed, a second attempt would fail,
+        // too.
         let _ = std::fs::remove_file(&self.path);
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return;

@@ -1,4 +1,4 @@
-//! What became of a job: every rank's end, the first cause, and the exit code that follows from it.
+//! How a job ended: the end of every rank, the first cause, and the exit code that follows.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ pub enum Exit {
     Code(i32),
     /// A signal with this number ended it.
     Signal(i32),
-    /// It ended, and how is not known: something else in this process has waited for all children and got the answer.
+    /// It ended, but its exit code is unknown: other code in this process waits for all children and has taken it.
     Unknown,
 }
 
@@ -29,7 +29,7 @@ impl Exit {
         self == Self::Code(0)
     }
 
-    /// Returns a short name that programs and logs may rely on: it never changes.
+    /// Returns a short name for programs and logs; it never changes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Exit {
         !self.success() && self != Self::Unknown
     }
 
-    /// Returns the code a shell would give: the exit code, or 128 + the signal's number; 125 if it is not known.
+    /// Returns the code that a shell would return: the exit code, or 128 + the signal's number; 125 if it is unknown.
     #[must_use]
     pub fn shell_code(self) -> i32 {
         match self {
@@ -74,20 +74,20 @@ impl fmt::Display for Exit {
 pub enum Ending {
     /// Every rank exited with code 0.
     Completed,
-    /// This rank is the cause: others lost it, or it failed before anybody else did.
+    /// This rank is the cause: others lost it, or it failed first.
     RankFailed(usize),
-    /// The job ran out of time.
+    /// The job timed out.
     TimedOut,
-    /// Somebody asked for the end: Ctrl-C, another signal to the starter, or `Handle::stop`.
+    /// The job was stopped: by Ctrl-C, another signal to the starter, or `Handle::stop`.
     Stopped(Signal),
-    /// The sink failed: nobody reads the output any more, say.
+    /// The sink failed, for example because the reader of the output is gone.
     OutputLost,
-    /// All ranks ended by themselves, but how this one did is not known: [`Exit::Unknown`].
+    /// All ranks ended by themselves, but the exit code of this one is unknown: [`Exit::Unknown`].
     Unknown(usize),
 }
 
 impl Ending {
-    /// Returns a short name that programs and logs may rely on: it never changes.
+    /// Returns a short name for programs and logs; it never changes.
     ///
     /// ```
     /// assert_eq!(comm_run::Ending::RankFailed(2).as_str(), "rank_failed");
@@ -105,13 +105,13 @@ impl Ending {
     }
 }
 
-/// Why a job that failed was not started again although [`Job::max_restarts`](crate::Job::max_restarts) allowed it.
+/// Why a failed job was not restarted although [`Job::max_restarts`](crate::Job::max_restarts) allowed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoRestart {
-    /// A rank failed within a second: the next start would fail, too.
+    /// A rank failed within its first second, and would probably fail again.
     TooSoon,
-    /// This code says that the program was started wrongly: 2, 126 or 127.
+    /// The exit code (2, 126 or 127) means that the program was started wrongly.
     StartedWrongly(i32),
 }
 
@@ -120,17 +120,21 @@ impl fmt::Display for NoRestart {
         match self {
             Self::TooSoon => f.write_str("it failed within its first second"),
             Self::StartedWrongly(code) => {
-                write!(f, "code {code} says that the program was started wrongly")
+                write!(
+                    f,
+                    "exit code {code} means that the program was started wrongly"
+                )
             }
         }
     }
 }
 
-/// What a rank whose communicator failed reported to the launcher, or one that failed because its last call was refused.
+/// The report of a rank to the launcher: its communicator failed, or it failed after its last call was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerReport {
-    /// The rank it names as the cause, numbered in the whole job, if it knows one; its own if it panicked inside a call, or refused it.
+    /// The rank it names as the cause, numbered in the whole job, if it knows one; itself if it panicked inside a call or passed
+    /// invalid arguments.
     pub named: Option<usize>,
     /// What happened: `peer lost`, `timed out`, ..
     pub what: String,
@@ -152,19 +156,19 @@ impl From<Report> for PeerReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RankOutcome {
-    /// Its process id. The number may belong to another process by now.
+    /// Its process id, which may belong to another process by now.
     pub pid: u32,
-    /// How it ended; `None` if it was still there seconds after `SIGKILL` (stuck in the kernel).
+    /// How it ended; `None` if it still existed seconds after `SIGKILL` (stuck in the kernel).
     pub exit: Option<Exit>,
-    /// The strongest signal the launcher had sent it to end it, if it had to.
+    /// The strongest signal that the launcher sent to end it, if any.
     pub ended_by: Option<Signal>,
-    /// What it reported of its peers, if its communicator failed, or if it failed after its last call was refused.
+    /// Its report about its peers, if its communicator failed or it failed after its last call was refused.
     pub report: Option<PeerReport>,
-    /// From the job's start to this rank's end.
+    /// The time from the start of the job to the end of this rank.
     pub elapsed: Duration,
     /// The last lines it wrote, at most 20 of each stream.
     pub last_lines: Vec<LastLine>,
-    /// Where and why it panicked (Rust), if a backtrace has pushed that out of the last lines: the first lines of its last two panics.
+    /// The first lines of its last two Rust panics, if a backtrace has pushed them out of the last lines.
     pub panic_lines: Vec<Vec<u8>>,
 }
 
@@ -178,32 +182,32 @@ pub struct Outcome {
     pub first_rank: usize,
     /// Every rank on this machine, in rank order.
     pub ranks: Vec<RankOutcome>,
-    /// The rank that failed first, by itself: not the cause if others lost one that did not fail. Can be set beside `TimedOut`
-    /// and others: a rank may fail after the deadline.
+    /// The first rank that failed by itself. Not the cause if the others lost a rank that did not fail. May also be set for
+    /// `TimedOut` and other endings, because a rank may fail after the deadline.
     pub first_failure: Option<usize>,
-    /// The ranks that name the cause in what they reported, counted on this machine.
+    /// The ranks whose reports name the cause, numbered on this machine.
     pub named_by: Vec<usize>,
-    /// Whether nothing tells the rank of [`Ending::RankFailed`] from the others on this machine: all exited with one code, at the same time,
-    /// and none names another.
+    /// Whether nothing distinguishes the rank of [`Ending::RankFailed`] from the others on this machine: all exited with the same
+    /// code at the same time, and none names another.
     pub alike: bool,
-    /// Whether the job ran out of time, as the first cause or later.
+    /// Whether the job timed out, as the first cause or later.
     pub timed_out: bool,
-    /// With which signal somebody asked for the end, as the first cause or later.
+    /// The signal that stopped the job, as the first cause or later.
     pub stopped: Option<Signal>,
-    /// How often the job was started again before this.
+    /// The number of restarts before this start.
     pub restarts: usize,
-    /// Why a job that failed was not started again, although it had restarts left.
+    /// Why a failed job was not restarted although it had restarts left.
     pub not_restarted: Option<NoRestart>,
-    /// What went wrong with the output, if something did.
+    /// Why the output could not be written, if it could not.
     pub output_error: Option<io::Error>,
-    /// How many lines a sink had not taken, at least, when a job that failed or was stopped ended without waiting for it any longer.
+    /// The number of lines, at least, that a sink had not taken when a failed or stopped job ended without waiting for it any longer.
     pub undelivered: usize,
-    /// From the start to the end of the last rank and its output.
+    /// The time from the start to the end of the last rank and its output.
     pub elapsed: Duration,
 }
 
 impl Outcome {
-    /// Returns how a job ended of which nothing else is known yet.
+    /// Returns an outcome with this ending and nothing else filled in yet.
     pub(super) fn new(ending: Ending) -> Self {
         Self {
             ending,
@@ -222,15 +226,19 @@ impl Outcome {
         }
     }
 
-    /// Returns whether every rank exited with code 0 and nobody had to end the job.
+    /// Returns whether every rank exited with code 0 and the job was not ended early.
     #[must_use]
     pub fn success(&self) -> bool {
         self.ending == Ending::Completed
     }
 
-    /// Returns the exit code for this ending: that of the cause (128 + signal if one killed it, 125 if it is not known), or of the first that failed by
-    /// itself if the cause did not; 124 for the deadline; for a stop that of the ranks if all of them exited by themselves, the
-    /// first that is not 0, else 128 + signal; 141 for lost output (128 + `SIGPIPE`).
+    /// Returns the exit code for this ending:
+    ///
+    /// - a failure: that of the cause (128 + signal if a signal killed it, 125 if it is unknown), or of the first rank that failed
+    ///   by itself if the cause did not
+    /// - a timeout: 124
+    /// - a stop: the first code of a rank that is not 0, or 0, if all ranks exited by themselves, else 128 + signal
+    /// - lost output: 141 (128 + `SIGPIPE`)
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self.ending {
@@ -250,7 +258,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the first code that is not 0, or 0, if every rank exited by itself.
+    /// If every rank exited by itself, returns the first code that is not 0, or 0.
     fn own_code(&self) -> Option<i32> {
         let code = |rank: &RankOutcome| match rank.exit {
             Some(Exit::Code(code)) => Some(code),
@@ -262,7 +270,7 @@ impl Outcome {
 }
 
 impl RankOutcome {
-    /// Returns how this rank failed, if it did so by itself.
+    /// Returns how this rank failed, if it failed by itself.
     #[must_use]
     pub fn failure(&self) -> Option<Exit> {
         let by_itself = self.ended_by.is_none();

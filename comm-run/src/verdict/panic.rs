@@ -1,4 +1,4 @@
-//! The beginnings of a rank's last panics: with a full backtrace, where and why are not among its last lines.
+//! The beginnings of a rank's last panics: a full backtrace pushes the place and the message out of its last lines.
 //!
 //! Rust prints `thread 'main' panicked at src/main.rs:61:5:`, the message in the lines below, and then the backtrace.
 
@@ -7,15 +7,15 @@ use std::collections::VecDeque;
 use memchr::memchr;
 use memchr::memmem;
 
-/// In the first line of every panic.
+/// Appears in the first line of every panic.
 const MARK: &[u8] = b" panicked at ";
-/// In front of it, after spaces at most.
+/// Begins that line, except for spaces.
 const THREAD: &[u8] = b"thread '";
-/// What follows the message.
+/// Begins the line after the message.
 const ENDS: [&[u8]; 3] = [b"stack backtrace:", b"note: ", b"thread '"];
-/// How many panics are kept: that of a thread, and that of the one which waits for it.
+/// How many panics are kept: that of a thread, and that of the thread that waits for it.
 const PANICS: usize = 2;
-/// How many lines of each, and how much of each line.
+/// How many lines of each panic are kept, and how many bytes of each line.
 const LINES: usize = 8;
 const BYTES: usize = 1 << 10;
 
@@ -23,18 +23,18 @@ const BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Panics {
     kept: VecDeque<Vec<Vec<u8>>>,
-    /// Whether the message of the last one may go on.
+    /// Whether the next line may continue the message of the last panic.
     goes_on: bool,
 }
 
 impl Panics {
-    /// Looks through whole lines; one that begins or ends in another batch is taken as it is.
+    /// Searches whole lines; treats the part of a line that continues in another batch as a line.
     pub(super) fn look(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         if self.goes_on {
             rest = self.take(rest);
         }
-        // Of a flood of panics only the last are worth a copy.
+        // In a flood of panics, only the last ones are worth a copy.
         let mut starts: Vec<usize> = Vec::new();
         let mut end = rest.len();
         while starts.len() < PANICS
@@ -57,13 +57,13 @@ impl Panics {
         }
     }
 
-    /// Returns the lines of the panics of which the first line is none of those that are shown anyway.
+    /// Returns the lines of those panics whose first line is not shown anyway.
     pub(super) fn beyond(&mut self, shown: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
         let kept = std::mem::take(&mut self.kept).into_iter();
         kept.filter(|panic| !shown(&panic[0])).flatten().collect()
     }
 
-    /// Adds lines to the message of the last panic, as far as they belong to it; returns the rest.
+    /// Adds the lines that belong to the message of the last panic; returns the rest.
     fn take<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
         while let Some(panic) = self.kept.back_mut()
             && !bytes.is_empty()
@@ -118,7 +118,7 @@ mod tests {
             "  left: 1",
         ];
         assert_eq!(found(&[text]), expected);
-        // Line by line, as it comes through a slow pipe.
+        // Line by line, as from a slow pipe.
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         assert_eq!(found(&lines), expected);
         assert_eq!(
@@ -150,7 +150,7 @@ mod tests {
             found(&["he panicked at noon\n", "a thread 'x' that panicked at y\n"]),
             [""; 0]
         );
-        // In the middle of others.
+        // In the middle of other lines.
         let both =
             "he panicked at noon\nthread 'x' panicked at y:\nwhy\nnote: that panicked at noon\n";
         assert_eq!(found(&[both]), ["thread 'x' panicked at y:", "why"]);

@@ -1,7 +1,7 @@
 //! The pipe on which the ranks report their first cause, and refusals: see `comm_kit::report`.
 //!
-//! A rank writes before it ends, so whatever it had to say is in the pipe when its end is seen. Nobody waits for the end of the
-//! pipe: what a rank has started may hold it for as long as it likes.
+//! A rank writes before it ends, so its report is already in the pipe when its end is seen. The launcher never waits for the
+//! end of the pipe, because processes that a rank has started may hold it open.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter, Read as _};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use comm_kit::report::{Place, Report, What};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
 
-/// Longer than any report; more without a newline is none.
+/// Longer than any report: more bytes without a newline are no report.
 const LONGEST: usize = 256;
 
-/// The end that the ranks write to; closed here once they have started.
+/// The end that the ranks write to; closed in this process once they have started.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) pipe: Arc<PipeWriter>,
@@ -22,7 +22,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Returns what the variable of a rank holds, numbered in the whole job.
+    /// Returns the value of the variable for a rank, numbered in the whole job.
     pub(crate) fn variable(&self, rank: usize) -> OsString {
         let place = Place {
             descriptor: self.pipe.as_raw_fd().unsigned_abs(),
@@ -37,12 +37,12 @@ impl Outbox {
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pipe: PipeReader,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived yet.
     rest: Vec<u8>,
     first_rank: usize,
-    /// What stands of the reports of each rank.
+    /// The current report of each rank.
     reports: Vec<Option<Report>>,
-    /// A rank has reported that there is no ring, and nobody was told yet.
+    /// Whether a rank has reported that there is no ring, and the owner was not notified yet.
     no_ring: bool,
 }
 
@@ -66,10 +66,10 @@ pub(crate) fn channel(first_rank: usize, size: usize) -> io::Result<(Outbox, Inb
 }
 
 impl Inbox {
-    /// Takes what the ranks have reported by now, and returns what stands of each.
+    /// Reads the new reports, and returns the current report of each rank.
     pub(crate) fn take(&mut self) -> &[Option<Report>] {
         let mut bytes = [0; 4096];
-        // A descendant that writes without end must not hold the loop: the rest comes with the next look.
+        // A descendant that writes endlessly must not block the loop: the rest follows with the next call.
         for _ in 0..64 {
             match self.pipe.read(&mut bytes) {
                 Ok(read) if read > 0 => self.note(&bytes[..read]),
@@ -80,7 +80,7 @@ impl Inbox {
         &self.reports
     }
 
-    /// Returns whether a rank has reported since the last time that the job has no ring.
+    /// Returns whether a rank has reported since the last call that the job has no ring.
     pub(crate) fn found_no_ring(&mut self) -> bool {
         std::mem::take(&mut self.no_ring)
     }

@@ -7,10 +7,10 @@ use memchr::{memchr, memrchr};
 use crate::output::Stream;
 use crate::verdict::panic::Panics;
 
-/// How many lines of each stream are kept. Each stream has its own, so that many lines on one cannot
+/// How many lines of each stream are kept. The streams are counted separately, so that many lines on one cannot
 /// push the reason out of the other.
 pub(super) const TAIL_LINES: usize = 20;
-/// How much of each.
+/// How many bytes of each line are kept.
 const TAIL_BYTES: usize = 4 << 10;
 
 /// One of the last lines a rank wrote.
@@ -30,7 +30,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Adds lines; the first one goes on where the last one of the stream stopped if that is still `open`.
+    /// Adds lines; the first one continues the last line of the stream if that is still `open`.
     pub(crate) fn push(&mut self, stream: Stream, open: bool, bytes: &[u8]) {
         if stream == Stream::Stderr {
             self.panics.look(bytes);
@@ -45,7 +45,7 @@ impl Tail {
             last.bytes.extend_from_slice(&rest[..rest.len().min(room)]);
             bytes = others;
         }
-        // From the back: of a batch of ten thousand lines only the last few are worth a copy.
+        // From the end: in a batch of ten thousand lines, only the last few are worth a copy.
         let mut newest = Vec::with_capacity(TAIL_LINES);
         while !bytes.is_empty() && newest.len() < TAIL_LINES {
             let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);

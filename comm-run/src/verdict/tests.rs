@@ -1,4 +1,4 @@
-//! Every line of the table, and what comes before what.
+//! Every line of the table, and which takes precedence.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use comm_kit::report::{Report, What};
 use super::{Evidence, Verdict, named_by, weigh};
 use crate::verdict::outcome::Exit;
 
-/// Reads the word as it comes through the pipe.
+/// Parses the word as it arrives through the pipe.
 fn what(word: &str) -> What {
     let line = format!("cobre-report 0 {word} -");
     Report::parse(line.as_bytes()).unwrap().what
@@ -58,7 +58,7 @@ fn blamed(ranks: &[Evidence], cause: usize, failed: usize) {
 }
 
 #[test]
-fn nobody_failed() {
+fn no_rank_failed() {
     assert_eq!(weigh(0, &[code(0, 1), code(0, 2)]), None);
     let ended = code(1, 1).by_the_launcher();
     assert_eq!(weigh(0, &[code(0, 1), ended]), None);
@@ -94,12 +94,12 @@ fn all_are_alike_only_if_nothing_tells_one_from_the_others() {
     }
 }
 
-/// Its end by the launcher's signal is no crash of its own.
+/// A rank that ends by the launcher's signal did not crash.
 #[test]
 fn a_rank_that_the_launcher_ended_is_not_broken() {
     for exit in [Exit::Signal(15), Exit::Signal(9), Exit::Code(101)] {
         let hung = ended(exit, 900).by_the_launcher();
-        // Both are named: the one that crashed comes first, although its number is higher.
+        // Both are named: the rank that crashed takes precedence, although its number is higher.
         blamed(
             &[
                 hung,
@@ -115,7 +115,7 @@ fn a_rank_that_the_launcher_ended_is_not_broken() {
 
 #[test]
 fn a_named_rank_comes_before_all_others() {
-    // It still writes its backtrace when the others have ended.
+    // The cause still writes its backtrace when the others have ended.
     blamed(
         &[code(4, 0).names(2), code(4, 1).names(2), code(101, 900)],
         2,
@@ -132,7 +132,7 @@ fn a_named_rank_comes_before_all_others() {
 fn a_rank_that_names_another_is_not_the_cause_although_named() {
     let chain = [code(4, 0).names(1), code(4, 0).names(2), code(7, 300)];
     blamed(&chain, 2, 2);
-    // Two that name each other: the lowest of those that ended first.
+    // Two ranks name each other: the lowest of those that ended first is the cause.
     blamed(&[code(4, 0).names(1), code(4, 0).names(0)], 0, 0);
 }
 
@@ -171,13 +171,13 @@ fn those_that_only_report_come_last() {
 
 #[test]
 fn a_named_rank_need_not_have_failed() {
-    // It left early, with success.
+    // The cause exited early, with success.
     blamed(
         &[code(0, 0), code(4, 5).names(0), code(4, 6).names(0)],
         0,
         1,
     );
-    // It hung until it was ended.
+    // The cause hung until it was ended.
     let hung = ended(Exit::Signal(15), 900).by_the_launcher();
     blamed(&[code(4, 5).reports("late", Some(1)), hung], 1, 0);
     let stuck = Evidence { exit: None, ..hung };
@@ -185,7 +185,7 @@ fn a_named_rank_need_not_have_failed() {
 }
 
 #[test]
-fn a_rank_that_names_itself_reports_nobody_else() {
+fn a_rank_that_names_itself_reports_no_other() {
     blamed(&[code(4, 0).names(1), code(5, 9).names(1)], 1, 1);
     let panicked = code(1, 9).reports("panicked", Some(1));
     blamed(&[code(4, 0).reports("io", None), panicked], 1, 1);
@@ -200,10 +200,10 @@ fn a_rank_that_refused_its_arguments_comes_before_those_that_were_told() {
     let refused = |rank: Evidence| rank.reports("refused", Some(2));
     let job = |own: Evidence| [refused(code(1, 0)), refused(code(1, 1)), own, code(1, 0)];
     blamed(&job(refused(code(1, 400))), 2, 2);
-    // Those that panic about it are told as well.
+    // Ranks that panic because of the refusal have also reported it.
     let panics = [refused(code(101, 0)), code(1, 2), refused(code(1, 1))];
     blamed(&panics, 2, 2);
-    // It could not report.
+    // The rank that refused could not report.
     blamed(&job(code(1, 400)), 2, 2);
     assert_eq!(named_by(0, &job(code(1, 400)), 2), [0, 1]);
 }
@@ -213,11 +213,11 @@ fn whatever_is_known_for_sure_comes_before_a_refusal() {
     let refused = code(1, 0).reports("refused", Some(0));
     blamed(&[refused, code(4, 0).names(2), code(7, 0)], 2, 2);
     blamed(&[refused, ended(Exit::Signal(9), 400)], 1, 1);
-    // It was told of a refusal, and then left: that is what the others fail for.
+    // The rank saw a refusal and then exited: the others fail because of its exit.
     let left = code(1, 400).reports("refused", Some(0));
     let ranks = [code(4, 0).names(2), code(4, 0).names(2), left];
     blamed(&ranks, 2, 2);
-    // Who lost it, not who was refused by it.
+    // The rank that lost it, not the rank whose call it refused.
     let ranks = [
         code(4, 0).reports("refused", Some(2)),
         code(4, 0).names(2),
@@ -234,7 +234,7 @@ fn a_refusal_that_a_rank_survived_says_nothing() {
     assert_eq!(stopped.settled().report, None);
     assert!(code(4, 0).names(1).settled().report.is_some());
     blamed(&[survived, code(0, 0), code(3, 900)], 2, 2);
-    // The one that refused has done well, and whoever failed has a cause of its own.
+    // The rank that refused has succeeded, so the rank that failed has another cause.
     let told = code(1, 0).reports("refused", Some(1)).settled();
     blamed(&[told, code(0, 0)], 0, 0);
 }

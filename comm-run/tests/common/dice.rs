@@ -1,11 +1,11 @@
-//! Random jobs that follow from a number and a seed.
+//! Random jobs, determined by a number and a seed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The variable that asks for other jobs than usual.
+/// The variable that selects other jobs than the default ones.
 const SEED: &str = "COMM_RUN_TEST_SEED";
 
-/// Numbers that look random and follow from a seed.
+/// Pseudo-random numbers from a seed.
 pub struct Dice(u64);
 
 impl Dice {
@@ -31,8 +31,8 @@ impl Dice {
     }
 }
 
-/// Runs jobs with a number and a seed, so many at once: they are to disturb each other, and most of a job is waiting. More than `usual`
-/// on request.
+/// Runs jobs with a number and a seed, many at once: they should disturb each other, and most of a job is waiting. Runs more than
+/// the `usual` number on request.
 pub fn in_turn(usual: usize, at_once: usize, run: impl Fn(usize, u64) + Sync) {
     let jobs = super::asked_for(super::MORE_JOBS).map_or(usual, |jobs| jobs as usize);
     let seed = super::asked_for(SEED).map_or(1, u64::from);

@@ -1,4 +1,4 @@
-//! Starts `comm-run` in tests, follows it with deadlines, and finds what it left behind.
+//! Starts `comm-run` in tests, waits for it with deadlines, and finds leftovers.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -25,12 +25,12 @@ use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Everything a test waits for comes within this time, also on a busy machine.
+/// Everything a test waits for happens within this time, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-/// The variables that ask a test for so many jobs.
+/// The variables that set the number of jobs of a test.
 pub const MORE_JOBS: &str = "COMM_RUN_TEST_JOBS";
 pub const MORE_BLAME: &str = "COMM_RUN_TEST_BLAME";
-/// Nothing of a job is left after this time. It takes milliseconds where a processor is free; the warden needs its turn, too.
+/// Nothing of a job is left after this time. It takes milliseconds if a processor is free; the warden needs the processor, too.
 pub const GONE: Duration = Duration::from_secs(20);
 
 const MARK: &str = "COMM_RUN_TEST_MARK";
@@ -44,7 +44,7 @@ pub struct Starter {
     stderr: Receiver<String>,
 }
 
-/// What `comm-run` printed and how it ended.
+/// The output of `comm-run`, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -64,8 +64,8 @@ impl Ended {
     }
 }
 
-/// Returns a name no other process on this machine carries. Whoever has one is a test, so this also starts the watchdog of this
-/// thread, anew for each job. What must be compiled first does not count, nor what another test compiles.
+/// Returns a name that no other process on this machine carries. Only tests call this, so it also starts the watchdog of this
+/// thread, or restarts it for the next job. Time to compile programs before that, also in other tests, does not count.
 pub fn fresh_mark() -> String {
     comm_testing::watchdog();
     format!(
@@ -75,7 +75,7 @@ pub fn fresh_mark() -> String {
     )
 }
 
-/// Returns the number in a variable that asks a test for more than usual.
+/// Returns the number in a variable that makes a test run more jobs than usual.
 pub fn asked_for(variable: &str) -> Option<u32> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap())
@@ -95,8 +95,8 @@ pub fn comm_run_in_shell(script: &str, mark: &str) -> Command {
     command
 }
 
-/// Builds a program that heeds signals which whoever started the tests ignores, as a shell does for `&`
-/// and `nohup`: `comm-run` ignores what it was told to ignore.
+/// Builds a program that handles signals even if the tests were started with these signals ignored, as by a shell with `&`
+/// or `nohup`: `comm-run` keeps ignoring signals that were ignored when it started.
 fn heedful(program: &str, mark: &str) -> Command {
     let mut command = Command::new("/usr/bin/env");
     command.args(["--default-signal", program]).env(MARK, mark);
@@ -162,7 +162,7 @@ impl Starter {
         self.wait_within(PATIENCE)
     }
 
-    /// Waits for the starter's end, for so long.
+    /// Waits for the starter's end, at most this long.
     pub fn wait_within(&mut self, patience: Duration) -> ExitStatus {
         let until = Instant::now() + patience;
         loop {
@@ -196,7 +196,7 @@ impl Starter {
         gone(&self.mark)
     }
 
-    /// As [`gone`](Self::gone), for so long.
+    /// As [`gone`](Self::gone), but waits at most this long.
     pub fn gone_within(&self, patience: Duration) -> Duration {
         gone_within(&self.mark, patience)
     }
@@ -265,13 +265,13 @@ pub fn marked(mark: &str) -> Vec<String> {
         .collect()
 }
 
-/// Kills the processes that carry the mark, and returns how many there were: those that left their rank's group on purpose are
-/// nobody's to end but the test's.
+/// Kills the processes that carry the mark, and returns how many there were: the test must end the processes that left their
+/// rank's group on purpose.
 pub fn kill_marked(mark: &str) -> usize {
     let left = marked(mark);
     for process in &left {
         let pid = process.split(':').next().and_then(|pid| pid.parse().ok());
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         let _ = pid
             .and_then(Pid::from_raw)
             .map(|pid| kill_process(pid, Signal::KILL));
@@ -291,12 +291,12 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 /// Returns whether a process exists and is no zombie.
 pub fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which may hold anything but ends with the last parenthesis.
+    // The state follows the name, which may hold any characters and ends with the last parenthesis.
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// A secret in a file that goes away with it.
+/// A secret in a file that is removed on drop.
 pub struct Key(PathBuf);
 
 impl Key {
@@ -319,14 +319,14 @@ impl Drop for Key {
     }
 }
 
-/// The options of one of two machines with two ranks each.
+/// Returns the options of one of two machines with two ranks each.
 pub fn node<'a>(rank: &'a str, coordinator: &'a str, key: &'a str) -> Vec<&'a str> {
     let place = ["-n", "2", "--nnodes", "2", "--node-rank", rank];
     let meeting = ["--coordinator", coordinator, "--secret-file", key];
     [&place[..], &meeting].concat()
 }
 
-/// A folder that goes away with it.
+/// A folder that is removed on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -340,7 +340,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Creates a named pipe. Whoever reads from it learns at once, without a clock, that the last process that writes has ended.
+    /// Creates a named pipe. Its reader notices at once, without a timer, that the last writer has ended.
     pub fn fifo(&self, name: &str) -> PathBuf {
         let path = self.join(name);
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -355,7 +355,7 @@ impl Drop for Folder {
     }
 }
 
-/// Returns a terminal: what a person sees, and what the program writes to.
+/// Returns the two ends of a terminal: the one that a person sees, and the one that the program writes to.
 pub fn terminal() -> (fs::File, fs::File) {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&screen).unwrap();
@@ -366,7 +366,7 @@ pub fn terminal() -> (fs::File, fs::File) {
     (screen.into(), program.into())
 }
 
-/// Fills a pipe, so that the next write to it waits until somebody reads.
+/// Fills a pipe, so that the next write to it waits for a reader.
 pub fn fill(pipe: impl Into<OwnedFd>) {
     let pipe = fs::File::from(pipe.into());
     let flags = fcntl_getfl(&pipe).unwrap();

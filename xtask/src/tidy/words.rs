@@ -18,6 +18,7 @@ const LATER: [&str; 3] = [
 #[rustfmt::skip] // One folder per line.
 const CLEAN: &[&str] = &[
     "comm-kit",
+    "comm-run",
 ];
 
 /// The phrases that appear nowhere, word by word; split, so that this file has none of them.

@@ -1,4 +1,4 @@
-//! Objects of JSON, written and never read: names are plain text, values are what a job is made of.
+//! Writes JSON objects. Names are plain text; values are the few kinds that events need.
 
 use std::fmt::{Display, Write as _};
 
@@ -11,10 +11,10 @@ impl Object {
         Self("{".to_owned())
     }
 
-    /// Adds a number, `true`, `false`, or what [`list`] and [`end`](Self::end) return.
+    /// Adds a number, `true`, `false`, or the result of [`list`] or [`end`](Self::end).
     pub(super) fn plain(mut self, name: &str, value: impl Display) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
-        // Cannot fail: a string takes everything.
+        // Cannot fail: writing to a string always works.
         let _ = write!(self.0, "{comma}\"{name}\":{value}");
         self
     }
@@ -57,7 +57,7 @@ fn quoted(text: &str) -> String {
             '"' | '\\' => out.extend(['\\', letter]),
             '\n' => out.push_str("\\n"),
             control if control < ' ' => {
-                // Cannot fail: a string takes everything.
+                // Cannot fail: writing to a string always works.
                 let _ = write!(out, "\\u{:04x}", u32::from(control));
             }
             letter => out.push(letter),

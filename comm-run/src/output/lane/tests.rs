@@ -1,4 +1,4 @@
-//! Writers that stand still, fail and panic.
+//! Writers that block, fail and panic.
 
 use std::io;
 use std::sync::mpsc::{Receiver, channel};
@@ -9,7 +9,7 @@ use super::{ROOM, Text};
 const MOMENT: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A writer that waits for permission before each line, and tells when it begins.
+/// A writer that reports when it begins a line, and then waits for permission to write it.
 fn guarded() -> (Text, std::sync::mpsc::Sender<()>, Receiver<Vec<u8>>) {
     let ((permit, permission), (tell, begun)) = (channel(), channel());
     let text = Text::new("test", move |line| {
@@ -31,11 +31,11 @@ fn what_is_read_arrives_in_order_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_writer_that_stands_still_holds_up_nobody_and_what_is_lost_is_counted() {
+fn a_blocked_writer_delays_no_caller_and_lost_lines_are_counted() {
     let (text, _permit, begun) = guarded();
     text.write(b"in hand".to_vec());
     begun.recv_timeout(PATIENCE).unwrap();
-    // One that is longer than all the room may wait alone.
+    // A line that is longer than all the room may wait alone.
     text.write(vec![b'x'; ROOM + 1]);
     let since = Instant::now();
     for _ in 0..1000 {

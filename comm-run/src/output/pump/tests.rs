@@ -1,4 +1,4 @@
-//! Scripted readers: every way bytes can arrive, and what must come out.
+//! Scripted readers: all ways in which bytes can arrive, and the lines that must come out.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -135,7 +135,7 @@ async fn empty_lines_and_carriage_returns_pass() {
 
 #[tokio::test]
 async fn bytes_that_are_no_text_pass_untouched() {
-    // A snowman torn between two reads, then bytes that are no UTF-8 at all, zeros included.
+    // A snowman split between two reads, then bytes that are not UTF-8, zeros included.
     let reader = Builder::new()
         .read(b"\xe2\x98")
         .read(b"\x83\n\xff\x00\xfe\n")
@@ -234,7 +234,7 @@ async fn two_streams_never_mix_within_a_line() {
 #[tokio::test]
 async fn a_slow_writer_stops_the_reader_and_loses_nothing() {
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
-    // Until it is told to go on, and then without.
+    // Blocks until it may continue, then no longer.
     let (outlet, taker) = Taker::new(move || {
         let _ = wait.recv();
         Ok(())
@@ -248,7 +248,7 @@ async fn a_slow_writer_stops_the_reader_and_loses_nothing() {
         script.read(&line);
     }
     let mut pumping = tokio_test::task::spawn(pump.run(script.build()));
-    // Polled until it waits for room, with nobody taking lines.
+    // Polled until it waits for room, while no sink takes lines.
     assert!(pumping.poll().is_pending());
     let left = taker.lanes.left();
     assert!((1..total).contains(&left), "{left} of {total} wait");
@@ -282,7 +282,7 @@ async fn a_pipe_held_open_after_the_end_is_not_waited_for() {
     let (outlet, taker) = outlet();
     let (pump, leave) = pump(&outlet, 0, LINE_LIMIT);
     drop(outlet);
-    // What the rank wrote is there; the holder would speak again in an hour.
+    // The output of the rank is in the pipe; the process that still holds the pipe would write again in an hour.
     let (mut holder, reader) = tokio::io::duplex(64);
     tokio::io::AsyncWriteExt::write_all(&mut holder, b"last words")
         .await
@@ -309,7 +309,7 @@ async fn a_pipe_filled_for_ever_after_the_end_is_left() {
     drop(outlet);
     leave.send(true).unwrap();
     pump.run(tokio::io::repeat(b'\n')).await.unwrap();
-    // A read or two beyond: the first comes before the flag is seen, the last may be long.
+    // A read or two more: the first happens before the flag is seen, and the last may be long.
     let lines = taker.all().await.len();
     assert!(
         (LAST_BYTES..LAST_BYTES + (1 << 20)).contains(&lines),
@@ -400,7 +400,7 @@ fn one_stream_may_hold_everything_and_many_their_share() {
     one.set(UNFINISHED_BYTES);
     assert!(!one.is_too_much());
     two.set(1);
-    // The one with little goes on.
+    // The stream that holds little continues.
     assert!(one.is_too_much() && !two.is_too_much());
     one.set(UNFINISHED_BYTES / 4);
     two.set(UNFINISHED_BYTES);

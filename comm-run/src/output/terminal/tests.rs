@@ -1,4 +1,4 @@
-//! What is written for which lines, into files.
+//! Lines, and the bytes that a terminal sink writes for them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -51,7 +51,7 @@ fn written(
     (text(&mut out), text(&mut err))
 }
 
-/// Writes lines of stdout to what is no terminal.
+/// Writes lines of stdout to a file.
 fn plain(lines: &[(usize, &str, LineEnd)]) -> String {
     let lines = lines
         .iter()
@@ -81,7 +81,7 @@ fn an_unfinished_line_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn another_rank_in_between_gets_a_line_of_its_own_and_nobody_an_empty_one() {
+fn another_rank_in_between_starts_a_new_line_and_no_line_is_empty() {
     let open = LineEnd::Open;
     let lines = [(0, "a", open), (1, "x", Newline), (0, "b", Newline)];
     assert_eq!(plain(&lines), "[0] a\n[1] x\n[0] b\n");
@@ -89,7 +89,7 @@ fn another_rank_in_between_gets_a_line_of_its_own_and_nobody_an_empty_one() {
     assert_eq!(plain(&lines), "[0] a\n[1] x\n");
     let lines = [(0, "a", open), (1, "x", open), (0, "", Missing)];
     assert_eq!(plain(&lines), "[0] a\n[1] x");
-    // What is cut for its length is marked.
+    // A line that was cut because of its length is marked.
     let lines = [(0, "a", Limit), (1, "x", Newline), (0, "b", Newline)];
     let expected = "[0] a [comm-run: this line goes on]\n[1] x\n[0] b\n";
     assert_eq!(plain(&lines), expected);
@@ -120,7 +120,7 @@ fn a_bar_on_a_terminal_keeps_its_rank_and_bytes_elsewhere_are_untouched() {
     assert_eq!(plain(&bar), "[0] \r10%\r20%\rdone\n");
     let behind = [(0, "10%\r", open), (0, "20%\r", open), (0, "", Newline)];
     assert_eq!(shown(&behind), "[0] 10%\r[0] 20%\r\n");
-    // The end of a line from another system.
+    // The line ending of another system.
     assert_eq!(shown(&[(0, "text\r", Newline)]), "[0] text\r\n");
 }
 

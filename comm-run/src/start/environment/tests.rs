@@ -1,4 +1,4 @@
-//! What stays, what goes, and what is set.
+//! Which variables stay, which are removed, and which are set.
 
 use std::ffi::OsStr;
 

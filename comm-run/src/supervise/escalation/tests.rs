@@ -1,4 +1,4 @@
-//! Every way through the phases, with invented time.
+//! All paths through the phases, with simulated time.
 
 use std::time::Duration;
 
@@ -111,12 +111,12 @@ fn the_last_words_of_a_lost_rank_are_waited_for() {
     let now = Instant::now();
     let mut job = Escalation::new(OnFailure::EndOthers, None, Grace::new());
     job.last_words(true);
-    assert_eq!(job.next(), None, "nobody failed");
+    assert_eq!(job.next(), None, "no rank failed");
     job.failed(0, now);
     job.last_words(true);
     assert_eq!(job.tick(now + REPORT), None);
     assert_eq!(job.tick(now + LAST_WORDS - MS), None);
-    // It ended: from now on the others have no more time than usual.
+    // The lost rank ended: from now on the others have only the usual time.
     job.last_words(false);
     assert_eq!(job.tick(now + LAST_WORDS - MS), Some(Signal::Terminate));
     let mut hangs = Escalation::new(OnFailure::EndOthers, None, Grace::new());
