@@ -60,7 +60,7 @@ pub use comm_testing::reference;
 
 pub use clause::Clause;
 pub use launcher::Launcher;
-pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Ruling, Worlds};
+pub use model::{Checks, Death, Early, Memory, Model, Opens, Ranks, Ruling, Shows, Worlds};
 pub use subject::{Failure, Seat, Subject};
 
 /// Runs the suite on a backend: the `main` of its `tests/conformance.rs`.
