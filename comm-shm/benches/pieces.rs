@@ -1,4 +1,4 @@
-//! What one call costs in itself, without another rank to wait for.
+//! The cost of one call by itself, without another rank to wait for.
 
 use std::hint::black_box;
 

@@ -1,13 +1,13 @@
 //! The collectives, on any sequence of steps in mapped memory.
 //!
-//! | payload of a rank | travels |
+//! | payload of a rank | transport |
 //! |---|---|
 //! | up to 40 bytes | in its line, one step |
 //! | up to a slot | in its slot, one step |
 //! | more | in pieces through its two slots, one step each |
-//! | much | not at all, if ranks can read each other's memory: they do ([`one_copy`]) |
+//! | large | read directly from the memory of its rank, where the system permits that ([`one_copy`]) |
 //!
-//! Which one it is, and the number of steps, follow from the arguments all ranks agree on.
+//! The choice and the number of steps follow from the arguments that all ranks agree on.
 
 use crate::protocol::slot::Keep;
 
@@ -24,8 +24,8 @@ pub(crate) use allreduce::allreduce;
 pub(crate) use barrier::barrier;
 pub(crate) use broadcast::broadcast;
 
-/// From how many bytes on a result is written around the caches: it would push out everything
-/// else, the slots included, before anybody reads it.
+/// From how many bytes on a result is written around the caches. Otherwise it would evict everything else,
+/// including the slots, before it is read.
 const STREAM: usize = 8 * 1024 * 1024;
 
 /// Returns how a result of `len` bytes is written.

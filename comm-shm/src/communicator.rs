@@ -21,8 +21,8 @@ use crate::segment::ranges::Range;
 
 /// Communicates with the other processes (or threads) of a job through shared memory.
 ///
-/// Every collective synchronises all ranks, a broadcast's root included. A rank that dies, leaves
-/// or stays away becomes an error on all others; see the crate's documentation for the limits.
+/// Every collective synchronises all ranks, including the root of a broadcast. If a rank dies, leaves or does
+/// not enter a call, all others get an error; see the crate's documentation for the limits.
 ///
 /// ```
 /// use comm_api::{CommunicatorExt, ReduceOp};
@@ -30,7 +30,7 @@ use crate::segment::ranges::Range;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let job = format!("cobre-doc-{}", std::process::id());
-/// // Each rank is a process as a rule; threads will do.
+/// // Ranks are usually processes, but threads work too.
 /// let ranks: Vec<_> = (0..2)
 ///     .map(|rank| {
 ///         let config = ShmConfig::new(&job, rank, 2);
@@ -49,23 +49,24 @@ use crate::segment::ranges::Range;
 #[derive(Debug)]
 pub struct ShmBackend {
     sequence: Sequence,
-    /// The memory of a split, given back by the last rank; a whole segment goes with its file.
+    /// The memory of a split, released by the last rank; the memory of a whole segment is released with its
+    /// file.
     range: Option<Range>,
 }
 
 impl ShmBackend {
-    /// Joins the job that `config` describes; returns once all its ranks have come.
+    /// Joins the job that `config` describes; returns once all its ranks have attached.
     ///
     /// # Errors
     ///
-    /// [`InitError`] if the configuration cannot be used, the ranks did not come together within
-    /// [`connect_timeout`](ShmConfig::connect_timeout), or one of them was interrupted while it
-    /// waited. All ranks that came fail then, and nothing is left behind.
+    /// [`InitError`] if the configuration is unusable, not all ranks attached within
+    /// [`connect_timeout`](ShmConfig::connect_timeout), or one of them was interrupted while it waited. Then
+    /// all attached ranks fail, and nothing is left behind.
     pub fn attach(config: ShmConfig) -> Result<Self, InitError> {
         Self::with_slots(config, SLOT_BYTES)
     }
 
-    /// Joins a job whose slots have `slot_bytes` bytes; with 0 it can create regions and nothing else.
+    /// Joins a job with slots of `slot_bytes` bytes; with 0 it can only create regions.
     pub(crate) fn with_slots(mut config: ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
         if slot_bytes == 0 {
             config.one_copy = OneCopy::Off;
@@ -88,7 +89,7 @@ impl ShmBackend {
             sequence: Sequence::new(board, rank, policy),
             range: None,
         };
-        // Last: whoever listens may panic, and the drop of the communicator tells the others.
+        // Last, because a subscriber may panic: the drop of the communicator then notifies the other ranks.
         tracing::info!(rank, size, name, one_copy, "attached");
         Ok(comm)
     }

@@ -7,13 +7,13 @@ use comm_kit::config::{self, Faults, Reader, environment};
 
 use crate::error::InitError;
 
-/// The most ranks one segment takes.
+/// The maximum number of ranks of a segment.
 pub(crate) const MOST_RANKS: usize = 1024;
 
 /// The longest name of a file on the supported systems.
 const LONGEST_NAME: usize = 255;
 
-/// The longest job id: it travels in the header of the segment.
+/// The longest job id; it is stored in the header of the segment.
 pub(crate) const LONGEST_JOB_ID: usize = 256;
 
 const NAME: &str = "COBRE_SHM_NAME";
@@ -37,30 +37,30 @@ const JOB_ID: &str = "COBRE_JOB_ID";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShmConfig {
-    /// The name of the job's segment, the same on every rank and of no other job on the machine.
+    /// The name of the job's segment: the same on every rank, and unique to this job on the machine.
     pub name: String,
     /// The rank of this process, in `0..size`.
     pub rank: usize,
     /// The number of ranks.
     pub size: usize,
-    /// How long a collective waits for a rank that is alive but absent; `None` and 0 are for ever.
+    /// How long a collective waits for a rank that is alive but absent; `None` and 0 disable the timeout.
     pub timeout: Option<Duration>,
-    /// How long [`attach`](crate::ShmBackend::attach) waits for all ranks to come.
+    /// How long [`attach`](crate::ShmBackend::attach) waits for all ranks.
     pub connect_timeout: Duration,
-    /// Whether ranks read large payloads out of each other's memory.
+    /// Whether ranks read large payloads directly from each other's memory.
     pub one_copy: OneCopy,
     /// Identifies the job; must agree between the ranks.
     pub job_id: Option<String>,
 }
 
-/// Says whether ranks read large payloads straight out of each other's memory, through the kernel, instead of through
-/// the segment: one copy instead of two.
+/// Whether ranks read large payloads directly from each other's memory, through the kernel, instead of
+/// through the segment: one copy instead of two.
 ///
-/// All ranks of a job go the same way: if one of them may not, or can not, nobody does.
+/// All ranks of a job use the same method: if one of them may not or cannot read directly, none does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OneCopy {
-    /// Where the system allows it, which is found out by trying.
+    /// Wherever the system permits it, which is determined by trying.
     #[default]
     Auto,
     /// As [`Auto`](Self::Auto), and this process permits those that its parent started to read its memory
@@ -71,8 +71,8 @@ pub enum OneCopy {
 }
 
 impl ShmConfig {
-    /// Creates a configuration with the default timeouts: 60 s in a collective, 30 s at start-up. One slash in front of the
-    /// name, as `shm_open` wants it, is taken off.
+    /// Creates a configuration with the default timeouts: 60 s in a collective, 30 s at start-up. A leading
+    /// slash of the name, which `shm_open` requires, is removed.
     pub fn new(name: impl Into<String>, rank: usize, size: usize) -> Self {
         let mut name = name.into();
         if name.starts_with('/') {
@@ -96,12 +96,12 @@ impl ShmConfig {
     /// | `COBRE_SHM_NAME` | required | [`name`](Self::name), without one slash in front |
     /// | `COBRE_SHM_RANK` | required | [`rank`](Self::rank) |
     /// | `COBRE_SHM_SIZE` | required | [`size`](Self::size) |
-    /// | `COBRE_SHM_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout), fractions allowed, 0 = for ever |
+    /// | `COBRE_SHM_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout), fractions allowed, 0 = no timeout |
     /// | `COBRE_SHM_CONNECT_TIMEOUT_MS` | 30000 | [`connect_timeout`](Self::connect_timeout) |
     /// | `COBRE_SHM_ONE_COPY` | auto | [`one_copy`](Self::one_copy): `auto`, `1` or `0` |
     /// | `COBRE_JOB_ID` | none | [`job_id`](Self::job_id) |
     ///
-    /// A variable that is empty counts as not set.
+    /// An empty variable counts as not set.
     ///
     /// # Errors
     ///
@@ -111,14 +111,13 @@ impl ShmConfig {
         Self::from_map(&map)
     }
 
-    /// Reads the configuration from a map of variables, without looking at anything else.
+    /// Reads the configuration from a map of variables, and accesses nothing else.
     ///
     /// # Errors
     ///
-    /// One error about everything that is missing or wrong:
+    /// A single error that lists everything missing or wrong:
     /// [`MissingConfiguration`](crate::InitErrorKind::MissingConfiguration) if a required variable is
-    /// missing, [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) if only values
-    /// cannot be used.
+    /// missing, otherwise [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration).
     ///
     /// ```
     /// use comm_shm::{InitErrorKind, ShmConfig};
@@ -140,7 +139,7 @@ impl ShmConfig {
             _ => Err("no such setting"),
         });
         let job_id = reader.text(JOB_ID);
-        // Each is there, or its absence is one of the faults.
+        // Each is set, or its absence is one of the problems.
         let config = Self {
             timeout,
             connect_timeout: connect_timeout.unwrap_or(config::CONNECT_TIMEOUT),
@@ -170,12 +169,12 @@ impl ShmConfig {
             faults.add(&[NAME], format!("{NAME} is {name:?}; give the job a name"));
         }
         if name.contains(['/', '\0']) {
-            let message = format!("{NAME} is {name:?}; a name has no slash and no NUL in it");
+            let message = format!("{NAME} is {name:?}; a name contains no slash and no NUL");
             faults.add(&[NAME], message);
         }
         if name.len() > LONGEST_NAME {
             let message = format!(
-                "{NAME} has {} bytes ({:?}..); {LONGEST_NAME} is the most",
+                "{NAME} has {} bytes ({:?}..); the maximum is {LONGEST_NAME}",
                 name.len(),
                 name.chars().take(20).collect::<String>()
             );
@@ -184,7 +183,7 @@ impl ShmConfig {
         faults.check_rank(RANK, self.rank, SIZE, self.size, MOST_RANKS);
         if let Some(id) = self.job_id.as_ref().filter(|id| id.len() > LONGEST_JOB_ID) {
             let message = format!(
-                "{JOB_ID} has {} bytes; {LONGEST_JOB_ID} is the most",
+                "{JOB_ID} has {} bytes; the maximum is {LONGEST_JOB_ID}",
                 id.len()
             );
             faults.add(&[JOB_ID], message);

@@ -1,4 +1,4 @@
-//! The backend of many processes on one machine: nothing to install, nothing left behind.
+//! The backend for many processes on one machine: nothing to install, and nothing is left behind.
 //!
 //! [`ShmBackend`] implements the traits of `comm-api` through a segment of shared memory. A rank
 //! finds its job by the name in its [`ShmConfig`], which the launcher sets:
@@ -17,22 +17,22 @@
 //!
 //! | what happens | what the other ranks get |
 //! |---|---|
-//! | a rank dies or dumps core, by whatever | `PeerLost` with its rank, within 100 ms of their next wait |
-//! | it drops its communicator, or panics inside a call or outside | the same, at once |
-//! | it stays away | `TimedOut` with all who do, after [`timeout`](ShmConfig::timeout) |
-//! | it calls something else | `Mismatch`, with what each called |
-//! | it is interrupted while it waits | `Aborted` with its rank, at once |
-//! | its arguments are refused | `Refused` with its rank and reason; the communicator goes on |
-//! | all are killed | nothing stays: the segment has no name once all ranks have come |
+//! | a rank dies or dumps core, for any reason | `PeerLost` with its rank, within 100 ms of their next wait |
+//! | a rank drops its communicator, or panics inside or outside of a call | the same, at once |
+//! | a rank never enters the call | `TimedOut` with all such ranks, after [`timeout`](ShmConfig::timeout) |
+//! | a rank calls something else | `Mismatch`, with what each rank called |
+//! | a rank is interrupted while it waits | `Aborted` with its rank, at once |
+//! | a rank passes invalid arguments | `Refused` with its rank and reason; the communicator stays usable |
+//! | all ranks are killed | nothing is left behind: the segment has no name once all ranks have attached |
 //!
-//! A segment takes 1 MiB per rank, whatever travels through it. Ranks may outnumber processors: a
-//! rank that waits yields its own.
+//! A segment takes 1 MiB per rank, regardless of payload sizes. Ranks may outnumber processors: a waiting
+//! rank yields its processor.
 //!
-//! Where the system allows it, ranks read large payloads straight out of each other's memory: see [`OneCopy`].
+//! Where the system permits it, ranks read large payloads directly from each other's memory: see [`OneCopy`].
 //!
-//! Architecture invariant: what is read from the segment is never a length, nor an address that this process
-//! follows (the kernel reads another rank's memory, and looks such an address up there); and
-//! nothing in it is borrowed but atomics and, between two fences, the elements of regions.
+//! Architecture invariant: nothing that is read from the segment is used as a length, or as an address that
+//! this process dereferences (the kernel, which reads another rank's memory, resolves such an address there).
+//! Nothing in the segment is borrowed except atomics and, between two fences, the elements of regions.
 
 #![cfg_attr(
     loom,

@@ -1,16 +1,16 @@
 //! Whether the process of a rank has ended.
 //!
-//! A rank looks at those it waits for, and at nobody else: whoever computes learns of a death in its next
-//! wait. Those who wait for the same ranks share the work, see [`round`](crate::liveness::round).
+//! A rank checks only the ranks it waits for: a rank that computes learns of a death in its next wait. Ranks
+//! that wait for the same ranks share the work, see [`round`](crate::liveness::round).
 //!
-//! Only "no such process" is a death. Whatever else keeps a rank from looking, such as a lack of descriptors,
-//! leaves the question open until the next look.
+//! Only "no such process" counts as a death. Any other error, such as a lack of descriptors, leaves the
+//! question open until the next check.
 //!
-//! There are two ways to look, which offer the same: [`Alive`], which a rank keeps as long as it lives, [`Peers`],
-//! which show whether the others do, [`has_left`] for the time before they are known, and [`has_ended`] for a process
-//! by its pid.
+//! There are two implementations with the same interface: [`Alive`], which a rank holds as long as it lives,
+//! [`Peers`], which check whether the others live, [`has_left`] for the time before the ranks know each
+//! other, and [`has_ended`] for a process given by its pid.
 //!
-//! Asking by signal 0 would find a zombie alive, and a heartbeat needs a thread.
+//! Signal 0 would report a zombie as alive, and a heartbeat needs a thread.
 
 mod creator;
 pub(crate) mod process;

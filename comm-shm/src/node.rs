@@ -1,5 +1,4 @@
-//! What a backend that communicates some other way uses of this one: memory shared by the ranks
-//! of a node.
+//! For backends that communicate over another transport: memory shared by the ranks of a node.
 //!
 //! Not part of the documented interface: it may change with any version.
 
@@ -13,9 +12,9 @@ use crate::config::ShmConfig;
 use crate::error::InitError;
 use crate::region::{self, ShmRegion};
 
-/// Creates regions for the ranks of a node, and takes part in no collective.
+/// Creates regions for the ranks of a node; has no collectives.
 ///
-/// Without slots for payloads its segment is a few pages per rank.
+/// Without slots for payloads, the segment has only a few pages per rank.
 #[derive(Debug)]
 pub struct NodeRegions(ShmBackend);
 
@@ -53,8 +52,8 @@ impl NodeRegions {
         self.0.create_partitioned_region(local_count)
     }
 
-    /// Creates the memory of this node for a gathered region of `len` elements, of which this rank owns `own`. The job has
-    /// agreed on the parts and the origin.
+    /// Creates this node's memory for a gathered region of `len` elements, of which this rank owns `own`. The
+    /// job has agreed on the parts and the origin.
     ///
     /// # Errors
     ///
@@ -69,7 +68,8 @@ impl NodeRegions {
     }
 }
 
-/// Checks that `communicator` can exchange a gathered region, on `rank` of the job; returns the number of the region.
+/// Checks that `communicator` can exchange a gathered region, on `rank` of the job, and returns the number of
+/// the region.
 ///
 /// # Errors
 ///
@@ -82,12 +82,13 @@ pub fn check_exchange<T: CommData>(
     region.check_exchange(communicator, rank)
 }
 
-/// Ends the write phase of a gathered region on this node, once the job has agreed on it. Where there are other nodes, `bring`
-/// gets their parts: between two meetings of the node its rank 0 has the whole region.
+/// Ends the write phase of a gathered region on this node, once the job has agreed on it. If there are other
+/// nodes, `bring` fetches their parts: between two meetings of the node, rank 0 of the node has exclusive
+/// access to the whole region.
 ///
 /// # Errors
 ///
-/// If a rank of the node is lost, or `bring` failed: the handle is broken.
+/// If a rank of the node is lost, or `bring` failed. The handle is then broken.
 pub fn exchange<T: CommData>(
     region: &mut ShmRegion<T>,
     number: u64,
@@ -96,7 +97,7 @@ pub fn exchange<T: CommData>(
     region.exchange_in_node(number, bring)
 }
 
-/// Breaks the handle to a gathered region for good, as the job failed before its nodes met.
+/// Breaks the handle to a gathered region permanently, because the job failed before its nodes met.
 pub fn fail<T: CommData>(region: &mut ShmRegion<T>, cause: &CommError) {
     region.fail(cause);
 }

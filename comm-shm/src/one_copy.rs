@@ -1,5 +1,5 @@
-//! Whether the ranks of a job can read each other's memory: found out while they attach, by reading a known word of each, and
-//! decided once for all of them.
+//! Whether the ranks of a job can read each other's memory. Determined while they attach, by reading a known
+//! word of each rank, and decided once for all of them.
 
 #[cfg_attr(
     any(not(target_os = "linux"), comm_portable_wait),
@@ -15,11 +15,11 @@ use crate::liveness::process::Process;
 use crate::protocol::sync::Ordering;
 use crate::segment::layout::Member;
 
-/// With more ranks the slots are as fast, whatever travels: nobody opens its memory, or tries to read R x R times.
+/// With more ranks the slots are as fast, for every payload: no rank opens its memory, or tries R x R reads.
 pub(crate) const MOST_RANKS: usize = 3;
 
-/// Publishes where the memory of this rank is recognised, before it says that it came; nothing if it is not to be read, or
-/// never would be among that many ranks.
+/// Publishes where the memory of this rank is recognised, before the rank reports that it has attached.
+/// Publishes nothing if its memory must not be read, or never would be with this many ranks.
 pub(crate) fn offer(member: &Member, wish: OneCopy, size: usize) {
     if wish == OneCopy::Off || size > MOST_RANKS {
         return;
@@ -36,7 +36,7 @@ pub(crate) fn offer(member: &Member, wish: OneCopy, size: usize) {
     }
 }
 
-/// Returns where the memory of a rank that came is read; `None` if it does not offer it.
+/// Returns where the memory of an attached rank is read; `None` if the rank does not offer it.
 pub(crate) fn offered(member: &Member) -> Option<Foreign> {
     let [address, word] = [&member.beacon[0], &member.beacon[1]];
     let beacon = Beacon {
@@ -47,7 +47,7 @@ pub(crate) fn offered(member: &Member) -> Option<Foreign> {
     (beacon.word != 0).then_some(Foreign { pid, beacon })
 }
 
-/// Finds out whether this rank can read the memory of all `ranks`, itself among them.
+/// Checks whether this rank can read the memory of all `ranks`, including itself.
 pub(crate) fn reads_all(ranks: impl Iterator<Item = Option<Foreign>>, wish: OneCopy) -> bool {
     for (rank, foreign) in ranks.enumerate() {
         let Some(foreign) = foreign else {

@@ -1,16 +1,18 @@
-//! How the ranks of one sequence meet, in any memory that they share: steps, lines and slots, the first cause, refusals, sleeping.
+//! How the ranks of one sequence synchronise in shared memory: steps, lines and slots, the first cause,
+//! refusals, sleeping.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`step`] | steps: taking one, waiting for the others, the ways out |
-//! | [`board`] | where one sequence has what its ranks share |
-//! | [`line`], [`control`], [`slot`] | what they share: payload and call of a step; cause, events, bells, standings; large payloads |
+//! | [`step`] | steps: taking one, waiting for the others, leaving early |
+//! | [`board`] | where the shared state of one sequence lies |
+//! | [`line`], [`control`], [`slot`] | the shared state: payload and call of a step; cause, events, bells, standings; large payloads |
 //! | [`cause`], [`note`] | why a sequence failed; why a call was refused |
 //! | [`route`] | which of two routes a large call takes |
-//! | [`given_up`] | the ranges that no rank uses any more |
+//! | [`given_up`] | the ranges that no rank uses any longer |
 //! | [`wait`], [`sync`] | spinning, yielding, sleeping; atomics and fences |
 //!
-//! `models` lets loom explore all of this but slots, on a board of its own and with the layer [`sync`] replaced.
+//! `models` lets loom explore everything here except slots, on a separate board and with the layer [`sync`]
+//! replaced.
 
 #[cfg_attr(loom, path = "protocol/models/board.rs")]
 pub(crate) mod board;

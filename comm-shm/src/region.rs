@@ -18,14 +18,15 @@ use memory::Memory;
 /// Created by [`create_shared_region`](comm_api::SharedMemoryProvider::create_shared_region),
 /// [`create_partitioned_region`](comm_api::SharedMemoryProvider::create_partitioned_region) and
 /// [`create_gathered_region`](comm_api::SharedMemoryProvider::create_gathered_region) of
-/// [`ShmBackend`](crate::ShmBackend). It has steps of its own, so its fences work after its communicator
-/// is gone, and a fence that fails leaves the communicator usable. An exchange is one step of the communicator
-/// instead: it costs what a barrier costs, whatever the size of the region.
+/// [`ShmBackend`](crate::ShmBackend). It has its own steps, so its fences work after its communicator is gone,
+/// and a failed fence leaves the communicator usable. An exchange is one step of the communicator instead: it
+/// costs as much as a barrier, whatever the size of the region.
 ///
-/// In a forked child both accessors panic: the child would write the part of its parent. A slice that
-/// was borrowed before the fork still shows the parent's memory, and using it there is up to whoever
-/// called `fork`, which is unsafe. (Memory that a child does not inherit, `MADV_DONTFORK`, would answer
-/// also a child that only reads by `SIGSEGV`, and leave an address that the drop of the handle must not unmap.)
+/// In a forked child both accessors panic: the child would write the part of its parent. A slice that was
+/// borrowed before the fork still shows the parent's memory; using it is the responsibility of the code that
+/// called `fork`, which is unsafe. (Memory that a child does not inherit, `MADV_DONTFORK`, would also kill a
+/// child that only reads with `SIGSEGV`, and would leave an address that the drop of the handle must not
+/// unmap.)
 #[derive(Debug)]
 pub struct ShmRegion<T> {
     memory: Memory<T>,
@@ -45,7 +46,7 @@ impl<T: CommData> SharedRegion<T> for ShmRegion<T> {
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        // Before the phase ends: a forked child leaves the handle as it was.
+        // Before the phase ends, so that a forked child leaves the handle unchanged.
         self.sequence.gate().owner().check()?;
         self.memory.check_fence(self.sequence.rank())?;
         let ended = self.memory.close();

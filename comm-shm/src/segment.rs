@@ -28,7 +28,7 @@ use crate::protocol::given_up;
 use crate::startup::processors;
 use crate::startup::{self, Started};
 
-/// The segment of a job, as one rank has it.
+/// The segment of a job, as seen by one rank.
 #[derive(Debug)]
 pub(crate) struct Segment {
     file: File,
@@ -36,17 +36,17 @@ pub(crate) struct Segment {
     size: usize,
     /// Where the ranges begin.
     end: u64,
-    /// Only the leader hands out ranges.
+    /// Only the leader allocates ranges.
     ranges: Mutex<Ranges>,
     peers: Peers,
-    /// Where the memory of each rank is read; `None` if it is not.
+    /// Where the memory of each rank is read; `None` if direct reading is off.
     foreign: Option<Vec<Foreign>>,
     _alive: Alive,
 }
 
 impl Segment {
-    /// Joins the job, or fails within the time the configuration allows; `slot_bytes`, the bytes of
-    /// a slot, is the same on all ranks.
+    /// Joins the job, or fails within the configured time. `slot_bytes`, the size of a slot in bytes, is the
+    /// same on all ranks.
     pub(crate) fn open(config: &ShmConfig, slot_bytes: usize) -> Result<Self, InitError> {
         config.check()?;
         let ShmConfig { rank, size, .. } = *config;
@@ -93,13 +93,15 @@ impl Segment {
         &self.peers
     }
 
-    /// Returns where the memory of each rank is read; `None` if it is not, on any rank.
+    /// Returns where the memory of each rank is read; `None` if direct reading is off, which is the same on
+    /// all ranks.
     #[inline]
     pub(crate) fn foreign(&self) -> Option<&[Foreign]> {
         self.foreign.as_deref()
     }
 
-    /// Finds a range of `bytes`, zeroed, if there is room for it, and reserves its first `head` bytes; the first page at least.
+    /// Allocates a zeroed range of `bytes`, if there is room for it, and reserves its first `head` bytes, at
+    /// least the first page.
     pub(crate) fn extend(&self, bytes: u64, head: u64) -> Result<Range, NoRoom> {
         let mut ranges = self.ranges();
         self.collect(&mut ranges);
@@ -123,17 +125,17 @@ impl Segment {
         )
     }
 
-    /// Takes back what all ranks have given up since this was called last.
+    /// Takes back all ranges that all ranks have released since the last call.
     fn collect(&self, ranges: &mut Ranges) {
         let mut offset = given_up::take_all(&self.header().given_up);
-        // What another process wrote is believed as far as it names ranges that are in use.
+        // The values come from other processes, and are trusted only as far as they name ranges in use.
         while let Some(range) = ranges.remove(offset) {
             offset = self.below(range);
             self.take_back(ranges, range);
         }
     }
 
-    /// Reads which range was given up before this one: through the file, as mapping it costs more.
+    /// Reads which range was released before this one: through the file, because mapping it costs more.
     fn below(&self, range: Range) -> u64 {
         let mut word = [0; 8];
         let at = range.offset + offset_of!(Control, below) as u64;
@@ -149,7 +151,7 @@ impl Segment {
         }
     }
 
-    /// Lets a range be handed out again, unless it cannot be emptied.
+    /// Makes a range available again, unless it cannot be emptied.
     fn take_back(&self, ranges: &mut Ranges, range: Range) {
         if room::release(&self.file, range.offset, range.bytes).is_ok() {
             ranges.give_back(range);
@@ -160,7 +162,7 @@ impl Segment {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks a range that another rank offered: it is believed only if the file agrees.
+    /// Checks a range that another rank offered: it is trusted only if the file agrees.
     pub(crate) fn check(&self, range: Range) -> io::Result<()> {
         let Range { offset, bytes } = range;
         let behind = offset >= self.end && offset.is_multiple_of(RANGE_ALIGN as u64);
@@ -175,7 +177,8 @@ impl Segment {
         }
     }
 
-    /// Returns the memory of a range to the system, all but its first page: that says, to the leader, what else was given up.
+    /// Returns the memory of a range to the system, except its first page, which tells the leader what else
+    /// was released.
     pub(crate) fn release(&self, range: Range, control: &Control) {
         let head = PAGE as u64;
         let rest = range.bytes.saturating_sub(head);
@@ -203,7 +206,7 @@ mod tests {
         Segment::open(&ShmConfig::new(name, 0, 1), 0).expect("attaches")
     }
 
-    /// Returns the least time that a range of one page takes.
+    /// Returns the shortest time that allocating a range of one page takes.
     fn least(segment: &Segment) -> Duration {
         let extend = |_| {
             let began = Instant::now();
@@ -227,7 +230,8 @@ mod tests {
         );
     }
 
-    /// The oldest goes, and one comes: which one it was is found without a look at the others.
+    /// The oldest range is released and a new one allocated: the released one is found without looking at the
+    /// others.
     #[test]
     fn a_range_that_was_given_up_costs_the_same_however_many_there_are() {
         let segment = alone("oldest");
@@ -262,7 +266,7 @@ mod tests {
             .collect();
         let length = || segment.file().metadata().expect("it is open").len();
         let before = length();
-        // In an order of their own, some of them before the next is asked for.
+        // In a scattered order, some of them before the next allocation.
         for some in [&[7, 3, 99][..], &[50], &[0, 1, 2, 98]] {
             for &range in some {
                 let range: Range = ranges[range];

@@ -1,10 +1,10 @@
-//! Start-up: how the ranks of a job find each other, and nobody else.
+//! Start-up: how the ranks of a job, and no other processes, find each other.
 //!
-//! Rank 0 creates the segment without a name, locks it, fills in its header and only then links it
-//! under the job's name: a segment that can be seen is complete. Only the holder of a file's lock
-//! removes its name. The others open it, check it and claim their seat; once all have come, rank
-//! 0 removes the name and lets all go, so that nothing is left behind whatever happens later. If rank 0
-//! dies before that, those who wait for it take over its lock and remove the name.
+//! Rank 0 creates the segment without a name, locks it, fills in its header and only then links it under the
+//! job's name: a segment that can be seen is complete. Only the holder of a file's lock removes its name. The
+//! other ranks open the segment, check it and claim their seat. Once all have attached, rank 0 removes the
+//! name and gives the signal to go, so that nothing is left behind whatever happens later. If rank 0 dies
+//! before that, the waiting ranks take over its lock and remove the name.
 
 mod gather;
 pub(crate) mod processors;
@@ -38,25 +38,27 @@ use crate::segment::room::{self, NoRoom};
 
 use gather::{CAME, announce, member, reach};
 
-/// For how long a rank that failed to start tries to remove the names that are left: that long may
-/// the kernel take to free the memory of rank 0, and with it the lock.
+/// How long a rank that failed to start keeps trying to remove the remaining names: the kernel may take that
+/// long to free the memory of rank 0, and with it the lock.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// How much longer a rank waits between two looks for each rank that may do the same.
+/// How much longer a rank waits between two looks, for each rank that may do the same.
 const EACH: Duration = Duration::from_micros(50);
 
-/// What a rank has once the job has started.
+/// The state of a rank once the job has started.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) file: File,
     pub(crate) map: Mapping,
     pub(crate) alive: Alive,
     pub(crate) peers: Peers,
-    /// Where the memory of each rank is read; `None` if it is not, on any rank.
+    /// Where the memory of each rank is read; `None` if direct reading is off, which is the same on all
+    /// ranks.
     pub(crate) foreign: Option<Vec<Foreign>>,
 }
 
-/// Starts the job together with its other ranks; its segment has `bytes` bytes, of which this rank reserves `own`.
+/// Starts the job together with its other ranks. The segment has `bytes` bytes, of which this rank reserves
+/// `own`.
 pub(crate) fn start(
     config: &ShmConfig,
     bytes: usize,
@@ -80,7 +82,7 @@ pub(crate) fn start(
     } else {
         start.join()?
     };
-    // The hook is asked on the way, and may panic: that leaves nothing behind either.
+    // The hook is called on the way and may panic; even then nothing is left behind.
     let gathered = catch_unwind(AssertUnwindSafe(|| start.gather(&file, &map)));
     let failure = match gathered {
         Ok(Ok(peers)) => {
@@ -92,7 +94,7 @@ pub(crate) fn start(
                 peers,
             });
         }
-        // Whatever it was, the others do not wait for this rank; unless it came from them.
+        // Whatever the error is, the others do not wait for this rank, unless the error came from them.
         Ok(Err(error)) => {
             start.give_up(map.at(0), Failure::Unattached);
             Ok(error)
@@ -113,28 +115,28 @@ pub(crate) fn start(
     }
 }
 
-/// Why a rank stopped waiting for the others to come.
+/// Why a rank stopped waiting for the others to attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     TimeIsUp,
     Interrupted,
 }
 
-/// One rank on its way into the job.
+/// One rank while it joins the job.
 struct Start<'a> {
     config: &'a ShmConfig,
     /// The bytes of the segment.
     bytes: usize,
-    /// Those of them that this rank reserves.
+    /// The bytes of the segment that this rank reserves.
     part: Range<usize>,
     path: PathBuf,
     clock: Clock,
-    /// `None` is for ever.
+    /// `None` means no timeout.
     deadline: Option<Instant>,
     own: Origin,
     /// How long the next [`rest`](Self::rest) takes.
     pause: Duration,
-    /// When to look next whether the others live.
+    /// When to check next whether the others live.
     next_look: Option<Instant>,
 }
 
@@ -149,7 +151,8 @@ impl Start<'_> {
             .map_err(|reason| InitError::failed(&[], self.no_room(reason)))?;
         let map =
             Mapping::of(file.as_file(), 0, bytes).map_err(|error| self.cannot("map", &error))?;
-        // First the lock: what is a segment, has a name, even one of its own, and no lock is removed as stale.
+        // The lock comes first: a segment with a name, even a temporary one, and without a lock is removed as
+        // stale.
         name::lock(file.as_file()).map_err(|error| self.cannot("lock", &error.into()))?;
         Identity::of(self.config, self.own).write(map.at(0));
         loop {
@@ -170,12 +173,13 @@ impl Start<'_> {
         }
     }
 
-    /// Reserves what this rank will write, before it comes: nobody touches a page that is not reserved.
+    /// Reserves what this rank will write, before the rank counts as attached: no page is accessed before it
+    /// is reserved.
     fn reserve(&self, file: &File) -> Result<(), NoRoom> {
         room::reserve(file, self.part.start as u64, self.part.len() as u64)
     }
 
-    /// Returns what to say of a segment, or a part of it, for which there is no room.
+    /// Returns the message for a segment, or a part of it, for which there is no room.
     fn no_room(&self, reason: NoRoom) -> String {
         let ShmConfig {
             name, rank, size, ..
@@ -188,7 +192,7 @@ impl Start<'_> {
         }
     }
 
-    /// Returns the error of a rank that the system refused something.
+    /// Returns the error of a rank whose system call failed.
     fn cannot(&self, what: &str, error: &io::Error) -> InitError {
         let ShmConfig {
             name, rank, size, ..
@@ -198,7 +202,7 @@ impl Start<'_> {
         InitError::failed(&[], message)
     }
 
-    /// Removes the segment of a job that is no more; that of a living one is an error.
+    /// Removes the segment of a dead job; that of a living job is an error.
     fn displace(&mut self) -> Result<(), InitError> {
         let Some(Found { file, identity }) = name::find(&self.path)? else {
             return Ok(());
@@ -208,7 +212,7 @@ impl Start<'_> {
             return Ok(());
         }
         let Process { pid, .. } = identity.creator.process;
-        // A creator that is being taken down still holds its lock, until its memory is freed.
+        // A creator that is being terminated still holds its lock, until its memory is freed.
         let stop = if creator_ended(&self.own, &identity.creator, &file) {
             self.rest().err()
         } else {
@@ -221,7 +225,7 @@ impl Start<'_> {
                 &["COBRE_SHM_NAME"],
                 format!(
                     "segment {:?} is in use by a job that process {pid} is starting; give each job \
-                     a name of its own",
+                     its own name",
                     self.config.name
                 ),
             )),
@@ -249,8 +253,8 @@ impl Start<'_> {
                 return Err(InitError::failed(
                     &[],
                     format!(
-                        "rank {rank} of {size} found no segment {name:?} within {:?}: rank 0 did not \
-                     come; see what it printed, or raise COBRE_SHM_CONNECT_TIMEOUT_MS",
+                        "rank {rank} of {size} found no segment {name:?} within {:?}: rank 0 did not create \
+                         it; see what rank 0 printed, or increase COBRE_SHM_CONNECT_TIMEOUT_MS",
                         self.config.connect_timeout
                     ),
                 ));
@@ -258,14 +262,13 @@ impl Start<'_> {
         }
     }
 
-    /// Maps the segment of a job that this rank belongs to, and claims its seat. The others are told if
-    /// it cannot.
+    /// Maps the segment of this rank's job, and claims its seat. Notifies the other ranks if it cannot.
     fn enter(&self, file: File, identity: &Identity) -> Result<(File, Mapping, Alive), InitError> {
-        // Before anything is written: what another job made is left alone.
+        // Before anything is written: the segment of another job is left alone.
         identity.check_job(self.config)?;
         let (bytes, ShmConfig { name, size, .. }) = (self.bytes, self.config);
         let length = file.metadata().map_or(0, |metadata| metadata.len());
-        // The whole may be what cannot be mapped, and a file that is too short would be fatal.
+        // Mapping the whole segment may be what fails, and accessing a truncated file would be fatal.
         let give_up = |failure: Failure| {
             if length >= MEMBERS as u64
                 && let Ok(map) = Mapping::of(&file, 0, MEMBERS)
@@ -283,13 +286,13 @@ impl Start<'_> {
         }
         let map = if length < bytes as u64 {
             Err(format!(
-                "segment {name:?} is cut short: {length} of {bytes} bytes; remove {}",
+                "segment {name:?} is truncated: {length} of {bytes} bytes; remove {}",
                 self.path.display()
             ))
         } else {
             let map = Mapping::of(&file, 0, bytes).map_err(|error| {
                 format!(
-                    "cannot map the {bytes} bytes of segment {name:?}: {error}; look at the limits of this rank \
+                    "cannot map the {bytes} bytes of segment {name:?}: {error}; check the limits of this rank \
                      (ulimit -v, vm.max_map_count)"
                 )
             });
@@ -316,11 +319,11 @@ impl Start<'_> {
                 &["COBRE_SHM_RANK"],
                 format!(
                     "rank {rank} of segment {name:?} is taken by process {other}, this is process \
-                     {own}; give each process a rank of its own"
+                     {own}; give each process its own rank"
                 ),
             )
         };
-        // Before the seat: who finds it taken may look at once whether its owner lives.
+        // Before the seat: a process that finds it taken may check at once whether its owner lives.
         let alive = match Alive::start(&self.path, *rank) {
             Ok(alive) => alive,
             Err(_) if seat.load(Ordering::Acquire) != 0 => {
@@ -330,7 +333,9 @@ impl Start<'_> {
                 self.give_up(map.at(0), Failure::Unattached);
                 return Err(InitError::failed(
                     &[],
-                    format!("rank {rank} of segment {name:?} cannot show that it lives: {error}"),
+                    format!(
+                        "rank {rank} of segment {name:?} cannot set up its sign of life: {error}"
+                    ),
                 ));
             }
         };
@@ -346,7 +351,7 @@ impl Start<'_> {
         }
     }
 
-    /// Ends the start of all because of this rank, unless it has been decided.
+    /// Ends the start on all ranks because of this rank, unless the start has already been decided.
     fn give_up(&self, header: &Header, failure: Failure) {
         let rank = self.config.rank;
         Cause { rank, failure }.record(&header.verdict, usize::MAX);
@@ -359,14 +364,15 @@ impl Start<'_> {
         name::remove_if_named(&self.path, file);
     }
 
-    /// Removes all names of a start whose rank 0 has died, once the kernel has taken its lock away.
+    /// Removes all names of a start whose rank 0 has died, once the kernel has released its lock.
     fn sweep(&self, file: &File) {
         let mut clock = Clock::start();
         let until = clock.now() + SWEEP;
         while name::is_named(&self.path, file) && clock.now() < until {
             let ended = Identity::read(file)
                 .is_some_and(|identity| creator_ended(&self.own, &identity.creator, file));
-            // With the lock in hand nobody else removes the name, nor puts another file under it.
+            // While this process holds the lock, no other process removes the name, or puts another file
+            // under it.
             if ended && name::lock(file).is_ok() && name::is_named(&self.path, file) {
                 self.hide(file);
                 return;
@@ -375,14 +381,14 @@ impl Start<'_> {
         }
     }
 
-    /// Returns the error of a rank that was told another size than rank 0.
+    /// Returns the error of a rank whose configured size differs from that of rank 0.
     fn wrong_size(&self, identity: &Identity) -> InitError {
         let ShmConfig { rank, size, .. } = *self.config;
         InitError::invalid(
             &["COBRE_SHM_SIZE"],
             format!(
-                "COBRE_SHM_SIZE is {size} on rank {rank} and {} on rank 0 (process {}); give all \
-                 ranks the same",
+                "COBRE_SHM_SIZE is {size} on rank {rank} and {} on rank 0 (process {}); set the \
+                 same value on all ranks",
                 identity.size, identity.creator.process.pid
             ),
         )
@@ -404,7 +410,7 @@ impl Start<'_> {
         )
     }
 
-    /// Sleeps a little, longer each time; the more ranks do so, the longer.
+    /// Sleeps briefly, longer each time; the more ranks do so, the longer.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Mutants that chaos must catch, each wrong in one way that only shows under faults.
+//! Mutants that chaos must catch, each with one defect that only shows under faults.
 //!
-//! They stand here and not beside the other mutants of the suite, because they need ranks that are processes.
+//! They are here, not beside the other mutants of the suite, because they need ranks that are processes.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use comm_conformance::{Failure, Model, Seat, Subject};
 use comm_shm::{OneCopy, ShmBackend, ShmConfig};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Says which fault must show a mutant, and in which words.
+/// Which fault must expose a mutant, and with which message.
 struct Known {
     name: &'static str,
     fault: &'static str,
@@ -135,17 +135,17 @@ impl Subject for Wrong {
     }
 }
 
-/// What passes a link between neighbours in a moment, and a slow one not.
+/// What a link between neighbours transfers in a moment, and a slow link does not.
 const MUCH: usize = 1 << 20;
 
-/// Fails if that comes from rank 0 slowly.
+/// Fails if the transfer from rank 0 is slow.
 fn needs_a_fast_link(seat: &Seat) -> Result<(), Failure> {
     let mut bytes = vec![0; MUCH];
     if seat.rank() == 0 {
         let listener = seat.listen()?;
         for _ in 1..seat.size() {
             let (mut stream, _) = listener.accept()?;
-            // Whoever found the link too slow has gone.
+            // The rank that found the link too slow has gone.
             std::thread::spawn(move || stream.write_all(&vec![0; MUCH]));
         }
         return Ok(());
@@ -159,7 +159,7 @@ fn needs_a_fast_link(seat: &Seat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if anybody comes to a port that is open for a while.
+/// Fails if another process connects to a port that is open for a while.
 fn lets_a_stranger_in(seat: &Seat) -> Result<(), Failure> {
     let listener = seat.listen()?;
     listener.set_nonblocking(true)?;
@@ -173,7 +173,7 @@ fn lets_a_stranger_in(seat: &Seat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the error of a rank that takes rank 0 for lost.
+/// Returns the error of a rank that believes rank 0 to be lost.
 fn lost() -> CommError {
     CommError::failed(
         "allreduce",
@@ -183,14 +183,14 @@ fn lost() -> CommError {
     )
 }
 
-/// Changes what the mutant of this name is about.
+/// Runs the defect of the mutant with this name.
 struct Wrongly {
     name: String,
-    /// Whether a call has told of a death.
+    /// Whether a call has reported a death.
     told: AtomicBool,
-    /// Whether a call has failed for no reason.
+    /// Whether a call has failed without a reason.
     is_broken: AtomicBool,
-    /// When the last reduction returned, or the rank began.
+    /// When the last reduction returned, or the rank started.
     returned: Mutex<Instant>,
 }
 
@@ -257,13 +257,15 @@ impl Mutation<ShmBackend> for Wrongly {
     }
 }
 
-/// How many rounds a mutant has to show itself in. The communicator that is right passes all of them.
+/// How many rounds a mutant has to show its defect. The correct communicator passes all of them.
 const ROUNDS: u64 = 8;
 
-/// Returns the trial of a mutant: some round fails and says what is expected. The one that is right passes every round.
+/// Returns the trial of a mutant: some round fails with the expected message. The correct communicator passes
+/// every round.
 ///
-/// Which call hears of a death is a matter of time. What does not go through the wrapper, a fence or a call on a
-/// split, may hear of it first, and is right: such a round fails in other words, and the next one has its turn.
+/// Which call reports a death depends on timing. A call that bypasses the wrapper, such as a fence or a call
+/// on a split, may report it first, correctly: such a round fails with another message, and the next one
+/// follows.
 fn trial(known: &'static Known) -> Trial {
     Trial::test(format!("chaos::{}", known.name), || {
         let (fault, says) = (known.fault, known.says);

@@ -1,4 +1,4 @@
-//! The collectives among real processes, against what they must return.
+//! The collectives among real processes, compared with the expected results.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -34,7 +34,7 @@ fn first_steps() {
     });
 }
 
-/// Lengths around every border: lines, slots, pieces, slices.
+/// Lengths around every threshold: lines, slots, pieces, slices.
 const LENGTHS: [usize; 14] = [
     1, 5, 6, 40, 41, 1000, 8191, 8192, 20_000, 65_023, 65_024, 65_025, 300_001, 2_000_003,
 ];
@@ -65,7 +65,7 @@ fn every_length() {
                 "{len}"
             );
 
-            // Blocks of different lengths, in reverse order, with gaps that stay.
+            // Blocks of different lengths, in reverse order, with gaps that must stay unchanged.
             let counts: Vec<usize> = (0..size).map(|r| len * (r + 1) / size).collect();
             let mut displs = vec![0; size];
             let mut end = 2;

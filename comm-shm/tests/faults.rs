@@ -1,5 +1,4 @@
-//! Faults of this backend only: forks, executed programs, memory that is not there,
-//! and what waiting costs.
+//! Faults of this backend only: forks, executed programs, lack of memory, and the cost of waiting.
 #![allow(unsafe_code, reason = "fork has no safe interface")]
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
@@ -26,7 +25,7 @@ fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
     }
 }
 
-/// A forked child can use nothing it inherited, drops it without harm, and may attach anew.
+/// A forked child can use nothing that it inherited, drops it without harm, and may attach anew.
 #[test]
 fn a_forked_child() {
     job("a_forked_child", &[2], |comm| {
@@ -34,7 +33,7 @@ fn a_forked_child() {
         let mut gathered = comm.create_gathered_region::<u64>(1).unwrap();
         gathered.as_mut_slice().fill(6);
         comm.barrier().unwrap();
-        // SAFETY: the child uses what only this thread had in hand, and leaves by `_exit`.
+        // SAFETY: the child only uses what belonged to this thread, and exits with `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator { .. }));
@@ -53,14 +52,14 @@ fn a_forked_child() {
             drop((region, gathered));
             let single = ShmBackend::attach(ShmConfig::new(fresh_name(), 0, 1));
             good &= single.is_ok_and(|comm| comm.barrier().is_ok());
-            // SAFETY: ends the child without running what belongs to its parent.
+            // SAFETY: ends the child without running the exit handlers of its parent.
             unsafe { libc::_exit(i32::from(!good)) }
         }
         let mut status = 0;
         // SAFETY: our own child, and a place for its status.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0, "the child was right");
-        // The calls and drops of the child have harmed nobody.
+        // The calls and drops of the child have harmed no rank.
         comm.barrier().unwrap();
         comm.exchange(&mut gathered).unwrap();
         assert_eq!(gathered.as_slice(), [6; 2]);
@@ -72,8 +71,8 @@ fn a_forked_child() {
     });
 }
 
-/// A forked child reaches no element of a region: it would share the parent's part, and write it
-/// while the parent does.
+/// A forked child cannot access an element of a region: it would share the parent's part, and write it while
+/// the parent does.
 #[test]
 fn a_forked_child_reaches_no_element() {
     fn refused(access: impl FnOnce()) -> bool {
@@ -88,14 +87,14 @@ fn a_forked_child_reaches_no_element() {
             table.as_mut_slice().fill(5);
         }
         table.fence().unwrap();
-        // SAFETY: the child uses what only this thread had in hand, and leaves by `_exit`.
+        // SAFETY: the child only uses what belonged to this thread, and exits with `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let good = catch_unwind(AssertUnwindSafe(|| {
                 refused(|| part.as_mut_slice().fill(9))
                     && refused(|| assert_eq!(table.as_slice(), [5; 8]))
             }));
-            // SAFETY: ends the child without running what belongs to its parent.
+            // SAFETY: ends the child without running the exit handlers of its parent.
             unsafe { libc::_exit(i32::from(!good.unwrap_or(false))) }
         }
         let mut status = 0;
@@ -108,8 +107,8 @@ fn a_forked_child_reaches_no_element() {
     });
 }
 
-/// A rank that executes another program is alive and absent; the descriptors do not go along. Where
-/// a lock shows who lives, it is lost with them.
+/// A rank that executes another program is alive and absent; its descriptors are closed. Where locks show
+/// which ranks live, it is lost with them.
 #[test]
 fn an_executed_program() {
     let test = "an_executed_program";
@@ -146,8 +145,9 @@ fn an_executed_program() {
     );
 }
 
-/// Rank 2 refuses a call, then dies or leaves; rank 1 has not come to that call. Rank 0 has left it early and is in the next, for which it
-/// needs rank 1 and cannot have rank 2: it hears so at once, not when rank 1 comes or its patience ends.
+/// Rank 2 refuses a call, then dies or leaves; rank 1 has not entered that call. Rank 0 has left it early and
+/// is in the next call, which needs rank 1 and cannot have rank 2. Rank 0 gets the error at once, not when
+/// rank 1 arrives or the timeout expires.
 #[test]
 fn the_death_of_who_refused_does_not_wait_for_the_late() {
     end_after_a_refusal(
@@ -158,7 +158,7 @@ fn the_death_of_who_refused_does_not_wait_for_the_late() {
 
 #[test]
 fn the_departure_of_who_refused_does_not_wait_for_the_late() {
-    // Its process lives on.
+    // The process stays alive.
     end_after_a_refusal(
         "the_departure_of_who_refused_does_not_wait_for_the_late",
         drop,
@@ -226,7 +226,7 @@ fn waiting_is_cheap() {
     finish(0, late);
     let outcome = finish(1, waiting);
     let ticks: u64 = outcome.said[0].parse().unwrap();
-    // A tick is 10 ms. Without the kernel's help a rank looks up to 500 times a second.
+    // A tick is 10 ms. Without wake-ups by the kernel, a rank looks up to 500 times a second.
     let limit = if cfg!(comm_portable_wait) { 40 } else { 10 };
     assert!(ticks < limit, "{ticks} ticks of processor time in 5 s");
 }
@@ -239,17 +239,17 @@ fn cpu_ticks() -> u64 {
     next() + next()
 }
 
-/// Where a job finds little memory: a shell script that gets there and runs the rest of its
-/// arguments, or ends with 77 if this user may not.
+/// An environment with little memory: a shell script that enters it and runs the rest of its arguments, or
+/// exits with 77 if this user may not.
 struct Narrow {
     /// The kinds of namespaces in which the script begins.
     namespaces: Option<&'static str>,
     script: String,
-    /// How the line begins that every rank prints.
+    /// The beginning of the line that every rank prints.
     said: &'static str,
 }
 
-/// A `/dev/shm` of its own, of so many mebibytes.
+/// A separate `/dev/shm` with this many mebibytes.
 fn tiny_shm(mebibytes: u32, said: &'static str) -> Narrow {
     let script = format!(
         "sh -c 'mount -t tmpfs -o size={mebibytes}m tmpfs /dev/shm || exit 77; \
@@ -262,7 +262,7 @@ fn tiny_shm(mebibytes: u32, said: &'static str) -> Narrow {
     }
 }
 
-/// A control group of 48 MiB, of either version; the script waits, so that it can remove it.
+/// A control group of 48 MiB, of either version; the script waits, so that it can remove the group.
 fn tiny_group() -> Narrow {
     let group = fresh_name();
     let script = format!(
@@ -281,8 +281,8 @@ fn tiny_group() -> Narrow {
     }
 }
 
-/// No room is an error on every rank, never a signal: in a small `/dev/shm`, where even the
-/// segment has none, and in a control group, whose limit the kernel enforces by killing.
+/// Lack of memory is an error on every rank, never a signal: in a `/dev/shm` that is too small even for the
+/// segment, and in a control group, whose limit the kernel enforces by killing.
 #[rstest::rstest]
 #[case::no_segment(tiny_shm(1, "attach"))]
 #[case::no_region(tiny_shm(6, "region"))]
@@ -299,7 +299,7 @@ fn no_room(#[case] narrow: Narrow) {
             matches!(error, CommError::AllocationFailed { requested_bytes, .. } if requested_bytes == 64 << 20)
         );
         say(format!("region: {error}"));
-        // What fits still does, and the communicator goes on.
+        // What fits still works, and the communicator stays usable.
         let mut small = comm.create_shared_region::<u8>(1 << 20).unwrap();
         small.fence().unwrap();
         assert_eq!(small.as_slice().len(), 1 << 20);

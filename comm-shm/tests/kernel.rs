@@ -16,11 +16,11 @@ use common::markers::{Folder, PATIENCE, wait_for};
 use common::namespace::{BOTH, is_forbidden, script, unshare};
 use common::{blame, kill_self, launch, role, say};
 
-/// Ends the main thread of this process and nothing else, as a `main` of C does by `pthread_exit`. Tests
-/// run on another thread.
+/// Ends only the main thread of this process, as a C `main` does with `pthread_exit`. Tests run on another
+/// thread.
 fn end_main_thread() {
     extern "C" fn end(_: libc::c_int) {
-        // SAFETY: ends the thread that got the signal, and touches no memory.
+        // SAFETY: ends the thread that got the signal, and accesses no memory.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
     let main = libc::pid_t::try_from(std::process::id()).unwrap();
@@ -28,7 +28,7 @@ fn end_main_thread() {
     // SAFETY: the handler makes one system call.
     let before = unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
     assert_ne!(before, libc::SIG_ERR);
-    // SAFETY: the main thread only waits for this one, and nobody waits for it.
+    // SAFETY: the main thread only waits for this one, and no thread waits for the main thread.
     assert_eq!(unsafe { libc::tgkill(main, main, libc::SIGUSR1) }, 0);
     let has_ended = || {
         let stat = fs::read_to_string("/proc/self/stat").unwrap();
@@ -41,7 +41,7 @@ fn end_main_thread() {
     }
 }
 
-/// A rank lives as long as any thread of it does, and its death is seen as soon as any other's.
+/// A rank lives as long as any of its threads does, and its death is noticed as soon as that of any other.
 #[test]
 fn a_rank_whose_main_thread_has_ended_lives() {
     let test = "a_rank_whose_main_thread_has_ended_lives";
@@ -52,9 +52,9 @@ fn a_rank_whose_main_thread_has_ended_lives() {
         if comm.rank() == 1 {
             end_main_thread();
             fs::create_dir(folder.join("ended")).unwrap();
-            // Long enough for rank 0 to look at this process, more than once.
+            // Long enough for rank 0 to check this process, more than once.
             thread::sleep(Duration::from_millis(300));
-            // Rank 0 judges: without its main thread nobody ends this process when a test fails.
+            // Rank 0 judges: without its main thread, a failed test does not end this process.
             let _ = comm.allreduce_scalar(1, ReduceOp::Sum);
             kill_self();
         }
@@ -74,8 +74,8 @@ fn a_rank_whose_main_thread_has_ended_lives() {
     assert_eq!(outcomes[0].said, ["done"], "{}", outcomes[0].output);
 }
 
-/// What `/proc` hides may live: of a process that is not dumpable, `hidepid` shows other users and its own nothing but what they
-/// have opened before.
+/// A process that `/proc` hides may be alive. With `hidepid`, other users and this one see nothing of a
+/// process that is not dumpable, except files that were opened before.
 #[cfg(not(comm_portable_wait))]
 #[test]
 fn a_hidden_rank_whose_main_thread_has_ended_lives() {
@@ -85,11 +85,11 @@ fn a_hidden_rank_whose_main_thread_has_ended_lives() {
         let pids = comm.allgather_vec(&[std::process::id()]).unwrap().0;
         if comm.rank() == 1 {
             wait_until_watched(pids[0], pids[1]);
-            // SAFETY: gives something up, and touches no memory.
+            // SAFETY: drops a privilege, and accesses no memory.
             let hidden = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
             assert_eq!(hidden, 0);
             end_main_thread();
-            // Long enough for rank 0 to look at this process, more than once.
+            // Long enough for rank 0 to check this process, more than once.
             thread::sleep(Duration::from_millis(300));
             let _ = comm.allreduce_scalar(1, ReduceOp::Sum);
             kill_self();
@@ -116,7 +116,7 @@ fn a_hidden_rank_whose_main_thread_has_ended_lives() {
     }
 }
 
-/// Waits until a process has opened what the kernel shows of another one.
+/// Waits until a process has opened the kernel's file about another one.
 #[cfg(not(comm_portable_wait))]
 fn wait_until_watched(observer: u32, pid: u32) {
     let began = Instant::now();
@@ -155,7 +155,7 @@ fn without_pidfds() {
         filter: steps.as_mut_ptr(),
     };
     let (mode, none) = (libc::SECCOMP_MODE_FILTER, 0_u64);
-    // SAFETY: gives something up, and touches no memory.
+    // SAFETY: drops a privilege, and accesses no memory.
     let given_up = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, none, none, none) };
     assert_eq!(given_up, 0);
     // SAFETY: the kernel copies a program that outlives the call.
@@ -163,7 +163,7 @@ fn without_pidfds() {
     assert_eq!(filtered, 0);
 }
 
-/// A rank that is gone before anybody looks is lost, also where the system knows no pidfd.
+/// A rank that is gone before the first check is lost, also where the system does not support pidfds.
 #[test]
 fn a_rank_that_is_gone_is_lost_without_pidfds() {
     let test = "a_rank_that_is_gone_is_lost_without_pidfds";

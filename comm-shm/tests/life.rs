@@ -19,7 +19,7 @@ use common::{Outcome, blame, exists, finish, fresh_name, job, launch, role, say,
 /// The rank that is interrupted at start-up.
 const VICTIM: usize = 1;
 
-/// Checks that `error` blames `rank` in these words.
+/// Checks that `error` blames `rank` with this message.
 fn expect(error: &CommError, kind: FailureKind, rank: usize, message: &str) {
     match error {
         CommError::CollectiveFailed {
@@ -32,8 +32,7 @@ fn expect(error: &CommError, kind: FailureKind, rank: usize, message: &str) {
     }
 }
 
-/// A rank that panics in the middle of a call is lost at once, although it lives and keeps its
-/// communicator.
+/// A rank that panics in the middle of a call is lost at once, although it lives and keeps its communicator.
 #[test]
 fn a_panic_inside_a_call() {
     job("a_panic_inside_a_call", &[3], |comm| {
@@ -46,7 +45,7 @@ fn a_panic_inside_a_call() {
             assert!(left.is_err(), "{left:?}");
             lost(&comm.barrier().unwrap_err());
             lost(&comm.create_shared_region::<u8>(1).unwrap_err());
-            // Longer than the others wait: it is not the drop that they see.
+            // Longer than the others wait: they do not see the drop.
             std::thread::sleep(Duration::from_secs(6));
             return;
         }
@@ -60,8 +59,8 @@ fn a_panic_inside_a_call() {
     });
 }
 
-/// A rank that left an exchange by a panic has a broken handle. The others fence in vain, and hear so at once, although it is not
-/// dropped.
+/// A rank that left an exchange with a panic has a broken handle. The others fail to fence, and get the error
+/// at once, although the handle is not dropped.
 #[test]
 fn a_fence_beside_a_broken_handle_that_is_kept() {
     let test = "a_fence_beside_a_broken_handle_that_is_kept";
@@ -95,8 +94,7 @@ fn a_fence_beside_a_broken_handle_that_is_kept() {
     }
 }
 
-/// A panic between two steps of a call is seen in that call, and one in a fence concerns its region
-/// only.
+/// A panic between two steps of a call is noticed in that call; one in a fence concerns only its region.
 #[test]
 fn a_panic_in_the_middle_of_a_call() {
     job("a_panic_in_the_middle_of_a_call", &[3], |comm| {
@@ -131,8 +129,8 @@ fn a_panic_in_the_middle_of_a_call() {
     });
 }
 
-/// A rank that is interrupted, or panics, while it waits for the others to attach ends the start of
-/// all, and no name stays.
+/// A rank that is interrupted, or panics, while it waits for the others to attach ends the start on all
+/// ranks, and no name is left.
 #[test]
 fn an_interrupted_start() {
     let test = "an_interrupted_start";
@@ -161,7 +159,7 @@ fn an_interrupted_start() {
             assert!(message.contains(&expected), "{message}");
         }
         assert!(began.elapsed() < Duration::from_secs(10), "{began:?}");
-        // The others see what it did, not that it ended.
+        // The others see what it did, not its exit.
         std::thread::sleep(Duration::from_secs(1));
         return;
     }
@@ -185,8 +183,8 @@ fn an_interrupted_start() {
     }
 }
 
-/// A rank that is interrupted while it waits ends the call for everybody; a fence only that of its
-/// region.
+/// A rank that is interrupted while it waits ends the call on every rank; an interrupted fence only ends that
+/// of its region.
 #[test]
 fn an_interruption() {
     static ASKED: AtomicBool = AtomicBool::new(false);
@@ -218,7 +216,7 @@ fn an_interruption() {
     });
 }
 
-/// A rank that sleeps often and shortly does not ask the hook each time: the hook may be slow.
+/// A rank with many short sleeps does not call the hook in each of them: the hook may be slow.
 #[test]
 fn a_hook_in_short_sleeps() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -239,7 +237,7 @@ fn a_hook_in_short_sleeps() {
     });
 }
 
-/// A job that is suspended as a whole, for longer than its timeout, goes on when it wakes.
+/// A job that is suspended as a whole, for longer than its timeout, continues when it is resumed.
 #[test]
 fn a_suspended_job() {
     const MARKER: &str = "COMM_SHM_TEST_MARKER";
@@ -286,7 +284,8 @@ fn send(child: &Child, signal: i32) {
     assert_eq!(sent, 0);
 }
 
-/// A program that a rank starts may outlive the job. It must keep neither the memory of the segment nor anything else of it.
+/// A program that a rank starts may outlive the job. It must keep neither the memory of the segment nor
+/// anything else of it.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_program_that_a_rank_starts_inherits_nothing() {

@@ -27,7 +27,7 @@ fn limit(resource: libc::__rlimit_resource_t, most: u64) {
     assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
 }
 
-/// A folder that goes away with it.
+/// A folder that is removed with this value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -104,8 +104,7 @@ fn a_core_dump_holds_no_region() {
     assert!(core < 32 * MIB as u64, "a core of {core} bytes");
 }
 
-/// A limit on the size of files is an error on all ranks, and no signal; and memory that was given
-/// back does not count.
+/// A limit on the size of files is an error on all ranks, not a signal, and released memory does not count.
 #[test]
 fn a_file_size_limit_is_an_error() {
     let test = "a_file_size_limit_is_an_error";
@@ -129,7 +128,7 @@ fn a_file_size_limit_is_an_error() {
             matches!(error, CommError::AllocationFailed { requested_bytes, .. } if requested_bytes == 100 * MIB)
         );
         assert!(error.to_string().contains("ulimit -f"), "{error}");
-        // What fits still does, and the communicator goes on.
+        // What fits still works, and the communicator stays usable.
         comm.create_shared_region::<u8>(5 * MIB).unwrap();
         assert_eq!(comm.allreduce_scalar(1, ReduceOp::Sum).unwrap(), 2);
         say("done");
@@ -144,8 +143,8 @@ fn a_file_size_limit_is_an_error() {
     }
 }
 
-/// Regions that come and go, some of them for long, of which each is zeroed, its own, and not
-/// another's: the file does not grow beyond what is in use at once.
+/// Regions that come and go, some of them long-lived. Each is zeroed and separate from all others, and the
+/// file does not grow beyond what is in use at one time.
 #[test]
 fn memory_is_used_again_and_zeroed() {
     job("memory_is_used_again_and_zeroed", &[1, 3], |comm| {
@@ -163,7 +162,7 @@ fn memory_is_used_again_and_zeroed() {
             kept.push((region, value));
             if kept.len() > 4 {
                 let which = round as usize % kept.len();
-                // Each rank lets go at a time of its own, and nothing orders that.
+                // Each rank releases at a different time, and nothing orders that.
                 let (region, value) = kept.swap_remove(which);
                 assert!(holds(region.as_slice(), value));
             }

@@ -1,4 +1,5 @@
-//! Large payloads that ranks read out of each other's memory: right whether they may or not, and whoever gives up or dies on the way.
+//! Large payloads that ranks read directly from each other's memory. The results are correct whether the
+//! ranks may do that or not, and whether ranks leave early or die.
 #![cfg(all(target_os = "linux", not(comm_portable_wait)))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 #![allow(unsafe_code, reason = "forks, and memory that nobody else may read")]
@@ -55,7 +56,7 @@ fn gather(comm: &ShmBackend, send: &[u8], round: usize) -> Result<(), CommError>
     Ok(())
 }
 
-/// Returns what a rank contributes to an allreduce of `len` bytes: 509 different numbers, again and again.
+/// Returns what a rank contributes to an allreduce of `len` bytes: 509 different numbers, repeated.
 fn numbers(rank: usize, len: usize, round: usize) -> Vec<u64> {
     let number = |at: usize| ((rank + 1) * 1_000_003 + at * 7 + round) as u64;
     repeated(&(0..509).map(number).collect::<Vec<_>>(), len)
@@ -74,7 +75,7 @@ fn repeated(pattern: &[u64], len: usize) -> Vec<u64> {
     all
 }
 
-/// Adds up numbers of `len` bytes, checks all sums; some ranks in place, others not.
+/// Adds up numbers of `len` bytes and checks all sums; some ranks in place, others not.
 fn reduce(comm: &ShmBackend, len: usize, round: usize) -> Result<(), CommError> {
     let send = numbers(comm.rank(), len, round);
     let mut recv = send.clone();
@@ -135,7 +136,7 @@ fn every_length(#[values("auto", "1", "0")] setting: &str, #[values(1, 2, 3)] si
     try_every_length(setting, size);
 }
 
-/// More than three ranks do not even find out.
+/// More than three ranks do not even try.
 #[test]
 fn every_length_between_five() {
     try_every_length("1", 5);
@@ -148,7 +149,7 @@ fn try_every_length(setting: &str, size: usize) {
             exchange(&comm, len, round).unwrap();
         }
         if size == 2 {
-            // Each way: one of four calls goes the other one.
+            // On each route: one of four calls takes the other one.
             for (round, len) in LENGTHS.into_iter().enumerate() {
                 for more in 1..4 {
                     exchange(&comm, len, round + more).unwrap();
@@ -165,7 +166,8 @@ fn try_every_length(setting: &str, size: usize) {
     });
 }
 
-/// Two ranks try two ways and take the faster one, each by itself: also around calls that one refuses, and when one of them is slow.
+/// Two ranks try both routes and take the faster one, each by itself: also around calls that one rank
+/// refuses, and when one rank is slow.
 #[test]
 fn two_ranks_choose_alike() {
     ranks(&this_test(), 2, "auto", |config| {
@@ -175,7 +177,7 @@ fn two_ranks_choose_alike() {
             let len = [200_000, 500_000, 260_000, 1_500_000][round % 4] / (1 + round / 400);
             let send = vec![byte(rank, round); len + rank];
             match (round % 61, rank) {
-                // Refused by one.
+                // Refused by one rank.
                 (7, 1) => assert!(comm.allgatherv(&send, &mut [], &[1, 2], &[0, 1]).is_err()),
                 (7, _) => assert!(gather(&comm, &send, round).is_err()),
                 (40, 0) => thread::sleep(Duration::from_millis(3)),
@@ -186,7 +188,7 @@ fn two_ranks_choose_alike() {
                 reduce(&comm, len, round).unwrap();
             }
         }
-        // In parts, each way.
+        // In parts, on each route.
         for round in 0..20 {
             exchange(
                 &comm,
@@ -199,7 +201,7 @@ fn two_ranks_choose_alike() {
     });
 }
 
-/// One rank that must not is enough: all ranks go the same way.
+/// A single rank that must not read is enough: all ranks take the same route.
 #[test]
 fn ranks_that_are_told_different_things_agree() {
     ranks(&this_test(), 3, "auto", |mut config| {
@@ -212,7 +214,7 @@ fn ranks_that_are_told_different_things_agree() {
     });
 }
 
-/// A child has a copy of the buffers of its parent; what is read is the parent's.
+/// A child has a copy of the buffers of its parent; the parent's are the ones that are read.
 #[test]
 fn a_rank_that_forked() {
     job("a_rank_that_forked", &[2], |comm| {
@@ -260,7 +262,7 @@ fn ranks_that_are_threads() {
     });
 }
 
-/// Which way it goes, an allreduce gives the bits of a fold in rank order.
+/// On every route, an allreduce gives the bits of a fold in rank order.
 #[rstest]
 fn the_bits_of_a_fold_in_rank_order(#[values("auto", "0")] setting: &str) {
     const LEN: usize = 70_000;
@@ -298,7 +300,8 @@ fn the_bits_of_a_fold_in_rank_order(#[values("auto", "0")] setting: &str) {
     });
 }
 
-/// The calls agree, or nobody reads anything: also where one of the two lengths is read and the other is not.
+/// Either the calls agree, or no rank reads: even where one of the two lengths is read directly and the other
+/// is not.
 #[test]
 fn a_mismatch_where_the_ways_part() {
     for (short, long) in [(262_143, 262_144), (1000, 300_000), (8_000_000, 8_388_608)] {
@@ -312,7 +315,7 @@ fn a_mismatch_where_the_ways_part() {
     }
 }
 
-/// Nobody reads in a call that somebody refuses, and everybody does in the next one.
+/// No rank reads in a call that some rank refuses, and every rank reads in the next one.
 #[test]
 fn a_refusal_before_a_large_call() {
     threads(3, |config| {
@@ -326,8 +329,8 @@ fn a_refusal_before_a_large_call() {
     });
 }
 
-/// A root whose patience ends gets its buffer back, and writes it, while another rank reads it: that one does not take what it
-/// read for a result.
+/// A root that times out gets its buffer back, and writes it, while another rank reads it: the reader does
+/// not treat what it read as a result.
 #[test]
 fn whoever_gives_up_spoils_no_result() {
     const ROUNDS: u64 = 30;
@@ -345,7 +348,7 @@ fn whoever_gives_up_spoils_no_result() {
             }
             let comm = ShmBackend::attach(config).unwrap();
             let mut buf = vec![if impatient { 7_u8 } else { 0 }; LEN];
-            // Both come at the same time, or the first one gives up here.
+            // Both arrive at the same time, or the first one times out here.
             if comm.barrier().is_err() {
                 return;
             }
@@ -371,13 +374,14 @@ fn whoever_gives_up_spoils_no_result() {
     }
 }
 
-/// How many ranks are killed while they or others read. A variable asks for more.
+/// How many ranks are killed while they or others read. A variable requests more.
 fn kills() -> u64 {
     let kills = std::env::var("COMM_SHM_TEST_KILLS");
     kills.map_or(12, |kills| kills.parse().expect("a number"))
 }
 
-/// A rank is killed at any moment of a large call: the others get what it sent, whole, or hear that it is lost.
+/// A rank is killed at any moment of a large call: the others get what it sent, completely, or learn that it
+/// is lost.
 #[test]
 fn a_rank_is_killed_in_the_middle_of_a_copy() {
     const SIZE: usize = 2;
@@ -416,7 +420,7 @@ fn a_rank_is_killed_in_the_middle_of_a_copy() {
         }
     }
     for kill in 0..kills() {
-        // The first calls read, whichever way is faster: half of the kills come that early.
+        // The first calls read directly, whichever route is faster: half of the kills come that early.
         let latest = if kill / 2 % 2 == 0 { 60_000 } else { 3_000 };
         let after = (kill * 1709 + 300) % latest;
         let victim = usize::try_from(after % SIZE as u64).unwrap();

@@ -1,4 +1,4 @@
-//! Start-up with everything that can go wrong: a clear error, in time, and nothing left behind.
+//! Start-up with everything that can go wrong: a clear error, in time, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
@@ -88,7 +88,7 @@ fn sizes_that_differ_fail_all_at_once() {
     assert!(!exists(&name));
 }
 
-/// Its number is beyond those that the others know.
+/// The number of the rank is beyond those that the others know.
 #[test]
 fn a_rank_beyond_the_size_of_the_others_is_named() {
     let name = fresh_name();
@@ -100,7 +100,7 @@ fn a_rank_beyond_the_size_of_the_others_is_named() {
     has(&error, &["2 on rank 0", "8 on rank 5"]);
 }
 
-/// A rank of another build knows nothing of the segment but how to end its start.
+/// A rank of another build knows nothing about the segment except how to end its start.
 #[test]
 fn a_rank_of_another_build_ends_the_start_of_all() {
     let name = fresh_name();
@@ -134,13 +134,13 @@ fn job_ids_that_differ() {
     let error = results.remove(1).expect_err("another job");
     assert_eq!(error.variables, ["COBRE_JOB_ID"]);
     has(&error, &["monday", "tuesday"]);
-    // The other job is not harmed by a stranger: it waits for its own rank.
+    // A stranger does not harm the other job, which waits for its own rank.
     has(
         &results.remove(0).expect_err("rank 1 never came"),
         &[
             "rank 1 of 2 did not attach",
             "another COBRE_JOB_ID",
-            "raise",
+            "increase",
         ],
     );
 }
@@ -152,7 +152,7 @@ fn twice_the_same_rank() {
     let (good, bad): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     assert_eq!((good.len(), bad.len()), (2, 1));
     for error in bad.into_iter().filter_map(Result::err) {
-        // The second comes while the first waits, or finds no segment any more.
+        // The second arrives while the first waits, or finds no segment any longer.
         let pid = std::process::id().to_string();
         if error.kind == InitErrorKind::InvalidConfiguration {
             assert_eq!(error.variables, ["COBRE_SHM_RANK"]);
@@ -171,7 +171,7 @@ fn a_configuration_made_by_hand_is_checked() {
     assert_eq!(error.variables, ["COBRE_SHM_RANK", "COBRE_SHM_SIZE"]);
 }
 
-/// Tries rank 0 and rank 1 on what lies under the name, which must stay.
+/// Tries to attach as rank 0 and rank 1 to a file under the name, which must stay.
 fn refused_and_untouched(name: &str, words: &[&str]) {
     for rank in [0, 1] {
         let error = ShmBackend::attach(config(name, rank, 2, 200)).expect_err("not a segment");
@@ -226,7 +226,7 @@ fn a_file_of_another_user_stays() {
     fs::remove_file(path(&name)).unwrap();
 }
 
-/// A segment as a job leaves it that was killed between link and unlink.
+/// A segment as left by a job that was killed between link and unlink.
 fn stale(name: &str) -> Vec<u8> {
     let waiting = thread::spawn({
         let seat = config(name, 0, 2, 1000);
@@ -248,7 +248,7 @@ fn stale(name: &str) -> Vec<u8> {
 fn a_stale_segment_is_replaced_and_a_strange_one_refused() {
     let name = fresh_name();
     let mut content = stale(&name);
-    // The pid of its creator belongs to nobody who started then.
+    // No process that started then has the pid of the creator.
     content[8 * 5..8 * 6].copy_from_slice(&1_u64.to_ne_bytes());
     fs::write(path(&name), &content).unwrap();
     let results = attach([0, 1].map(|rank| config(&name, rank, 2, 5000)).into());
@@ -257,7 +257,7 @@ fn a_stale_segment_is_replaced_and_a_strange_one_refused() {
     }
     assert!(!exists(&name));
 
-    // Another layout, and one cut short, of a creator that lives: this very process.
+    // A segment with another layout, and a truncated one, of a creator that lives: this very process.
     let own = stale(&name);
     let mut newer = own.clone();
     newer[8..16].copy_from_slice(&999_u64.to_ne_bytes());
@@ -266,18 +266,18 @@ fn a_stale_segment_is_replaced_and_a_strange_one_refused() {
     has(&error, &["another build", "999"]);
     fs::write(path(&name), &own[..8192]).unwrap();
     let error = ShmBackend::attach(config(&name, 1, 2, 200)).expect_err("cut short");
-    has(&error, &["cut short", "8192"]);
+    has(&error, &["truncated", "8192"]);
     fs::remove_file(path(&name)).unwrap();
 }
 
-/// Ten jobs want one name: one has it, the others hear who, and nobody is left without a name.
+/// Ten jobs want one name: one gets it, the others learn which process has it, and no name is left behind.
 #[test]
 fn ten_jobs_race_for_a_name() {
     let test = "ten_jobs_race_for_a_name";
     if let Some(config) = role(test) {
         match ShmBackend::attach(config) {
             Ok(comm) => {
-                // Keeps the name taken until the second rank comes, which the driver starts last.
+                // Keeps the name taken until the second rank attaches, which the driver starts last.
                 let sum = comm.allreduce_scalar(1, ReduceOp::Sum).unwrap();
                 say(format!("won {sum}"));
             }
@@ -289,7 +289,7 @@ fn ten_jobs_race_for_a_name() {
     let limit = [("COBRE_SHM_CONNECT_TIMEOUT_MS", "20000")];
     let rivals: Vec<_> = (0..10).map(|_| start(test, &name, 0, 2, &limit)).collect();
     let pids: Vec<String> = rivals.iter().map(|rival| rival.id().to_string()).collect();
-    // All but the winner end by themselves; only then does rank 1 come.
+    // All but the winner exit by themselves; only then does rank 1 attach.
     let mut rivals: Vec<_> = rivals.into_iter().enumerate().collect();
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut lost = Vec::new();
@@ -331,7 +331,7 @@ fn ten_jobs_race_for_a_name() {
     assert!(!exists(&name));
 }
 
-/// A rank that dies on the way fails the start on all, long before the limit.
+/// A rank that dies during the start fails it on all ranks, long before the timeout.
 #[test]
 fn a_rank_that_dies_on_the_way() {
     let test = "a_rank_that_dies_on_the_way";
@@ -365,7 +365,7 @@ fn a_rank_that_dies_on_the_way() {
             "{said}"
         );
         doomed.wait().unwrap();
-        // Also that of rank 0, which had no time to remove it; a job of that name would replace it.
+        // Including the name of rank 0, which had no time to remove it; a job of that name would replace it.
         assert!(!exists(&name), "a name was left by rank {victim}");
         let results = attach([0, 1].map(|rank| config(&name, rank, 2, 5000)).into());
         for result in results {
@@ -390,7 +390,7 @@ fn a_hundred_communicators_leave_nothing_open() {
         drop(comms);
     };
     round();
-    // Other tests of this binary run beside this one: compare mappings of this name space only.
+    // Other tests of this binary run concurrently: compare only mappings of this test's names.
     for _ in 0..100 {
         round();
     }
@@ -404,7 +404,7 @@ fn timeouts_at_their_limits() {
     let name = fresh_name();
     let ranks = [0, 1].map(|rank| {
         let mut config = config(&name, rank as usize, 2, 20_000);
-        // For ever, as the variable has it.
+        // No timeout, as with 0 in the variable.
         config.timeout = Some(Duration::ZERO);
         config.connect_timeout = Duration::MAX;
         thread::spawn(move || {
@@ -418,8 +418,8 @@ fn timeouts_at_their_limits() {
     }
 }
 
-/// Whoever removes what killed jobs left does not harm one that is starting, although its file has a name
-/// before all of it is there.
+/// Removing what killed jobs left does not harm a job that is starting, even if its file has a name before it
+/// is complete.
 #[cfg(comm_portable_wait)]
 #[test]
 fn cleaning_up_leaves_a_job_that_is_starting() {

@@ -1,5 +1,5 @@
-//! A subscriber of events that panics harms its own rank only: the others are told at once, and
-//! nobody is left at another place of the sequence.
+//! A tracing subscriber that panics harms only its own rank: the others are notified at once, and no rank is
+//! left at another position of the sequence.
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
 mod common;
@@ -35,7 +35,7 @@ fn all_succeed(outcomes: Vec<Outcome>) {
     }
 }
 
-/// Rank 1 lives on until the others have been told, so that it is not its end that they see.
+/// Rank 1 lives until the others have been notified, so that they do not see its exit.
 #[test]
 fn a_subscriber_that_panics_when_a_rank_attaches() {
     let test = "a_subscriber_that_panics_when_a_rank_attaches";

@@ -1,4 +1,4 @@
-//! Surroundings that lack something: a rank does without it, or is told what is wrong and what to do.
+//! Environments that lack something: a rank works without it, or reports the problem and what to do.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "limits have no safe interface")]
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
@@ -13,11 +13,12 @@ use comm_shm::{ShmBackend, ShmConfig};
 use common::namespace::{is_forbidden, unshare};
 use common::{Outcome, finish, fresh_name, role, say};
 
-/// The rank ends long before its limit if it knows that there is nothing to wait for.
+/// The rank ends long before its timeout if it knows that there is nothing to wait for.
 const LIMIT_MS: &str = "20000";
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// Starts one rank of two under a shell script that prepares its surroundings, in a namespace that `unshare` makes.
+/// Starts one rank of two under a shell script that prepares its environment, in a namespace created by
+/// `unshare`.
 fn start(test: &str, name: &str, rank: usize, unshare: &str, script: &str) -> Child {
     Command::new("sh")
         .args(["-c", &format!("exec {unshare} sh -c \"$0\" \"$@\"")])
@@ -35,7 +36,7 @@ fn start(test: &str, name: &str, rank: usize, unshare: &str, script: &str) -> Ch
         .unwrap()
 }
 
-/// Returns what a rank said, or `None` if this user may not do what its script does.
+/// Returns the output of a rank, or `None` if this user may not do what the script does.
 fn said(rank: usize, child: Child) -> Option<String> {
     let Outcome {
         status,
@@ -50,7 +51,7 @@ fn said(rank: usize, child: Child) -> Option<String> {
     Some(said.join("\n"))
 }
 
-/// Runs one rank of two that cannot start, and says so at once.
+/// Runs one rank of two that cannot start, and fails at once.
 fn told(test: &str, rank: usize, script: &str) -> Option<String> {
     let unshare = unshare("--mount")?;
     let since = Instant::now();
@@ -59,7 +60,7 @@ fn told(test: &str, rank: usize, script: &str) -> Option<String> {
     said
 }
 
-/// Every rank finds out for itself, at once.
+/// Every rank finds the problem by itself, at once.
 fn each_is_told(test: &str, script: &str, words: &[&str]) {
     if let Some(config) = role(test) {
         let error = ShmBackend::attach(config).expect_err("it cannot");
@@ -102,7 +103,7 @@ fn shared_memory_that_is_a_file() {
     );
 }
 
-/// Of another user than the one who owns the folder.
+/// As another user than the owner of the folder.
 #[test]
 fn shared_memory_of_somebody_else() {
     each_is_told(
@@ -114,7 +115,7 @@ fn shared_memory_of_somebody_else() {
     );
 }
 
-/// Only that user may remove it: the folder is everybody's.
+/// Only that user may remove the file, because all users share the folder.
 #[rstest::rstest]
 #[case::segment("touch")]
 #[case::folder("mkdir")]
@@ -133,7 +134,7 @@ fn a_name_of_somebody_else(#[case] make: &str) {
     each_is_told(&test, &script, &words);
 }
 
-/// Bytes are free: more of them would not help.
+/// There are free bytes: more of them would not help.
 #[test]
 fn no_inode_left() {
     let test = "no_inode_left";
@@ -151,7 +152,7 @@ fn no_inode_left() {
     }
 }
 
-/// Nobody opens a leased file for writing without its holder being asked to give it up.
+/// Opening a leased file for writing asks its holder to give up the lease.
 #[test]
 fn a_leased_file() {
     let name = fresh_name();
@@ -159,7 +160,7 @@ fn a_leased_file() {
     std::fs::write(&path, "mine").unwrap();
     let file = std::fs::File::open(&path).unwrap();
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
-    // The signal that asks would end this process.
+    // That request is a signal, which would end this process.
     // SAFETY: installs no handler.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     // SAFETY: passes numbers.
@@ -202,7 +203,7 @@ fn no_descriptor_left() {
     }
 }
 
-/// Without `/proc` a file without a name cannot be linked: it has one of its own for a while.
+/// Without `/proc`, a file without a name cannot be linked: it has a temporary name for a while.
 #[test]
 fn without_proc_a_job_starts_and_leaves_nothing() {
     let test = "without_proc_a_job_starts_and_leaves_nothing";

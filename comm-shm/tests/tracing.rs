@@ -1,4 +1,4 @@
-//! What a job says through `tracing`: who came and left, who is waited for, what failed.
+//! What a job logs through `tracing`: ranks that attach and leave, ranks that are waited for, and failures.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn world(size: usize, timeout: Option<Duration>, rank_main: fn(ShmBackend)) {
     });
 }
 
-/// The longest wait that is no failure here.
+/// The longest wait that is not a failure here.
 const LONGEST_WAIT: Option<Duration> = Some(Duration::from_secs(40));
 
 #[test]
@@ -40,7 +40,7 @@ fn ranks_that_come_and_leave_are_reported_once_each() {
 fn a_slow_wait_names_who_is_missing() {
     let _turn = listen();
     world(3, LONGEST_WAIT, |comm| {
-        // It comes when both others miss it, and not before.
+        // Rank 2 arrives when both others miss it, and not before.
         let missed = |by| hears(&["WARN", "still waiting", "missing=rank 2", by]);
         let missed = comm.rank() != 2 || missed(" rank=0") && missed(" rank=1");
         comm.barrier().unwrap();
@@ -57,7 +57,7 @@ fn a_failure_is_reported_by_every_survivor_with_the_rank_to_blame() {
             return;
         }
         comm.barrier().unwrap_err();
-        // The first cause again, and not reported again.
+        // The first cause again, without another report.
         comm.barrier().unwrap_err();
     });
     for rank in [" rank=0", " rank=2"] {

@@ -1,4 +1,4 @@
-//! Allgatherv: every rank writes its piece, then copies those of all others.
+//! Allgatherv: every rank writes its block, then copies the blocks of the others.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ pub(crate) fn allgatherv(
 
 /// What is gathered, and where the block of each rank lies in the result.
 pub(super) struct ByteBlocks<'a, L, S> {
-    /// Where the block of this rank is, unless it is in its place already.
+    /// Where the block of this rank is, unless it is already in the result.
     pub(super) send: Option<&'a [u8]>,
     pub(super) length: L,
     pub(super) start: S,
@@ -80,7 +80,7 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
             let own = self.own(recv, rank);
             OwnSlot::of(turn).put(0, &own[cut(own.len(), piece, k)]);
             trial.publish(turn);
-            // The own piece is in the caches now, and the others are not there yet.
+            // The own block is in the caches now, and the other ranks have not arrived yet.
             self.keep_own(recv, rank, cut((self.length)(rank), piece, k));
             let more = k + 1 < pieces;
             trial.meet(turn, more)?;
@@ -112,7 +112,7 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
         self.send.unwrap_or_else(placed)
     }
 
-    /// Copies a part of this rank's block into the result, if it is not there.
+    /// Copies a part of this rank's block into the result, if it is not there yet.
     pub(super) fn keep_own(&self, recv: &mut [u8], rank: usize, part: Range<usize>) {
         if let Some(send) = self.send {
             let place = &mut recv[(self.start)(rank)..][part.clone()];

@@ -1,8 +1,8 @@
-//! Allreduce: per element a left fold in rank order, whoever computes it.
+//! Allreduce: per element a left fold in rank order, regardless of which rank computes it.
 //!
-//! Small: every rank folds all inputs. Large: every rank folds its slice of a chunk, and all copy
-//! the slices; the inputs of chunk `k + 1` travel in the same step as the results of chunk `k`. Two ranks may
-//! read each other's inputs and results instead, half of them each.
+//! Small: every rank folds all inputs. Large: every rank folds its slice of a chunk, and all ranks copy the
+//! slices; the inputs of chunk `k + 1` are sent in the same step as the results of chunk `k`. Two ranks may
+//! instead read each other's inputs and results directly, half of them each.
 
 use comm_api::{CommError, ReduceOp, ScalarKind};
 use comm_kit::Call;
@@ -15,16 +15,16 @@ use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::slot::{Keep, MetSlots, OwnSlot};
 use crate::protocol::step::{Sequence, Turn};
 
-/// Slots are never borrowed, so what is folded passes through a block on the stack.
+/// Slots are never borrowed, so operands pass through a block on the stack.
 const BLOCK: usize = 8 * 1024;
 
-/// How many lines are folded at once: with one by one, finding the fold would cost more than the fold.
+/// How many lines are folded at once: one at a time, selecting the fold would cost more than the fold itself.
 const ROWS: usize = 8;
 
-/// Up to how many bytes all inputs together are folded by every rank.
+/// Up to this many bytes of inputs, all together, every rank folds everything.
 const FOLD_ALL: usize = 64 * 1024;
 
-/// Without `send` the input of this rank is in `recv`.
+/// Without `send`, the input of this rank is in `recv`.
 pub(crate) fn allreduce(
     sequence: &Sequence,
     send: Option<&[u8]>,
@@ -51,9 +51,9 @@ pub(crate) fn allreduce(
     }
 }
 
-/// What one rank contributes.
+/// The contribution of one rank.
 pub(super) struct Fold<'a> {
-    /// Where its input is, unless the result takes its place.
+    /// Where the input is, unless the result replaces it.
     pub(super) send: Option<&'a [u8]>,
     scalar: ScalarKind,
     op: ReduceOp,
@@ -147,7 +147,7 @@ impl Fold<'_> {
                 let mine = cut(before.len(), slice, rank);
                 OwnSlot::of(turn).put(chunk, &recv[before][mine]);
             }
-            // This rank's own slice of its input is folded from where it is, unless the result replaces it.
+            // This rank's own slice of its input is folded in place, unless the result replaces it.
             let mine = cut(now.len(), slice, rank);
             let input = &self.send.unwrap_or(recv)[now.clone()];
             let skipped = if self.send.is_some() {
@@ -182,8 +182,8 @@ impl Fold<'_> {
         self.op.fold_into(acc, next, self.scalar)
     }
 
-    /// Folds what the others put into their slots, `slot_at` bytes in, with what lies `send_at`
-    /// bytes into this rank's input; or with what is in its slot, too, where the result replaces it.
+    /// Folds the slots of the other ranks, from `slot_at` bytes on, with this rank's input from `send_at`
+    /// bytes on. Where the result replaces the input, this rank's slot is used instead.
     fn fold(
         &self,
         turn: &Turn<'_>,
@@ -212,7 +212,7 @@ impl Fold<'_> {
     }
 }
 
-/// How a buffer is cut: into chunks, and those into one slice per rank.
+/// How a buffer is cut: into chunks, and each chunk into one slice per rank.
 struct Cuts {
     chunk: usize,
     slice: usize,
@@ -244,8 +244,8 @@ mod tests {
     use crate::segment::Segment;
     use crate::segment::layout::{self, Layout, SLOT_BYTES, SPLIT_SLOT_BYTES};
 
-    /// Something failed, and nobody leaves for it: the patience of a rank ended just as the step was complete, or another thread aborts. What
-    /// was folded has replaced its input, and is not folded again.
+    /// A failure that makes no rank leave: the timeout of a rank expired just as the step was complete, or
+    /// another thread aborts. The folded part has replaced the input, and must not be folded again.
     #[test]
     fn a_cause_that_nobody_leaves_for_spoils_no_result() {
         const LEN: usize = 1 << 20;
@@ -257,13 +257,13 @@ mod tests {
             let segment = Segment::open(&config, SLOT_BYTES).expect("attaches");
             let (map, layout) = (Arc::clone(segment.map()), Layout::new(2, SLOT_BYTES));
             let board = Board::new(Arc::new(segment), map, layout::sequence(2), layout);
-            // Ranks that come close together do not look for a cause.
+            // Ranks that arrive close together do not check for a cause.
             let mut policy = WaitPolicy::new(2, 2, None);
             policy.awake.eager_looks = 10_000_000;
             let sequence = Sequence::new(board, rank.into(), policy);
             let call = Call::allreduce(LEN, scalar, op);
             let mut turn = sequence.begin(call).expect("nothing has failed");
-            // Elsewhere there is no other way than the slots.
+            // Elsewhere the slots are the only way.
             let linux = cfg!(all(target_os = "linux", not(comm_portable_wait)));
             assert_eq!(turn.copies_once(), linux);
             both.wait();

@@ -10,7 +10,7 @@ use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::slot::{MetSlots, OwnSlot};
 use crate::protocol::step::Sequence;
 
-/// The most bytes of one step: the second half of what the root writes waits in its cache.
+/// The maximum number of bytes of one step: the second half of what the root writes stays in its cache.
 const PIECE: usize = 256 * 1024;
 
 #[inline]

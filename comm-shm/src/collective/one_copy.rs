@@ -1,18 +1,20 @@
-//! Payloads that are read where their owners have them: one copy instead of two.
+//! Payloads that are read directly from the memory of their owners: one copy instead of two.
 //!
 //! A call of this kind takes two steps:
 //!
-//! 1. In its line, every rank offers the address of its buffer. Once all lines are there, and the calls agree, it reads the
-//!    buffers of the others; then it looks whether all ranks are still inside the call.
-//! 2. In its line, every rank says whether it could read, and all were inside. This step ends the call: nobody returns, and gets
-//!    its buffer back, before all have read it. If a rank could not, all know it from the same lines, and repeat the call
-//!    through the slots.
+//! 1. In its line, every rank offers the address of its buffer. Once all lines are there and the calls agree,
+//!    it reads the buffers of the others, and then checks that all ranks are still inside the call.
+//! 2. In its line, every rank reports whether it could read the buffers while all ranks were inside. This
+//!    step ends the call: no rank returns, and gets its buffer back, before all have read it. If a rank could
+//!    not read, all of them learn that from the same lines, and repeat the call through the slots.
 //!
-//! An allreduce takes them twice: first each rank reads and folds its half, then that of the other one is gathered.
+//! An allreduce takes the two steps twice: first each rank reads and folds its half, then it reads the half
+//! of the other rank.
 //!
-//! More than [`PART`] is read in parts, with a step before each: ranks hear of deaths, timeouts and interrupts where they meet. The
-//! kernel copies at half the speed of a loop in user space, which can write around the caches, and pins each page. So it pays
-//! where it saves half of the copies, not where every slot is read by many.
+//! More than [`PART`] is read in parts, with a step before each: ranks notice deaths, timeouts and interrupts
+//! when they meet. The kernel copies at half the speed of a loop in user space, which can write around the
+//! caches, and it pins each page. Direct reading is therefore faster only where it saves half of the copies,
+//! not where many ranks read the same slot.
 
 use std::ops::Range;
 
@@ -29,20 +31,22 @@ use crate::protocol::slot::{Keep, copy_slice};
 use crate::protocol::step::Turn;
 use crate::protocol::step::lending::all_are_inside;
 
-/// From how many bytes on three ranks read each other's memory in a broadcast, where the root would copy alone; two ranks
-/// [choose](crate::protocol::route).
+/// From how many bytes on three ranks read each other's memory in a broadcast, where otherwise only the root
+/// would copy. Two ranks [choose](crate::protocol::route).
 const BROADCAST_FROM: usize = 256 * 1024;
 
-/// How many bytes of an allreduce are read before they are folded: they are still in the caches then.
+/// How many bytes of an allreduce are read before they are folded: few enough to be still in the caches.
 const BLOCK: usize = 64 * 1024;
 
-/// How many bytes of its own block a rank copies after it has read the others: as long as it takes them to see each other in a step.
+/// How many bytes of its own block a rank copies after it has read the others: as long as ranks take to see
+/// each other in a step.
 const LATE: usize = 16 * 1024;
 
-/// The most bytes that a rank reads between two steps.
+/// The maximum number of bytes that a rank reads between two steps.
 const PART: usize = 8 * 1024 * 1024;
 
-/// Returns the route of a call whose longest block has `len` bytes. All that it depends on is the same on all ranks.
+/// Returns the route of a call whose longest block has `len` bytes. All ranks decide alike, because
+/// everything it depends on is the same on all of them.
 pub(super) fn route_of(turn: &mut Turn<'_>, call: LargeCall, len: usize) -> Route {
     let more_ranks = 3..=MOST_RANKS;
     if has_choice(turn, call, len) {
@@ -59,7 +63,8 @@ pub(super) fn route_of(turn: &mut Turn<'_>, call: LargeCall, len: usize) -> Rout
 }
 
 impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
-    /// Reads the blocks of all others; returns whether every rank could. If not, the next step may be written.
+    /// Reads the blocks of all other ranks; returns whether every rank could. If not, the next step may be
+    /// written.
     pub(super) fn read(
         &self,
         turn: &mut Turn<'_>,
@@ -68,14 +73,14 @@ impl<L: Fn(usize) -> usize, S: Fn(usize) -> usize> ByteBlocks<'_, L, S> {
     ) -> Result<bool, CommError> {
         let (rank, size) = (turn.rank(), turn.size());
         let (own, longest) = ((self.length)(rank), self.longest(size));
-        // The others are not there yet in either step: there is something to do in both.
+        // In both steps the other ranks have not arrived yet: there is work to do meanwhile.
         let early = own.saturating_sub(LATE);
         let mut has_read = true;
         for k in 0..longest.div_ceil(PART) {
             Reading::of(turn).offer_part(k, self.own(recv, rank));
             self.keep_own(recv, rank, cut(early, PART, k));
             trial.meet(turn, true)?;
-            // Each begins with another one.
+            // Each rank begins with a different one.
             let mut others = (1..size).map(|next| (rank + next) % size);
             has_read = has_read
                 && others.all(|other| {
@@ -109,7 +114,8 @@ pub(super) fn broadcast(
         let (skip, part) = (part.start, &mut buf[part]);
         has_read = has_read
             && (rank == root || {
-                // With more than one reader each begins somewhere else: two that pin the same pages at the same time hinder each other.
+                // With more than one reader, each begins at a different offset: two readers that pin the same
+                // pages at the same time slow each other down.
                 let turned = match size {
                     2 => 0,
                     _ => part.len() / size * ((rank + size - root) % size),
@@ -124,10 +130,10 @@ pub(super) fn broadcast(
     Ok(done)
 }
 
-/// Folds this rank's half of the inputs of two ranks into that half of `recv`; returns how many bytes of each half are folded: fewer than it
-/// has if its rank could not read the other one. The next step may be written.
+/// Folds this rank's half of the inputs of two ranks into that half of `recv`. Returns how many bytes of each
+/// half are folded: fewer than the half if a rank could not read the other one. The next step may be written.
 ///
-/// What is not folded is still there, also where the result replaces the input: a rank writes its own half only.
+/// The rest is still intact, even where the result replaces the input: a rank writes only its own half.
 pub(super) fn fold_halves(
     turn: &mut Turn<'_>,
     fold: &Fold<'_>,
@@ -154,20 +160,22 @@ pub(super) fn fold_halves(
             }
             // In either order two operands give the same bits.
             fold.fold_into(block, &fold.send.unwrap_or(recv)[place.clone()])?;
-            // This route is taken where processors are far apart: out of memory the other one reads faster than out of this one's caches.
+            // This route is taken where processors are far apart: the other rank reads faster from memory
+            // than from this rank's caches.
             copy_slice(block, &mut recv[place], Keep::Streamed);
             folded += block.len();
         }
     }
     if !all_are_inside(turn.board()) {
-        // What was read may not count, and what it was folded into may be gone: this cannot be repeated. A rank that left without a cause does
-        // not go on, so neither does anybody else.
+        // The data that was read may be invalid, and the data that it was folded into may be gone: the call
+        // cannot be repeated. A rank that left without a cause does not continue, so no rank does.
         turn.exit().unless_failed()?;
         folded = 0;
     }
     Reading::of(turn).tell(folded);
     turn.meet_before(true)?;
-    // The other rank is not trusted: whatever it tells, what is folded lies within its half, and ends between two elements.
+    // The other rank is not trusted: whatever it reports, the folded part lies within its half and ends
+    // between two elements.
     let folded = [0, 1].map(|rank| {
         let told = usize::try_from(turn.line(rank).words::<1>()[0]).unwrap_or(0);
         let len = halves[rank].len();

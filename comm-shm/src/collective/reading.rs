@@ -1,4 +1,4 @@
-//! The steps of a call whose payload is read where its owner has it.
+//! The steps of a call whose payload is read directly from the memory of its owner.
 
 use comm_api::CommError;
 
@@ -19,7 +19,7 @@ impl<'t, 'a> Reading<'t, 'a> {
         if k > 0 {
             turn.advance();
         }
-        // Exposed: others read what lies there, as long as this rank is inside the call.
+        // Exposed: other ranks read the buffer as long as this rank is inside the call.
         let address = buffer.as_ptr().expose_provenance() as u64;
         let last = turn.routes().to_tell();
         turn.own_line().put_words([address, last]);
@@ -46,7 +46,7 @@ impl<'t, 'a> Reading<'t, 'a> {
         read.is_ok()
     }
 
-    /// Publishes a step in which every rank tells how much it has read, in whatever unit.
+    /// Publishes a step in which every rank reports how much it has read, in any unit.
     pub(super) fn tell(self, read: usize) {
         let turn = self.0;
         turn.advance();
@@ -54,8 +54,8 @@ impl<'t, 'a> Reading<'t, 'a> {
         turn.publish();
     }
 
-    /// Takes the second step, which says whether this rank has read all; returns whether every rank has. If not, the next step
-    /// may be written. The others come while `meanwhile` runs.
+    /// Takes the second step, which reports whether this rank has read everything. Returns whether every rank
+    /// has; if not, the next step may be written. `meanwhile` runs while the other ranks arrive.
     pub(super) fn agree(self, has_read: bool, meanwhile: impl FnOnce()) -> Result<bool, CommError> {
         let turn = self.0;
         let counts = has_read && all_are_inside(turn.board());

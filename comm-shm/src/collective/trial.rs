@@ -7,7 +7,8 @@ use comm_api::CommError;
 use crate::protocol::route::{LargeCall, Route};
 use crate::protocol::step::Turn;
 
-/// Measures one call, without the time in which this rank waits for the others to come; not at all if there is no choice.
+/// Measures one call, without the time in which this rank waits for the others. Measures nothing if there is
+/// no choice.
 pub(super) struct Trial(Option<Measured>);
 
 struct Measured {
@@ -32,7 +33,8 @@ impl Trial {
         }))
     }
 
-    /// Publishes a step that goes through the slots. In the first one, this rank tells what the last such call took.
+    /// Publishes a step that goes through the slots. In the first one, this rank reports the duration of the
+    /// last such call.
     pub(super) fn publish(&self, turn: &mut Turn<'_>) {
         if self.0.is_some() {
             let last = turn.routes().to_tell();
@@ -41,7 +43,7 @@ impl Trial {
         turn.publish();
     }
 
-    /// Meets in a step of the call. After the first one, all ranks know what the last such call took.
+    /// Meets in a step of the call. After the first one, all ranks know the duration of the last such call.
     pub(super) fn meet(&mut self, turn: &mut Turn<'_>, more: bool) -> Result<(), CommError> {
         let first = self.0.as_mut().filter(|measured| !measured.has_met);
         let Some(measured) = first else {
@@ -56,7 +58,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Ends with the last copy; what it took is told with the next such call.
+    /// Ends with the last copy; the duration is sent with the next such call.
     pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
         if let Some(measured) = self.0.take() {
             let took = measured.took + measured.since.elapsed();

@@ -36,7 +36,7 @@ fn all_that_is_missing_is_named_at_once() {
     );
 }
 
-/// `shm_open` wants a slash in front, and people write it.
+/// `shm_open` requires a leading slash, so people write one.
 #[test]
 fn one_slash_in_front_of_the_name_is_taken_off() {
     let config = ShmConfig::from_map(&with(NAME, "/job")).expect("good");

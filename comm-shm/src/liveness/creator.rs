@@ -1,7 +1,7 @@
-//! Whether the process that created a segment lives, before the ranks know each other.
+//! Whether the creator of a segment lives, before the ranks know each other.
 //!
-//! Its pid tells, if it means the same here as there; otherwise the lock of the file, which it holds as long as
-//! it lives and which outlives its memory.
+//! Its pid answers that, if pids mean the same here as there. Otherwise the lock of the file does: the
+//! creator holds it for life, and it is released only after its memory.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::has_ended;
 use crate::liveness::process::Origin;
 use crate::segment::name::{is_free, is_named};
 
-/// How long rank 0 may take between the lock of a stale segment and its removal.
+/// How long rank 0 may take between locking a stale segment and removing it.
 const REMOVAL: Duration = Duration::from_millis(10);
 
 /// Checks whether the process that created a segment has ended.
@@ -19,11 +19,11 @@ pub(crate) fn creator_ended(own: &Origin, creator: &Origin, file: &File) -> bool
     ended_by_pid(own, creator).unwrap_or_else(|| is_free(file))
 }
 
-/// Checks whether the process that created a segment lives, and the segment is there to be joined.
+/// Checks that the process that created a segment lives, and that the segment can be joined.
 pub(crate) fn creator_lives(own: &Origin, creator: &Origin, path: &Path, file: &File) -> bool {
     ended_by_pid(own, creator).map_or_else(
         || {
-            // Rank 0 also holds the lock of a stale segment, for the moment in which it removes it.
+            // Rank 0 also holds the lock of a stale segment briefly, while removing it.
             !is_free(file) && {
                 std::thread::sleep(REMOVAL);
                 is_named(path, file)
@@ -33,10 +33,10 @@ pub(crate) fn creator_lives(own: &Origin, creator: &Origin, path: &Path, file: &
     )
 }
 
-/// Returns whether the creator has ended, if its pid can tell.
+/// Returns whether the creator has ended, if its pid can answer that.
 fn ended_by_pid(own: &Origin, creator: &Origin) -> Option<bool> {
     if creator == own && own.process.start != 0 {
-        // Another thread of this process; an earlier process of this pid started at another time.
+        // Another thread of this process; an earlier process with this pid started at another time.
         return Some(false);
     }
     let understood = own.understands(creator);
@@ -49,8 +49,8 @@ mod tests {
     use crate::liveness::process::Process;
     use crate::segment::name::{lock, path};
 
-    /// Where starts are not known, as in a container without a `/proc`, a pid means nothing by itself: an earlier
-    /// container had the same.
+    /// Where start times are not known, as in a container without `/proc`, a pid alone means nothing: an
+    /// earlier container had the same pids.
     #[test]
     fn an_earlier_process_of_this_pid_has_ended() {
         let process = Process {

@@ -1,9 +1,9 @@
 //! Liveness by locks, where there is no `/proc`.
 //!
-//! Each rank locks a file of its own for as long as it lives; the others open it while the job
-//! starts, after which it loses its name. Whoever gets the lock knows that its owner is gone. The
-//! kernel releases it later than `/proc` shows a death, once the memory of the process is freed,
-//! and a child that was forked and did not execute anything keeps it.
+//! Each rank locks a file of its own for as long as it lives. The other ranks open the file while the job
+//! starts, after which its name is removed. A rank that gets the lock knows that the owner is gone. The
+//! kernel releases the lock later than `/proc` shows a death, once the memory of the process is freed, and a
+//! forked child that has not executed a program keeps it.
 
 use std::fs::File;
 use std::io;
@@ -17,12 +17,12 @@ use crate::segment::name::{is_free, is_named, lock, open_private};
 /// The files that the ranks of one segment have locked.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    /// None for a rank that is a thread of this process: it leaves by dropping its communicator.
+    /// None for a rank that is a thread of this process: such a rank leaves by dropping its communicator.
     ranks: Vec<Option<File>>,
 }
 
 impl Peers {
-    /// Finds the ranks of a segment, all of which have come.
+    /// Finds the ranks of a segment, all of which have attached.
     pub(crate) fn find(segment: &Path, ranks: Vec<Process>) -> io::Result<Self> {
         let own = std::process::id();
         let open = |(rank, process): (usize, Process)| {
@@ -50,13 +50,13 @@ pub(crate) struct Alive {
 }
 
 impl Alive {
-    /// Takes the lock of `rank`; what a dead job left under its name is used again.
+    /// Takes the lock of `rank`; a file that a dead job left under the name is reused.
     pub(crate) fn start(segment: &Path, rank: usize) -> io::Result<Self> {
         let path = path(segment, rank);
         loop {
             let file = open_private(&path, OFlags::CREATE)?;
             lock(&file)?;
-            // It may have lost its name before it was locked.
+            // The file may have lost its name before it was locked.
             if is_named(&path, &file) {
                 return Ok(Self { _file: file });
             }
@@ -71,14 +71,14 @@ impl Alive {
     }
 }
 
-/// Checks whether the process that took the seat of a rank has ended, while the job starts: it locked its
-/// file before.
+/// Checks whether the process that took the seat of a rank has ended, while the job starts: the process had
+/// locked its file before.
 pub(crate) fn has_left(segment: &Path, rank: usize, process: Process) -> bool {
     let other = process.pid != 0 && process.pid != std::process::id();
     other && open_private(&path(segment, rank), OFlags::empty()).is_ok_and(|file| is_free(&file))
 }
 
-/// Returns nothing: a pid does not tell.
+/// Returns nothing: a pid cannot answer that.
 pub(crate) fn has_ended(_: Process) -> Option<bool> {
     None
 }

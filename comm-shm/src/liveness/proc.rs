@@ -1,13 +1,13 @@
 //! Liveness by `/proc`.
 //!
-//! The kernel takes the memory away from a dying process long before it closes its files: its size
-//! in `/proc` is 0 within a millisecond, while a pidfd, a lock or a socket shows the death only once
-//! gigabytes were freed. So the size is looked at, through a file that belongs to this process: a later one of
-//! the same pid has another file, and another start. A process that dumps core keeps its memory until the dump
-//! is written, but does not come back: `/proc` shows that too. A main thread that ends before the others shows no
-//! memory either, so then the others are looked at.
+//! The kernel frees the memory of a dying process long before it closes its files: the size in `/proc` is 0
+//! within a millisecond, while a pidfd, a lock or a socket shows the death only once gigabytes have been
+//! freed. So the size is checked, through a file that is bound to the process: a later process with the same
+//! pid has another file, and another start time. A process that dumps core keeps its memory until the dump is
+//! written, but will not continue: `/proc` shows that too. A main thread that ends before the others shows no
+//! memory either, so then the other threads are checked.
 //!
-//! A pidfd serves where there is no `/proc`, or only that of another pid namespace.
+//! A pidfd is used where there is no `/proc`, or only that of another pid namespace.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,11 +21,11 @@ use rustix::io::Errno;
 
 use crate::liveness::process::{Process, Stat, has_own_proc};
 
-/// How many processes are watched at a time, by all communicators of this one.
+/// How many processes all communicators of this process watch at a time.
 const MOST_WATCHES: usize = 16;
 
-/// The kernel's flags of a process that is on its way out: `PF_EXITING`, `PF_POSTCOREDUMP`, `PF_DUMPCORE`,
-/// `PF_SIGNALED`. A hint only, which says when it is worth while to look for a dump.
+/// The kernel's flags of a process that is exiting: `PF_EXITING`, `PF_POSTCOREDUMP`, `PF_DUMPCORE`,
+/// `PF_SIGNALED`. Only a hint for when to check for a core dump.
 const LEAVING: u64 = 0x4 | 0x8 | 0x200 | 0x400;
 
 /// The processes of the ranks of one segment.
@@ -35,14 +35,14 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Finds the ranks of a segment, all of which have come.
+    /// Finds the ranks of a segment, all of which have attached.
     #[expect(clippy::unnecessary_wraps, reason = "liveness by locks can fail here")]
     pub(crate) fn find(_: &Path, ranks: Vec<Process>) -> io::Result<Self> {
         Ok(Self { ranks })
     }
 
-    /// Checks whether the process of `rank` has ended. A rank that is a thread of this process has
-    /// not: it leaves by dropping its communicator.
+    /// Checks whether the process of `rank` has ended. A rank that is a thread of this process has not: such
+    /// a rank leaves by dropping its communicator.
     pub(crate) fn dead(&self, rank: usize) -> bool {
         let process = self.ranks[rank];
         is_other(process) && watches(|watches| watches.look(process)) == Some(true)
@@ -51,12 +51,12 @@ impl Peers {
 
 impl Drop for Peers {
     fn drop(&mut self) {
-        // Whoever else waits for one of them opens it again.
+        // If another wait needs one of them, it is opened again.
         watches(|watches| watches.close(&self.ranks));
     }
 }
 
-/// What a rank keeps as long as it lives: nothing, the kernel knows.
+/// What a rank holds as long as it lives: nothing, because the kernel knows.
 #[derive(Debug)]
 pub(crate) struct Alive;
 
@@ -75,7 +75,7 @@ pub(crate) fn has_left(_: &Path, _: usize, process: Process) -> bool {
     is_other(process) && has_ended(process) == Some(true)
 }
 
-/// Returns whether a process has ended, by a single look; `None` if that cannot be found out now.
+/// Returns whether a process has ended, by a single check; `None` if that cannot be determined now.
 pub(crate) fn has_ended(process: Process) -> Option<bool> {
     match Watch::open(process) {
         Ok(watch) => watch.ended(),
@@ -87,12 +87,12 @@ fn is_other(process: Process) -> bool {
     process.pid != 0 && process.pid != std::process::id()
 }
 
-/// Returns what an error says about the process that was asked for.
+/// Returns what an error says about the requested process.
 fn gone(error: Errno) -> Option<bool> {
     (error == Errno::SRCH).then_some(true)
 }
 
-/// The watches that are open, the one that was not looked at for the longest time first.
+/// The open watches, the least recently used first.
 #[derive(Debug)]
 struct Watches(Vec<Watch>);
 
@@ -102,7 +102,7 @@ fn watches<T>(work: impl FnOnce(&mut Watches) -> T) -> T {
 }
 
 impl Watches {
-    /// Returns whether a process has ended; `None` if that cannot be found out now.
+    /// Returns whether a process has ended; `None` if that cannot be determined now.
     fn look(&mut self, process: Process) -> Option<bool> {
         let known = self.0.iter().position(|watch| watch.process == process);
         let watch = match known {
@@ -119,7 +119,7 @@ impl Watches {
         ended
     }
 
-    /// Opens one more watch, and closes others for it if it must.
+    /// Opens one more watch, and closes others if necessary.
     fn open(&mut self, process: Process) -> rustix::io::Result<Watch> {
         if self.0.len() >= MOST_WATCHES {
             self.0.remove(0);
@@ -142,7 +142,7 @@ impl Watches {
     }
 }
 
-/// A way to see whether one process has ended.
+/// Watches one process, to see whether it has ended.
 #[derive(Debug)]
 struct Watch {
     process: Process,
@@ -151,9 +151,9 @@ struct Watch {
 
 #[derive(Debug)]
 enum By {
-    /// What the kernel shows of it.
+    /// What the kernel shows of the process.
     Stat(File),
-    /// A descriptor that becomes readable when it ends.
+    /// A descriptor that becomes readable when the process ends.
     Handle(OwnedFd),
 }
 
@@ -162,13 +162,13 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// `SRCH` if there is no such process; whatever else keeps this rank from looking.
+    /// `SRCH` if there is no such process; any other error means that this rank could not check.
     fn open(process: Process) -> rustix::io::Result<Self> {
         let shown = has_own_proc();
         let stat = shown.then(|| open_shown(process, "stat"));
         let by = match stat {
             Some(Ok(stat)) => By::Stat(stat),
-            // That `/proc` does not show it is no proof: it may hide what this process may not trace.
+            // A missing entry in `/proc` is no proof: `/proc` may hide processes that this one may not trace.
             _ => By::Handle(handle(process.pid)?),
         };
         Ok(Self { process, by })
@@ -197,11 +197,11 @@ impl Watch {
         }
     }
 
-    /// Checks whether a thread of the process has memory, although the main thread has ended: that thread may
-    /// have ended alone. `None` if that cannot be found out now.
+    /// Checks whether a thread of the process has memory although the main thread has ended: the main thread
+    /// may have ended alone. `None` if that cannot be determined now.
     #[cold]
     fn has_memory(&self) -> Option<bool> {
-        // That `/proc` does not show it is no proof here either.
+        // A missing entry in `/proc` is no proof here either.
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.process.pid)).ok()?;
         let threads = threads.map(|thread| Some(thread.ok()?.path()));
         let threads: Vec<PathBuf> = threads.collect::<Option<_>>()?;
@@ -228,10 +228,11 @@ impl Watch {
     }
 }
 
-/// Checks whether one of the threads of a process has memory. `None` if that cannot be found out now.
+/// Checks whether one of the threads of a process has memory. `None` if that cannot be determined now.
 ///
-/// A list may lack a thread: one that another started and the kernel skipped, because that one ended meanwhile. So the process is
-/// dead only if there are no more threads than listed ones, counted while none of these had memory and all were there.
+/// A list may lack a thread: one whose creator ended while the kernel built the list. So the process counts
+/// as dead only if it has no more threads than the list, counted while all of the listed threads existed
+/// without memory.
 fn any_has_memory(
     listed: &[PathBuf],
     count: impl FnOnce() -> Option<u64>,
@@ -261,7 +262,7 @@ fn open(path: &Path) -> rustix::io::Result<File> {
     Ok(file.into())
 }
 
-/// Reads what a file shows; `None` if that is not what the kernel writes.
+/// Reads what a file shows; `None` if the kernel does not write such content.
 fn read_stat(file: &File) -> rustix::io::Result<Option<Stat>> {
     let mut bytes = [0; 1024];
     let length = file.read_at(&mut bytes, 0);
@@ -274,7 +275,8 @@ fn handle(pid: u32) -> rustix::io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(Errno::SRCH)?;
     pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match test_kill_process(pid) {
-        // Kernels before 5.3, and filters of containers, know no pidfd. Nobody has the pid all the same.
+        // Kernels before 5.3, and filters of containers, do not know pidfds. No process has the pid all the
+        // same.
         Err(Errno::SRCH) => Errno::SRCH,
         _ => error,
     })
@@ -292,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    /// The second thread ends; whether it started another one before decides.
+    /// The second thread ends; what matters is whether it started another one before.
     #[test]
     fn a_thread_that_starts_another_and_ends_does_not_end_the_process() {
         let listed = ["1", "2"].map(PathBuf::from);

@@ -1,20 +1,20 @@
-//! Which process a rank is: a pid by itself may belong to somebody else by now.
+//! Identifies the process of a rank: a pid alone may have been reused.
 
-/// A process, distinct from later ones of the same pid.
+/// A process, distinct from later ones with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// When it started, in ticks since the machine did, as far as they fit; 0 where that is not known.
+    /// The start time, in ticks since the machine started, truncated; 0 where it is not known.
     pub(crate) start: u64,
 }
 
-/// The bits of a [seat](Process::seat) that hold a start: 300 years of ticks.
+/// The bits of a [seat](Process::seat) that hold a start time: 300 years of ticks.
 const START_BITS: u32 = 40;
 
 const START_MASK: u64 = (1 << START_BITS) - 1;
 
 impl Process {
-    /// Returns this process. Without a `/proc` of its own pid namespace its start is not known.
+    /// Returns this process. Without a `/proc` of its own pid namespace the start time is not known.
     pub(crate) fn current() -> Self {
         Self {
             pid: std::process::id(),
@@ -22,12 +22,12 @@ impl Process {
         }
     }
 
-    /// Packs the process into one word, so that a seat is taken and its owner known at once; never 0.
+    /// Packs the process into one word, so that one operation takes a seat and names its owner; never 0.
     pub(crate) fn seat(self) -> u64 {
         u64::from(self.pid) << START_BITS | self.start
     }
 
-    /// Unpacks the process that took a seat; nobody's pid is 0.
+    /// Unpacks the process that took a seat; no process has pid 0.
     pub(crate) fn of_seat(word: u64) -> Self {
         Self {
             pid: u32::try_from(word >> START_BITS).unwrap_or(0),
@@ -36,8 +36,8 @@ impl Process {
     }
 }
 
-/// Checks whether `/proc` shows the pids of this process: that of another pid namespace shows somebody
-/// else under them.
+/// Checks whether `/proc` shows the pids of this process: that of another pid namespace shows other processes
+/// under them.
 #[cfg(target_os = "linux")]
 pub(crate) fn has_own_proc() -> bool {
     let own = std::fs::read_link("/proc/self").ok();
@@ -45,7 +45,7 @@ pub(crate) fn has_own_proc() -> bool {
     own == Some(std::process::id())
 }
 
-/// Returns when this process started, if `/proc` shows it.
+/// Returns the start time of this process, if `/proc` shows it.
 #[cfg(target_os = "linux")]
 fn own_start() -> Option<u64> {
     let stat = has_own_proc().then(|| std::fs::read("/proc/self/stat"))?;
@@ -63,17 +63,18 @@ fn own_start() -> Option<u64> {
 pub(crate) struct Stat {
     /// The flags of the kernel, `PF_*`.
     pub(crate) flags: u64,
-    /// How many threads it has; one that has ended and waits to be reaped counts.
+    /// The number of threads; one that has ended and waits to be reaped counts.
     pub(crate) threads: u64,
     pub(crate) start: u64,
-    /// The bytes of the memory map, as its main thread has it; 0 once that thread has ended.
+    /// The size of the memory map in bytes, as the main thread has it; 0 once that thread has ended.
     pub(crate) bytes: u64,
 }
 
 #[cfg(target_os = "linux")]
 impl Stat {
     pub(crate) fn parse(stat: &[u8]) -> Option<Self> {
-        // The second field is a name in parentheses, which may hold anything but ends at the last one.
+        // The second field is a name in parentheses, which may contain anything; it ends at the last
+        // parenthesis.
         let end = stat.iter().rposition(|&byte| byte == b')')?;
         let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
         let mut fields = rest.split_ascii_whitespace();
@@ -87,18 +88,18 @@ impl Stat {
     }
 }
 
-/// A process, and what its numbers mean.
+/// A process, and the namespaces of its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) process: Process,
-    /// The namespace its pid belongs to; 0 where that is not known.
+    /// The namespace of its pid; 0 where it is not known.
     pub(crate) pids: u64,
-    /// The namespace whose time counts its start; 0 where that is not known.
+    /// The time namespace of its start time; 0 where it is not known.
     pub(crate) times: u64,
 }
 
 impl Origin {
-    /// Returns that of this process.
+    /// Returns the origin of this process.
     pub(crate) fn current() -> Self {
         Self {
             process: Process::current(),
@@ -107,7 +108,7 @@ impl Origin {
         }
     }
 
-    /// Checks whether the pid and the start of `other` mean to this process what they mean to it.
+    /// Checks whether the pid and the start time of `other` mean the same to both processes.
     pub(crate) fn understands(&self, other: &Self) -> bool {
         let known = self.process.start != 0 && other.process.start != 0;
         known && (self.pids, self.times) == (other.pids, other.times)

@@ -1,22 +1,23 @@
-//! How the ranks that wait share the work of looking whether the others live.
+//! How waiting ranks share the work of checking whether the others live.
 //!
-//! If 128 ranks wait for 128 others and each looks at all of them, they need more than two processors have. So they go round together:
-//! a word in the segment holds whose turn it is, and each look takes the next few ranks. Any subset of the waiting ranks covers all
-//! ranks, because no rank is assigned to another.
+//! If 128 ranks wait for 128 others and each checks all of them, they need more time than two processors
+//! have. So they take turns: a word in the segment holds the next rank to check, and each check takes the
+//! next few ranks. Any subset of the waiting ranks covers all ranks, because no rank is assigned to another.
 
 use crate::protocol::sync::{AtomicU32, Ordering};
 
-/// How many times each rank is looked at in one interval, by all ranks that wait.
+/// How many times each rank is checked in one interval, by all waiting ranks together.
 const LOOKS: usize = 2;
 
-/// Returns the ranks of `size` to look at now, and moves `turn` past them; `watchers` ranks wait, this one included.
+/// Returns which of the `size` ranks to check now, and moves `turn` past them; `watchers` ranks wait,
+/// including this one.
 pub(crate) fn share(
     turn: &AtomicU32,
     size: usize,
     watchers: usize,
 ) -> impl Iterator<Item = usize> + use<> {
     let share = (LOOKS * size).div_ceil(watchers.max(1)).min(size);
-    // Relaxed: it orders nothing. Whatever another process wrote into it, it names a rank.
+    // Relaxed: it orders nothing. Whatever another process wrote, the value names a rank.
     let first = turn.fetch_add(u32::try_from(share).unwrap_or(0), Ordering::Relaxed);
     (first as usize..).take(share).map(move |rank| rank % size)
 }

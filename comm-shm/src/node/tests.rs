@@ -118,7 +118,7 @@ fn parts_that_overlap_or_do_not_fit_are_a_mismatch() {
             "{parts:?}"
         );
     }
-    // Empty parts take nothing from anybody, wherever they are.
+    // Empty parts take no elements from any other part, wherever they are.
     let regions = two(|rank, node| {
         let own = [2..2, 1..4][rank].clone();
         node.create_gathered_region::<u64>(4, own, origin()).is_ok()

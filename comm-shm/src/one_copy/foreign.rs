@@ -2,13 +2,16 @@
 //!
 //! # Invariants
 //!
-//! - **F1** The kernel writes into what the local vector of the call names, and nowhere else: a slice that is borrowed
-//!   mutably, and a word on the stack.
-//! - **F2** An address of another rank is a number. It is given to the kernel, which looks it up in the memory of the
-//!   process that is asked for; no pointer is made of it that this process follows, also where that process is this one.
-//! - **F3** How much is read comes from this rank's own arguments; whatever the address, that much or an error.
-//! - **F4** What was read counts only if the same call found the [`Beacon`] of the rank: the kernel holds on to one memory map
-//!   for the length of a call, so it was the memory of that rank, although the pid may be another's by now.
+//! - **F1** The kernel writes only to the local vector of the call: a mutably borrowed slice, and a word on
+//!   the stack.
+//! - **F2** An address of another rank is a number. It is passed to the kernel, which resolves it in the
+//!   memory of the given process. This process never makes a pointer of it that it dereferences, even if the
+//!   given process is this one.
+//! - **F3** The length of a read comes from this rank's own arguments; whatever the address, a read returns
+//!   that length or an error.
+//! - **F4** A read counts only if the same call found the [`Beacon`] of the rank. The kernel holds one memory
+//!   map for the duration of a call, so the data came from the memory of that rank, even if the pid has been
+//!   reused by now.
 #![expect(unsafe_code, reason = "no safe interface reads another process")]
 
 use std::io;
@@ -24,12 +27,12 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Fills `into` with what lies at `address` of the other rank, all of it.
+    /// Fills `into` from `address` of the other rank, completely.
     ///
     /// # Errors
     ///
-    /// Whatever the kernel says; `UnexpectedEof` if it read less, `NotFound` if it read another process. What `into` holds
-    /// then means nothing.
+    /// The error of the kernel; `UnexpectedEof` if it read less, `NotFound` if it read another process. The
+    /// contents of `into` are then meaningless.
     pub(crate) fn read(self, address: u64, into: &mut [u8]) -> io::Result<()> {
         let len = into.len();
         let mut word = 0_u64;
@@ -49,8 +52,8 @@ impl Foreign {
         ];
         let pid = i32::try_from(self.pid).map_err(io::Error::other)?;
         let parts = local.len() as c_ulong;
-        // SAFETY: F1, the local parts are a borrowed slice and a word, both writable for their length; F2, the remote ones are
-        // numbers to this process. The kernel reads two parts of each vector, which have two.
+        // SAFETY: F1, the local parts are a borrowed slice and a word, both writable for their length; F2,
+        // the remote ones are numbers to this process. Each vector has two parts, and the kernel reads two.
         let read = unsafe {
             libc::process_vm_readv(pid, local.as_ptr(), parts, remote.as_ptr(), parts, 0)
         };
@@ -72,11 +75,12 @@ fn part(address: u64, len: usize) -> io::Result<iovec> {
     })
 }
 
-/// Permits the processes that the parent of this one started to read its memory, where Yama would not.
+/// Permits the processes that the parent of this process started to read its memory, where Yama would forbid
+/// it.
 ///
 /// # Errors
 ///
-/// Whatever the kernel says: it does not know Yama, as a rule, and then needs no permission either.
+/// The error of the kernel. Most often the kernel does not know Yama, and then needs no permission either.
 pub(crate) fn open_to_siblings() -> io::Result<()> {
     let parent = std::os::unix::process::parent_id();
     // SAFETY: passes numbers, and touches no memory.

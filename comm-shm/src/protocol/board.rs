@@ -1,4 +1,4 @@
-//! The board of a sequence: what its ranks share, somewhere in the file of their segment.
+//! The board of a sequence: the shared state of its ranks, somewhere in the file of their segment.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Board {
         self.map.at(self.base + self.layout.note(rank, step))
     }
 
-    /// Returns where in the mapping the slot of `rank` for steps of the parity of `step` begins.
+    /// Returns the offset in the mapping of the slot of `rank` for steps of the parity of `step`.
     #[inline]
     pub(crate) fn slot(&self, rank: usize, step: u64) -> usize {
         self.base + self.layout.slot(rank, step)
@@ -95,7 +95,7 @@ impl Board {
         self.layout.slot_bytes
     }
 
-    /// Gives up the range in which this board lies; the last rank returns its memory.
+    /// Releases the range in which this board lies; the last rank returns its memory.
     pub(crate) fn release(&self, range: Range) {
         let before = self.control().released.fetch_add(1, Ordering::AcqRel);
         if before as usize + 1 == self.size() {
@@ -103,7 +103,7 @@ impl Board {
         }
     }
 
-    /// Returns the ranks at which this one looks now, as its share of what all that wait do.
+    /// Returns the ranks that this one checks now, as its share of what all waiting ranks do.
     pub(crate) fn to_look_at(&self) -> impl Iterator<Item = usize> + use<> {
         let control = self.control();
         let watchers = control.sleepers.load(Ordering::Relaxed) as usize + 1;
@@ -115,7 +115,7 @@ impl Board {
         self.segment.peers().dead(rank)
     }
 
-    /// Returns whether the ranks read each other's memory; all of them were told the same.
+    /// Returns whether the ranks read each other's memory; the same on all ranks.
     pub(crate) fn copies_once(&self) -> bool {
         self.segment.foreign().is_some() && self.slot_bytes() > 0
     }
@@ -125,7 +125,7 @@ impl Board {
         self.segment.foreign()?.get(rank).copied()
     }
 
-    /// Reads why the sequence failed: a cause of its own, or the end of the whole job.
+    /// Reads why the sequence failed: its own cause, or the end of the whole job.
     #[inline]
     pub(crate) fn cause(&self) -> Option<Cause> {
         Cause::load(&self.control().cause, self.size())

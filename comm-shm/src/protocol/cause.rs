@@ -1,8 +1,8 @@
 //! Why a sequence failed: one word, written once.
 //!
-//! Whoever finds a death, a timeout, a mismatch or an abort tries to turn the word from 0 and
-//! returns what it then reads. So all ranks name the same first cause, and a survivor that returns
-//! and exits is never blamed.
+//! A rank that finds a death, a timeout, a mismatch or an abort tries to change the word from 0, and returns
+//! what it reads afterwards. So all ranks report the same first cause, and a survivor that returns and exits
+//! is never blamed.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub(crate) struct Cause {
     pub(crate) failure: Failure,
 }
 
-/// What the rank to blame did.
+/// What the blamed rank did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It was lost.
     Lost(Lost),
-    /// It did not come; the rank that waited in vain has written down who else did not.
+    /// It did not enter the call; the rank that waited in vain has recorded which others did not.
     Absent(u32),
     /// It called something else; at start-up, with that many ranks.
     Differs(u32),
@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     Interrupted,
     /// It could not attach, at start-up.
     Unattached,
-    /// Nobody knows: no rank writes such a word.
+    /// Unknown: no rank writes such a word.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ impl Cause {
         failure << 56 | (self.rank as u64 & 0xff_ffff) << 32 | u64::from(detail)
     }
 
-    /// Unpacks a word, unless it is 0; one that nobody writes is a failure too.
+    /// Unpacks a word, unless it is 0; a word that no rank writes is a failure too.
     #[inline]
     pub(crate) fn from_word(word: u64, size: usize) -> Option<Self> {
         (word != 0).then(|| Self::unpack(word, size))
@@ -96,7 +96,7 @@ impl Cause {
         Self::from_word(word.load(Ordering::Acquire), size)
     }
 
-    /// Writes the cause unless there is one, and returns the one that stands then.
+    /// Writes the cause unless there already is one, and returns the cause that is stored then.
     pub(crate) fn record(self, word: &AtomicU64, size: usize) -> Self {
         let found = word.compare_exchange(0, self.word(), Ordering::AcqRel, Ordering::Acquire);
         match found {
@@ -105,8 +105,8 @@ impl Cause {
         }
     }
 
-    /// Returns the error of this cause; `missed` is whom a rank has written down as missing, `calls` what
-    /// the ranks called in the step that failed.
+    /// Returns the error of this cause. `missed` returns the ranks that a rank has recorded as missing, and
+    /// `calls` are the calls of the ranks in the step that failed.
     pub(crate) fn error(
         self,
         operation: Operation,
@@ -127,7 +127,7 @@ impl Cause {
             }
             Failure::Differs(_) => {
                 let message = words::differing(calls).map_or_else(
-                    || "it passed arguments that do not agree with those of rank 0".to_owned(),
+                    || "its arguments do not agree with those of rank 0".to_owned(),
                     |(_, message)| message,
                 );
                 (FailureKind::Mismatch, message)
@@ -135,7 +135,7 @@ impl Cause {
             Failure::Aborted(code) => (FailureKind::Aborted, words::aborted(code)),
             Failure::Interrupted => (FailureKind::Aborted, words::interrupted()),
             Failure::Unattached | Failure::Unknown => {
-                let message = "the shared segment holds what no rank writes; restart the job";
+                let message = "the shared segment is corrupted; restart the job";
                 (FailureKind::Io, message.to_owned())
             }
         };

@@ -1,26 +1,26 @@
-//! What ranks write beside their lines: the cause, events, bells, and where each of them stands.
+//! What ranks write beside their lines: the cause, events, bells, and standings.
 
 use crate::config::MOST_RANKS;
 use crate::protocol::note::NOTES;
 use crate::protocol::sync::{AtomicU32, AtomicU64, Futex, Ordering};
 
-/// What all ranks of a sequence write, rarely.
+/// The shared state that all ranks of a sequence write, rarely.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     /// Why the sequence failed: 0, or the first [`Cause`](crate::protocol::cause::Cause).
     pub(crate) cause: AtomicU64,
-    /// Counts refusals, departures and causes: as long as it stands still, so does all of that.
+    /// Counts refusals, departures and causes: as long as it does not change, there are no new ones.
     pub(crate) events: AtomicU32,
     /// How many ranks sleep or are about to.
     pub(crate) sleepers: AtomicU32,
-    /// Whose turn it is to be looked at by a rank that waits, see [`round`](crate::liveness::round).
+    /// The next rank that a waiting rank checks, see [`round`](crate::liveness::round).
     pub(crate) turn: AtomicU32,
-    /// How many ranks have given up the range in which this lies.
+    /// How many ranks have released the range in which this lies.
     pub(crate) released: AtomicU32,
-    /// Once all have: the range that was given up before.
+    /// Once all ranks have: the range that was released before.
     pub(crate) below: AtomicU64,
-    /// Who refused a step first, see [`blame`](crate::protocol::note::blame).
+    /// The first rank that refused a step, see [`blame`](crate::protocol::note::blame).
     pub(crate) refusals: [AtomicU64; NOTES],
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Standing {
     pub(crate) refused: AtomicU64,
     /// Why this rank left, see [`Lost`](comm_kit::words::Lost); 0 as long as it has not.
     pub(crate) left: AtomicU64,
-    /// Whom this rank missed when its patience ended, a bit for each; written before the cause that
-    /// names this rank as its witness.
+    /// The ranks that were missing when this rank's timeout expired, one bit each; written before the cause
+    /// that names this rank as its witness.
     pub(crate) missed: [AtomicU64; MISSED_WORDS],
 }
 
 impl Standing {
-    /// Writes down who is missing.
+    /// Records the missing ranks.
     pub(crate) fn miss(&self, ranks: &[usize]) {
         for (index, word) in self.missed.iter().enumerate() {
             let bits = ranks.iter().filter(|&&rank| rank / 64 == index);
@@ -54,7 +54,7 @@ impl Standing {
         }
     }
 
-    /// Reads who was missing, of `size` ranks.
+    /// Returns the missing ranks, of `size` ranks.
     pub(crate) fn missed(&self, size: usize) -> Vec<usize> {
         let bit = |rank: usize| {
             let word = self.missed.get(rank / 64);
@@ -64,7 +64,7 @@ impl Standing {
     }
 }
 
-/// A bit for each rank there can be.
+/// One bit for each possible rank.
 const MISSED_WORDS: usize = if cfg!(loom) {
     1
 } else {

@@ -2,34 +2,34 @@
 
 use crate::protocol::sync::{AtomicU64, Ordering};
 
-/// What one rank puts into one step; a cache line, so a small call costs one transfer per rank.
+/// What one rank puts into one step; a single cache line, so a small call costs one transfer per rank.
 ///
-/// A rank has two, by step parity, and nobody else writes them.
+/// A rank has two lines, by step parity, and is the only one that writes them.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// The step this line belongs to; stored last, with release.
+    /// The step that this line belongs to; stored last, with release.
     pub(crate) step: AtomicU64,
-    /// What was called, see [`Call`](comm_kit::Call).
+    /// The call, see [`Call`](comm_kit::Call).
     pub(crate) call: [AtomicU64; 2],
     /// A payload of up to [`INLINE`] bytes.
     inline: [AtomicU64; INLINE_WORDS],
 }
 
-/// The bytes a line carries beside its header.
+/// The payload bytes of a line.
 pub(crate) const INLINE: usize = 8 * INLINE_WORDS;
 
 const INLINE_WORDS: usize = 5;
 
 impl Line {
-    /// Checks whether its rank has published `step`.
+    /// Checks whether the rank has published `step`.
     #[inline]
     pub(crate) fn shows(&self, step: u64) -> bool {
         // Acquire: what the rank wrote before it published is read after this (I1).
         self.step.load(Ordering::Acquire) == step
     }
 
-    /// Reads what was called.
+    /// Reads the call.
     #[inline]
     pub(crate) fn call_words(&self) -> [u64; 2] {
         [
@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    /// Reads numbers that are the payload.
+    /// Reads the payload as numbers.
     #[inline]
     pub(crate) fn words<const N: usize>(&self) -> [u64; N] {
         const { assert!(N <= INLINE_WORDS, "a line holds less") };

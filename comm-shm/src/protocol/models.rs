@@ -1,9 +1,9 @@
-//! Models: every interleaving of two ranks, up to a bound on preemptions, of the code that ships.
+//! Models: every interleaving of two ranks, up to a bound on preemptions, of the production code.
 //!
-//! Each model holds with all rules, and fails when a rule it is about is broken: in the layer
-//! `sync`, in the board of the models, or in what a rank believes it has seen. A lost wake-up shows
-//! as a deadlock, since a model's sleepers never wake by themselves; a slot that is read while it
-//! is written shows as an access that conflicts.
+//! Each model passes with all rules, and fails when one of the rules it covers is broken: in the layer
+//! `sync`, in the board of the models, or in what a rank believes to have seen. A lost wake-up shows as a
+//! deadlock, since the sleepers of a model never wake by themselves. A slot that is read while it is written
+//! shows as a conflicting access.
 //!
 //! ```text
 //! cargo test -p comm-shm-models
@@ -31,16 +31,16 @@ use crate::protocol::wait::WaitPolicy;
 use super::step::Sequence;
 use super::step::lending::all_are_inside;
 
-/// Sleeps at once and for ever.
+/// Sleeps at once and without a timeout.
 const POLICY: WaitPolicy = WaitPolicy {
     awake: Policy::ASLEEP,
     look: Duration::ZERO,
     timeout: None,
 };
 
-/// Explores `model`: it holds with all rules and fails when any of `rules` is broken.
+/// Explores `model`: it passes with all rules, and fails when any of `rules` is broken.
 fn explore(preemptions: usize, rules: &[Rule], model: impl Fn() + Sync + Send + Copy + 'static) {
-    // Rules belong to the whole process, so models run one by one.
+    // Rules are global to the process, so models run one at a time.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let check = || {
@@ -74,12 +74,12 @@ fn barrier(rank: &Sequence) -> Result<(), CommError> {
     turn.meet()
 }
 
-/// Two slots per rank, as the segment has them; loom notices conflicting accesses.
+/// Two slots per rank, as in the segment; loom detects conflicting accesses.
 struct Slots([[UnsafeCell<u64>; 2]; 2]);
 
 // SAFETY of the models themselves: loom checks every access.
 #[expect(unsafe_code, reason = "loom checks every access")]
-// SAFETY: the point of the model: loom reports an access that another one conflicts with.
+// SAFETY: the point of the model: loom reports conflicting accesses.
 unsafe impl Sync for Slots {}
 
 #[expect(unsafe_code, reason = "loom checks every access")]
@@ -89,7 +89,7 @@ impl Slots {
         Arc::new(Self([[cell(), cell()], [cell(), cell()]]))
     }
 
-    /// One call that carries `value` and checks what the other rank carried.
+    /// A call that carries `value` and checks what the other rank carried.
     fn exchange(&self, rank: &Sequence, value: u64) -> Result<(), CommError> {
         if broken(Rule::Presence) {
             let mut progress = rank.gate().enter(Operation::Barrier).unwrap();
@@ -147,7 +147,7 @@ fn slots_are_reused_by_parity() {
     });
 }
 
-/// Rank 0 refuses the second of three calls and goes on; rank 1 may still read the first.
+/// Rank 0 refuses the second of three calls and continues; rank 1 may still be reading the first.
 #[test]
 fn a_refusal_protects_the_slots_before_it() {
     explore(2, &[Rule::Presence], || {
@@ -164,8 +164,8 @@ fn a_refusal_protects_the_slots_before_it() {
     });
 }
 
-/// Rank 0 refuses the call after a barrier, or leaves, and does nothing more; rank 1 may come upon that while it still waits
-/// in the barrier.
+/// Rank 0 refuses the call after a barrier, or leaves, and does nothing more; rank 1 may notice that while it
+/// still waits in the barrier.
 #[test]
 fn what_concerns_the_next_call_is_not_forgotten() {
     explore(3, &[Rule::Lasting], || {
@@ -192,7 +192,7 @@ fn what_concerns_the_next_call_is_not_forgotten() {
     });
 }
 
-/// Returns why a rank refuses.
+/// Returns the reason for a refusal.
 fn reason(rank: usize) -> String {
     format!("no, says {rank}")
 }
@@ -203,7 +203,7 @@ fn refuse(rank: &Sequence) {
     transport.refuse(&mut pass, &reason(rank.rank()));
 }
 
-/// Whoever sees a refusal sees why, too.
+/// A rank that sees a refusal sees its reason, too.
 #[test]
 fn a_refusal_is_seen_with_its_reason() {
     explore(3, &[Rule::Release], || {
@@ -219,7 +219,8 @@ fn a_refusal_is_seen_with_its_reason() {
     });
 }
 
-/// Two ranks refuse the same call: the third names one of them, with its reason, and no other can be named later.
+/// Two ranks refuse the same call: the third names one of them, with its reason, and no other rank can be
+/// named later.
 #[test]
 fn of_two_refusals_one_is_named_for_good() {
     explore(2, &[Rule::CompareExchange, Rule::Release], || {
@@ -244,7 +245,8 @@ fn of_two_refusals_one_is_named_for_good() {
     });
 }
 
-/// A note may be written again, for a later call, while it is read: then there is no reason, and never half of one.
+/// A note may be overwritten, for a later call, while it is read: the reader then gets no reason, and never
+/// half of one.
 #[test]
 fn a_note_is_read_whole_or_not_at_all() {
     explore(3, &[Rule::FenceBeforeText], || {
@@ -274,7 +276,7 @@ fn the_first_cause_stands() {
     });
 }
 
-/// The leader finds every range that was given up, once, also one that another rank gives up meanwhile.
+/// The leader finds every released range once, even one that another rank releases at the same time.
 #[test]
 fn what_was_given_up_is_found_once() {
     const RANGES: usize = 3;
@@ -309,7 +311,7 @@ fn what_was_given_up_is_found_once() {
     });
 }
 
-/// A sleeper hears of a rank that leaves instead of coming.
+/// A sleeper notices a rank that leaves instead of arriving.
 #[test]
 fn a_departure_wakes() {
     let rules = [
@@ -329,7 +331,7 @@ fn a_departure_wakes() {
     });
 }
 
-/// A region: written by its owner in one phase, read by the other in the next, then again.
+/// A region: its owner writes it in one phase, the other rank reads it in the next, then again.
 #[test]
 fn a_fence_separates_phases() {
     #[expect(unsafe_code, reason = "loom checks every access")]
@@ -349,7 +351,7 @@ fn a_fence_separates_phases() {
     explore(2, &[Rule::Release], || two_with_slots(phases));
 }
 
-/// A buffer that rank 0 lends until it leaves the call early; its caller writes it then.
+/// A buffer that rank 0 lends until it leaves the call early; then its caller writes the buffer.
 fn lend(board: &Board, leave: impl FnOnce(&Sequence) + Send + 'static) {
     let buffer = Arc::new(AtomicU64::default());
     let (lent, other) = (Arc::clone(&buffer), board.clone());
@@ -359,7 +361,7 @@ fn lend(board: &Board, leave: impl FnOnce(&Sequence) + Send + 'static) {
     });
     let reader = Sequence::new(board.clone(), 1, POLICY);
     let turn = reader.begin(Call::barrier());
-    // It may hear of the cause before it reads anything.
+    // It may learn of the cause before it reads anything.
     if let Ok(turn) = turn {
         let found = buffer.load(Ordering::Relaxed);
         let counts = all_are_inside(turn.board());
@@ -368,7 +370,7 @@ fn lend(board: &Board, leave: impl FnOnce(&Sequence) + Send + 'static) {
     owner.join().unwrap();
 }
 
-/// Whoever gives up has said why before its buffer is written again.
+/// A rank that leaves early has recorded why before its buffer is written again.
 #[test]
 fn what_was_read_counts_only_while_it_was_lent() {
     let rules = [Rule::FenceAfterRead, Rule::FenceBeforeRing];

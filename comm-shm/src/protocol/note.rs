@@ -1,25 +1,25 @@
-//! Refusals: who was first, and why, in words that cross from one process to another.
+//! Refusals: which rank was first, and why, as text that crosses between processes.
 
 use comm_kit::words::{self, LONGEST_REASON};
 
 use crate::protocol::sync::{AtomicU64, Ordering, fence, text_fence};
 
-/// Why a rank refused a step, in words.
+/// Why a rank refused a step, as text.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Note {
-    /// The step the text belongs to; 0 while it is written.
+    /// The step that the text belongs to; 0 while the text is written.
     pub(crate) step: AtomicU64,
     /// UTF-8, padded with zeros.
     pub(crate) text: [AtomicU64; NOTE_WORDS],
 }
 
-/// How many refusals in a row keep their reason, and who was first.
+/// How many consecutive refusals keep their reason and first rank.
 pub(crate) const NOTES: usize = if cfg!(loom) { 2 } else { 16 };
 
 const NOTE_WORDS: usize = if cfg!(loom) { 2 } else { LONGEST_REASON / 8 };
 
-/// The bytes of the reason of a refusal that are kept.
+/// How many bytes of the reason of a refusal are kept.
 pub(crate) const NOTE_BYTES: usize = 8 * NOTE_WORDS;
 
 /// Returns which of a rank's notes belongs to `step`.
@@ -27,12 +27,12 @@ pub(crate) fn note_index(step: u64) -> usize {
     usize::try_from(step % NOTES as u64).unwrap_or(0)
 }
 
-/// Of a word, what holds a rank: there are at most 1024. The rest holds a step.
+/// The bits of a word that hold a rank: there are at most 1024. The other bits hold a step.
 const RANK_BITS: u32 = 10;
 
-/// Records `rank` as the first to refuse `step`, unless another was.
+/// Records `rank` as the first to refuse `step`, unless another one was first.
 ///
-/// Called before the refusal can be seen, so all who see one name the same rank.
+/// Called before the refusal becomes visible, so all ranks that see a refusal name the same rank.
 pub(crate) fn blame(word: &AtomicU64, step: u64, rank: usize) {
     let entry = step << RANK_BITS | rank as u64;
     let mut found = word.load(Ordering::Relaxed);
@@ -44,14 +44,14 @@ pub(crate) fn blame(word: &AtomicU64, step: u64, rank: usize) {
     }
 }
 
-/// Returns who refused `step` first, unless the word belongs to a later step by now.
+/// Returns the first rank that refused `step`, unless the word belongs to a later step by now.
 pub(crate) fn blamed(word: &AtomicU64, step: u64, size: usize) -> Option<usize> {
     let found = word.load(Ordering::Acquire);
     let rank = usize::try_from(found & ((1 << RANK_BITS) - 1)).ok()?;
     (found >> RANK_BITS == step && rank < size).then_some(rank)
 }
 
-/// Writes why `step` was refused; called by the owner of the note only.
+/// Writes why `step` was refused; only the owner of the note calls this.
 pub(crate) fn write(note: &Note, step: u64, text: &str) {
     note.step.store(0, Ordering::Relaxed);
     // A reader that sees any new word of the text sees the 0 above, or the new step below.

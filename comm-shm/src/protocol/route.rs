@@ -1,8 +1,9 @@
 //! Which route a large call of two ranks takes: through the slots, or by reading each other's memory.
 //!
-//! Which one is faster depends on how far apart the processors of the two ranks are, and that may change while they run. So both are
-//! tried, and what a call took is told with the next one. Both ranks read the same figures from the same lines, and nothing else
-//! decides: they always choose alike.
+//! Which route is faster depends on how far apart the processors of the two ranks are, and that may change at
+//! run time. So both routes are tried, and each call carries the duration of the previous one. Both ranks
+//! read the same figures from the same lines, and nothing else influences the decision, so they always choose
+//! alike.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ pub(crate) enum LargeCall {
 }
 
 impl LargeCall {
-    /// Returns from how many bytes on, of the longest block, either route may be the faster one; below, the slots are.
+    /// Returns the length of the longest block from which on either route may be faster; below it, the slots
+    /// are.
     pub(crate) const fn choice_from(self) -> usize {
         match self {
             Self::Allgatherv => 32 * 1024,
@@ -24,12 +26,13 @@ impl LargeCall {
     }
 }
 
-/// Lengths are told apart by their highest bit, from this one on.
+/// From this length on, lengths are distinguished by their highest bit.
 const LOWEST: usize = 15;
 const CLASSES: usize = 16;
 
-/// Returns whether a call takes the route that is not preferred: what was measured may have been delayed, or have changed since. That is tried
-/// more and more rarely: even if it takes five times as long, it is hardly noticed.
+/// Returns whether a call takes the other route, not the preferred one: the measurements may have been
+/// disturbed, or be outdated. That happens more and more rarely: even a route that is five times slower is
+/// hardly noticeable.
 const fn is_probe(call: u32) -> bool {
     matches!(call, 3 | 7 | 31 | 127) || call % 512 == 511
 }
@@ -50,11 +53,12 @@ impl Route {
     }
 }
 
-/// What both routes cost so far; the same on both ranks, but for what this rank has yet to tell.
+/// The costs of both routes so far: the same on both ranks, apart from what this rank has yet to report.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     classes: [[Class; CLASSES]; 3],
-    /// The last call that had a choice, and how many nanoseconds it took here; the other rank is told with the next one.
+    /// The last call that had a choice, and its duration here in nanoseconds; sent to the other rank with the
+    /// next such call.
     last: Option<(LargeCall, usize, Route, u64)>,
 }
 
@@ -79,11 +83,12 @@ impl Class {
 }
 
 impl Routes {
-    /// Chooses the route of the next call. Nothing changes before all ranks have [come](Self::learn): one may refuse.
+    /// Chooses the route of the next call. Nothing changes before all ranks have [arrived](Self::learn): one
+    /// may refuse.
     pub(crate) fn choose(&self, call: LargeCall, len: usize) -> Route {
         let (classes, own) = (&self.classes[call as usize], class_of(len));
         let calls = classes[own].calls;
-        // Of a length that is new, the nearest ones tell most.
+        // For a new length, the nearest known lengths are the best estimate.
         let preferred = |class: usize| classes.get(class)?.preferred();
         let nearest = (0..CLASSES).find_map(|distance| {
             let shorter = own.checked_sub(distance).and_then(preferred);
@@ -92,18 +97,19 @@ impl Routes {
         match nearest {
             Some(preferred) if is_probe(calls) => preferred.other(),
             Some(preferred) => preferred,
-            // Far apart, slots cost more than reading does at its worst: a call that stays the only one reads.
+            // With distant processors, slots cost more than reading does at its worst: a call that is never
+            // repeated reads directly.
             None if calls % 2 == 0 => Route::Read,
             None => Route::Slots,
         }
     }
 
-    /// Returns what this rank tells the other one with a call.
+    /// Returns what this rank reports to the other one with a call.
     pub(crate) fn to_tell(&self) -> u64 {
         self.last.map_or(0, |(.., nanos)| nanos)
     }
 
-    /// Takes what the ranks have told; all have come to a call of `len` bytes.
+    /// Takes what the ranks have reported; all have arrived at a call of `len` bytes.
     pub(crate) fn learn(&mut self, call: LargeCall, len: usize, told: [u64; 2]) {
         if let Some((call, len, route, _)) = self.last.take() {
             let class = &mut self.classes[call as usize][class_of(len)];
@@ -112,7 +118,8 @@ impl Routes {
                 Route::Read => &mut class.read,
             };
             let took = told[0].max(told[1]).max(1);
-            // Anything can delay a call, nothing makes it faster than it is: what is slower counts when it lasts.
+            // Anything can delay a call, but nothing makes it too fast: a slower result counts only if it
+            // persists.
             *known = match *known {
                 0 => took,
                 known => took.min(known.saturating_add(known.div_ceil(16))),
@@ -122,7 +129,7 @@ impl Routes {
         class.calls = class.calls.wrapping_add(1);
     }
 
-    /// Notes what the call took here, without the time in which this rank waited for the other to come.
+    /// Records the duration of the call here, without the time in which this rank waited for the other.
     pub(crate) fn note(&mut self, call: LargeCall, len: usize, route: Route, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.last = Some((call, len, route, nanos));
@@ -141,7 +148,7 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    /// Two ranks make calls; a route takes what the function says, on each rank.
+    /// Two ranks make calls; the function defines how long a route takes on each rank.
     fn run(
         ranks: &mut [Routes; 2],
         calls: u32,
@@ -179,7 +186,7 @@ mod tests {
             let routes = run(&mut ranks, 4, MIB, took);
             assert!((1..=3).contains(&count(&routes, Route::Read)), "{routes:?}");
             let routes = run(&mut ranks, 507, MIB, took);
-            // But for the probes.
+            // Except for the probes.
             assert_eq!(count(&routes, best), 504, "{routes:?}");
         }
     }
@@ -206,7 +213,7 @@ mod tests {
         run(&mut ranks, 100, MIB, near);
         let routes = run(&mut ranks, 100, MIB, far);
         assert!(count(&routes, Route::Slots) <= 6, "{routes:?}");
-        // Nobody knows before the slots are tried again.
+        // No rank knows before the slots are tried again.
         let routes = run(&mut ranks, 600, MIB, near);
         assert!(count(&routes, Route::Slots) >= 80, "{routes:?}");
     }
@@ -232,10 +239,10 @@ mod tests {
         }
         assert_eq!(run(&mut ranks, 1, MIB, short), [Route::Read]);
         assert_eq!(run(&mut ranks, 1, 4 * MIB, long), [Route::Slots]);
-        // A new length begins as the nearest one goes on.
+        // A new length begins with the choice of the nearest one.
         assert_eq!(run(&mut ranks, 3, 8 * MIB, long), [Route::Slots; 3]);
         assert_eq!(run(&mut ranks, 3, MIB / 2, short), [Route::Read; 3]);
-        // Another collective has figures of its own.
+        // Each collective has its own figures.
         assert_eq!(ranks[0].choose(Broadcast, 4 * MIB), Route::Read);
         for longest in [0, Allgatherv.choice_from(), 262_144, usize::MAX] {
             run(&mut ranks, 2, longest, short);

@@ -2,19 +2,19 @@
 //!
 //! # Invariants
 //!
-//! - **S1** Between the beginning of a step and its publication, only this rank touches its slot
-//!   of that step: the others read it after they saw it published (I1), and those that read what
-//!   was in it two steps ago have published since (I2, I3). A [`Turn`] in
-//!   [`Stage::Writing`] is the proof that this is such a time, and is borrowed mutably.
-//! - **S2** Between the meeting of a step and the next step, nobody writes any slot of that step
-//!   (I3: to do so it must see this rank publish the next one). A [`Turn`] in [`Stage::Met`] is
-//!   the proof that this is such a time.
-//! - **S3** A slot is as long as the board's layout states, `Mapping::range` checks that it is mapped,
-//!   and the functions here that what is copied lies within the slot.
-//! - **S4** A process that breaks the protocol can make what is read garbage, never its length.
-//! - **K1** What [`copy`] is given is valid for `len` bytes and does not overlap; its callers check that.
-//! - **K2** Stores that go around the caches are fenced before [`copy`] returns: what follows may
-//!   publish them.
+//! - **S1** Between the beginning of a step and its publication, only this rank accesses its slot of that
+//!   step: the others read it after they saw it published (I1), and the readers of its contents two steps ago
+//!   have published since (I2, I3). A [`Turn`] in [`Stage::Writing`] proves that this is such a time, and is
+//!   borrowed mutably.
+//! - **S2** Between the meeting of a step and the next step, no rank writes any slot of that step (I3: it
+//!   would first have to see this rank publish the next step). A [`Turn`] in [`Stage::Met`] proves that this
+//!   is such a time.
+//! - **S3** A slot is as long as the board's layout states; `Mapping::range` checks that it is mapped, and
+//!   the functions here check that the copied range lies within the slot.
+//! - **S4** A process that violates the protocol can corrupt the data that is read, never its length.
+//! - **K1** The arguments of [`copy`] are valid for `len` bytes and do not overlap; its callers check that.
+//! - **K2** Stores that go around the caches are fenced before [`copy`] returns, so the caller may publish
+//!   them.
 #![expect(
     unsafe_code,
     reason = "slots are never borrowed as slices, so they are copied by pointer"
@@ -22,7 +22,7 @@
 
 use crate::protocol::step::{Stage, Turn};
 
-/// This rank's slot of a step that it has not published yet (S1).
+/// This rank's slot of a step that the rank has not published yet (S1).
 pub(crate) struct OwnSlot<'t, 'a>(&'t mut Turn<'a>);
 
 impl<'t, 'a> OwnSlot<'t, 'a> {
@@ -30,7 +30,7 @@ impl<'t, 'a> OwnSlot<'t, 'a> {
     ///
     /// # Panics
     ///
-    /// If the step was published.
+    /// If the step was already published.
     #[inline]
     pub(crate) fn of(turn: &'t mut Turn<'a>) -> Self {
         assert!(
@@ -44,12 +44,12 @@ impl<'t, 'a> OwnSlot<'t, 'a> {
     ///
     /// # Panics
     ///
-    /// If they do not fit.
+    /// If `bytes` do not fit.
     #[inline]
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         let to = within(self.0, self.0.rank(), at, bytes.len());
-        // SAFETY: S1, nobody else touches the slot; S3, `within` checked the range; a borrowed
-        // slice of this process cannot overlap memory that is never borrowed.
+        // SAFETY: S1, no other rank accesses the slot; S3, `within` checked the range; a borrowed slice of
+        // this process cannot overlap memory that is never borrowed.
         unsafe { copy(bytes.as_ptr(), to, bytes.len(), Keep::Cached) }
     }
 }
@@ -77,12 +77,12 @@ impl<'t, 'a> MetSlots<'t, 'a> {
     ///
     /// # Panics
     ///
-    /// If `into` is longer than what is left of the slot.
+    /// If `into` exceeds the rest of the slot.
     #[inline]
     pub(crate) fn take(self, rank: usize, at: usize, into: &mut [u8], keep: Keep) {
         let from = within(self.0, rank, at, into.len());
-        // SAFETY: S2, nobody writes the slot; S3, `within` checked the range; a mutably borrowed
-        // slice of this process cannot overlap memory that is never borrowed.
+        // SAFETY: S2, no rank writes the slot; S3, `within` checked the range; a mutably borrowed slice of
+        // this process cannot overlap memory that is never borrowed.
         unsafe { copy(from, into.as_mut_ptr(), into.len(), keep) }
     }
 }
@@ -111,13 +111,13 @@ pub(crate) fn copy_slice(from: &[u8], into: &mut [u8], keep: Keep) {
 /// Whether the copy is read again soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// It is: leave it in the caches.
+    /// The copy is read again soon: leave it in the caches.
     Cached,
-    /// It is not: write around the caches, which saves reading the destination first.
+    /// The copy is not read again soon: write around the caches, which saves reading the destination first.
     Streamed,
 }
 
-/// Below this the head and tail of a streamed copy cost more than it saves.
+/// Below this length, the head and tail of a streamed copy cost more than streaming saves.
 const STREAM_FROM: usize = 4096;
 
 /// Copies `len` bytes.

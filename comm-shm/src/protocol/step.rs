@@ -1,21 +1,21 @@
 //! Steps: how the ranks of one sequence take turns.
 //!
-//! Work is numbered in steps. A small call is one step, a large call one per chunk, a refused call
-//! exactly one on every rank. Each rank owns two lines and two slots, by step parity.
+//! Work is numbered in steps. A small call is one step, a large call one per chunk, a refused call exactly
+//! one on every rank. Each rank owns two lines and two slots, by step parity.
 //!
-//! - **I1** What rank `q` put into step `s` is read only after an acquire load found the line of
-//!   `q` at exactly `s` and, on the first step of a call, the calls agree.
+//! - **I1** The contribution of rank `q` to step `s` is read only after an acquire load found the line of `q`
+//!   at exactly `s` and, on the first step of a call, the calls agree.
 //! - **I2** Step `s + 1` is published (release) only after the last read of step `s`.
-//! - **I3** A line or slot of step `s` is written only after every rank was seen at `s - 1` or
-//!   later. After a complete step that is known; after one left early it is waited for.
+//! - **I3** A line or slot of step `s` is written only after every rank was seen at `s - 1` or later. After a
+//!   complete step that is known; after a step left early, the rank waits for it.
 //! - **I4** Lengths and offsets come from a rank's own arguments, never from the segment.
 //!
-//! Two lines are enough: rank `p` writes its line of step `s + 2` after it saw `q` publish
-//! `s + 1` (I3), which `q` does after its last read of step `s` (I2).
+//! Two lines are enough: rank `p` writes its line of step `s + 2` after it saw `q` publish `s + 1` (I3),
+//! which `q` does after its last read of step `s` (I2).
 //!
-//! A refusal takes no line. The rank notes the step it refused and goes on, without waiting; the
-//! others find a rank that went past step `s` and whose line does not show `s`. That is proof: a
-//! line of `s` can be overwritten only after all have published `s + 1`.
+//! A refusal takes no line. The rank notes the refused step and continues without waiting. The others find a
+//! rank that is past step `s` and whose line does not show `s`. That is proof: a line of `s` can be
+//! overwritten only after all ranks have published `s + 1`.
 
 mod arrival;
 pub(crate) mod exit;
@@ -40,7 +40,7 @@ pub(crate) struct Sequence {
     gate: Gate<ShmTransport>,
 }
 
-/// What one rank needs to reach the others: whatever they see of it goes through the board.
+/// What one rank needs to reach the others; everything they see of it goes through the board.
 #[derive(Debug)]
 pub(crate) struct ShmTransport {
     board: Board,
@@ -48,25 +48,25 @@ pub(crate) struct ShmTransport {
     policy: WaitPolicy,
 }
 
-/// How far a rank is; what one call at a time changes.
+/// The progress of a rank, which one call at a time changes.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// The last step this rank published or refused.
+    /// The last step that this rank published or refused.
     pub(in crate::protocol) step: u64,
     /// Every rank was seen at this step or later.
     pub(in crate::protocol) seen: u64,
     /// Whether ranks read each other's memory; the same on all of them.
     one_copy: bool,
     routes: Routes,
-    /// How to wait, and what was learnt of that.
+    /// How to wait, and what earlier waits have taught.
     awake: Policy,
-    /// The number of events at a look that found nothing, neither for its step nor for a later one: as long as it stands,
-    /// there is nothing to be found.
+    /// The event count at the last look that found nothing, neither for its step nor for a later one: while
+    /// the count does not change, there is nothing to find.
     calm: Option<u32>,
 }
 
 impl Sequence {
-    /// Creates the sequence of a region: what goes wrong with it leaves the communicator usable.
+    /// Creates the sequence of a region: its failures leave the communicator usable.
     pub(crate) fn of_region(board: Board, rank: usize, policy: WaitPolicy) -> Self {
         let Self { gate } = Self::new(board, rank, policy);
         Self {
@@ -93,7 +93,7 @@ impl Sequence {
         }
     }
 
-    /// Returns what lets calls in, and keeps the first cause.
+    /// Returns the gate, which admits calls and keeps the first cause.
     #[inline]
     pub(crate) fn gate(&self) -> &Gate<ShmTransport> {
         &self.gate
@@ -142,12 +142,12 @@ impl Sequence {
     }
 }
 
-/// Where a rank is within a step.
+/// The stage of a rank within a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Its own line and slot may be written.
+    /// The rank's own line and slot may be written.
     Writing,
-    /// They belong to the readers.
+    /// Line and slot belong to the readers.
     Published,
     /// All lines and slots of the step may be read.
     Met,
@@ -161,7 +161,7 @@ pub(crate) struct Turn<'a> {
     pass: Pass<'a, ShmTransport>,
     operation: Operation,
     call: Call,
-    /// Whether this is the first step of the call, whose lines carry what was called.
+    /// Whether this is the first step of the call, whose lines carry the call itself.
     first: bool,
     stage: Stage,
 }
@@ -212,7 +212,7 @@ impl<'a> Turn<'a> {
         self.board().lines(self.step())
     }
 
-    /// Shows the others what was written for this step.
+    /// Publishes what was written for this step.
     #[inline]
     pub(crate) fn publish(&mut self) {
         let line = self.own_line();
@@ -221,21 +221,22 @@ impl<'a> Turn<'a> {
             line.call[0].store(words[0], Ordering::Relaxed);
             line.call[1].store(words[1], Ordering::Relaxed);
         }
-        // Release: line, slot and region are written before (I1), reads of the last step done (I2).
+        // Release: line, slot and region are written before (I1), and the reads of the last step are done
+        // (I2).
         sync::publish(&line.step, self.step());
         self.stage = Stage::Published;
         wait::ring(self.board(), self.rank());
     }
 
-    /// Waits until all ranks have published the last step of a call; on the first one, until their
-    /// calls agree.
+    /// Waits until all ranks have published the last step of a call; on the first step, until their calls
+    /// agree.
     #[inline]
     pub(crate) fn meet(&mut self) -> Result<(), CommError> {
         self.meet_before(false)
     }
 
-    /// Waits as [`meet`](Self::meet) does; if the call has `more` steps to come, a rank that died
-    /// is lost although it has published this one.
+    /// Waits like [`meet`](Self::meet). If the call has `more` steps to come, a dead rank counts as lost
+    /// although it has published this one.
     #[inline]
     pub(crate) fn meet_before(&mut self, more: bool) -> Result<(), CommError> {
         let wait = Wait {
@@ -283,7 +284,7 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// Returns the ways out of the call but its completion.
+    /// Returns the ways in which the call can end other than completion.
     pub(crate) fn exit(&mut self) -> Exit<'_, 'a> {
         Exit(self)
     }
@@ -294,19 +295,20 @@ impl<'a> Turn<'a> {
         self.pass.one_copy
     }
 
-    /// Goes without that from here on: a rank could not read, and all ranks know.
+    /// Stops direct reading from here on: a rank could not read, and all ranks know.
     #[cold]
     pub(crate) fn copy_twice(&mut self) {
         self.pass.one_copy = false;
         let rank = self.rank();
-        // The first message of this communicator, and the last: what failed once is not tried again.
+        // The first and only such message of this communicator: after one failure, direct reading is not
+        // tried again.
         tracing::info!(
             rank,
             "a rank could not read another one's memory; payloads are copied twice from here on"
         );
     }
 
-    /// Returns what is known of the routes that payloads can take.
+    /// Returns what is known about the routes of payloads.
     pub(crate) fn routes(&mut self) -> &mut Routes {
         &mut self.pass.routes
     }

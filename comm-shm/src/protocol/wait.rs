@@ -1,4 +1,4 @@
-//! How a rank sleeps, once it has neither spun nor yielded long enough: on its bell.
+//! How a rank sleeps on its bell, after it has spun and yielded long enough.
 //!
 //! No wake-up is lost: see [`publisher_fence`] and [`publish`](crate::protocol::sync::publish).
 
@@ -11,10 +11,10 @@ use comm_kit::words::SLOW;
 use crate::protocol::board::Board;
 use crate::protocol::sync::{Ordering, POLLING, publisher_fence, second_look, sleeper_fence};
 
-/// How often a waiting rank looks whether the others live.
+/// How often a waiting rank checks whether the others live.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
-/// The longest sleep of a rank that nobody wakes.
+/// The longest sleep of a rank that is not woken.
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 
 /// The shortest sleep.
@@ -25,7 +25,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 pub(crate) struct WaitPolicy {
     /// How to spin and yield before the first sleep.
     pub(crate) awake: Policy,
-    /// How often to look whether the others live; models, in which no time passes, look every time.
+    /// How often to check whether the others live; models, in which no time passes, check every time.
     pub(crate) look: Duration,
     pub(crate) timeout: Option<Duration>,
 }
@@ -62,7 +62,7 @@ impl Vigil {
     pub(crate) fn sleep_time(&self, backoff: &Backoff) -> Duration {
         let waited = backoff.waited();
         let time = if POLLING {
-            // Nobody wakes this sleeper: short at first, for ranks that are nearly there.
+            // This sleeper is not woken: the sleep is short at first, for ranks that have nearly arrived.
             backoff.nap(LONGEST_NAP)
         } else {
             self.look.left(waited)
@@ -82,7 +82,7 @@ impl Vigil {
 
 /// Puts `rank` to sleep until rank `awaited` publishes, an event happens, or `time` is over.
 ///
-/// `stay` looks, after the bell was written, whether there is still reason to sleep.
+/// `stay` checks, after the bell was written, whether there is still reason to sleep.
 pub(crate) fn sleep(
     board: &Board,
     rank: usize,
@@ -103,7 +103,7 @@ pub(crate) fn sleep(
     sleepers.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Wakes the ranks that sleep until `rank` publishes; called right after it did, by
+/// Wakes the ranks that sleep until `rank` publishes; called immediately after
 /// [`publish`](crate::protocol::sync::publish).
 #[inline]
 pub(crate) fn ring(board: &Board, rank: usize) {
@@ -113,13 +113,13 @@ pub(crate) fn ring(board: &Board, rank: usize) {
     }
 }
 
-/// Wakes every rank that sleeps: a refusal, a departure or a cause concerns all.
+/// Wakes every sleeping rank: a refusal, a departure or a cause concerns all of them.
 #[cold]
 pub(crate) fn ring_all(board: &Board, rank: usize) {
     wake(board, rank, None);
 }
 
-/// Wakes the other ranks whose bell shows `value`, or anything.
+/// Wakes the other ranks whose bell shows `value`, or any value.
 #[cold]
 fn wake(board: &Board, rank: usize, value: Option<u32>) {
     publisher_fence(Ordering::SeqCst);
@@ -127,7 +127,7 @@ fn wake(board: &Board, rank: usize, value: Option<u32>) {
         let bell = &board.bell(other).word;
         let found = bell.load(Ordering::Relaxed);
         let meant = found != 0 && value.is_none_or(|value| value == found);
-        // Only what was found is cleared: the sleeper may wait for another rank by now.
+        // Clears the bell only if it is unchanged: the sleeper may wait for another rank by now.
         let cleared = meant
             && bell
                 .compare_exchange(found, 0, Ordering::AcqRel, Ordering::Relaxed)
@@ -138,7 +138,7 @@ fn wake(board: &Board, rank: usize, value: Option<u32>) {
     }
 }
 
-/// Returns what the bell of a rank shows that waits for `awaited`.
+/// Returns the value that the bell of a rank shows while it waits for `awaited`.
 fn bell_value(awaited: usize) -> u32 {
     // At most 1024 ranks, see `ShmConfig::check`.
     u32::try_from(awaited).unwrap_or(u32::MAX - 1) + 1

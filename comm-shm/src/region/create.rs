@@ -2,14 +2,15 @@
 //!
 //! | step | a rank contributes | so that |
 //! |---|---|---|
-//! | 1 | its call, the exact size of an element and the length of its part | all agree, and know all parts |
-//! | 2 | rank 0 only: a range of the file for which there is room, or how much memory there is | all use the same range |
-//! | 3 | whether it could reserve its own part and map the range | all return it or none |
+//! | 1 | its call, the exact size of an element and the length of its part | all ranks agree, and know all parts |
+//! | 2 | rank 0 only: a range of the file for which there is room, or how much memory there is | all ranks use the same range |
+//! | 3 | whether it could reserve its own part and map the range | either all ranks return the region or none |
 //!
-//! Each rank reserves the part that it owns, so that its pages lie in the memory next to its processor, and all of them do so
-//! at once. Rank 0 reserves the lines, and what no rank of this machine owns. Nobody touches an element before the third
-//! step was met, so a page that is not there is never touched. If one could not, rank 0 returns the whole range after that
-//! step, when nobody reserves any more.
+//! Each rank reserves the part that it owns, so that the system takes the pages from the memory next to its
+//! processor, and all ranks do so concurrently. Rank 0 also reserves the lines, and everything that no rank
+//! of this machine owns. No rank accesses an element before the third step was met, so no page is accessed
+//! before it is reserved. If a rank could not reserve its part, rank 0 returns the whole range after that
+//! step, when no rank reserves any longer.
 //!
 //! The communicator of a split takes the same steps.
 
@@ -71,7 +72,8 @@ pub(crate) fn gathered<T: CommData>(
     region(turn, sequence, parts, Phases::gathered(origin))
 }
 
-/// Creates the region of a node for a job that has other nodes too: `len` elements, of which this rank owns `own`.
+/// Creates the region of one node for a job that has other nodes too: `len` elements, of which this rank owns
+/// `own`.
 pub(crate) fn of_a_job<T: CommData>(
     sequence: &Sequence,
     len: usize,
@@ -84,7 +86,7 @@ pub(crate) fn of_a_job<T: CommData>(
     if let Some(rank) = asked.iter().position(|other| other[..2] != asked[0][..2]) {
         return Err(turn.exit().differs(rank));
     }
-    // All ranks see the same ranges, so all of them find two that overlap or none.
+    // All ranks see the same ranges, so either all of them find an overlap or none.
     let mut ranges: Vec<(u64, u64, usize)> = (0..)
         .zip(&asked)
         .map(|(rank, &[_, _, start, end])| (start, end, rank))
@@ -92,7 +94,7 @@ pub(crate) fn of_a_job<T: CommData>(
         .collect();
     ranges.sort_unstable();
     let mut free = 0;
-    // What no rank of this node owns is brought, and so reserved, by rank 0.
+    // Elements that no rank of this node owns are brought, and therefore reserved, by rank 0.
     let mut gaps = Vec::new();
     let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     for (start, end, rank) in ranges {
@@ -107,7 +109,7 @@ pub(crate) fn of_a_job<T: CommData>(
     region_in_parts(turn, sequence, len, own, reserved, Phases::gathered(origin))
 }
 
-/// Takes the first step of a call to which each rank brings a length of its own.
+/// Takes the first step of a call in which each rank passes its own length.
 fn agree_on_parts<T: CommData>(
     sequence: &Sequence,
     call: Call,
@@ -152,7 +154,7 @@ fn region<T: CommData>(
     parts: Vec<usize>,
     phases: Phases,
 ) -> Result<ShmRegion<T>, CommError> {
-    // All ranks have the same parts, so all of them stop here or none.
+    // All ranks have the same parts, so either all of them stop here or none.
     let parts = Parts::new(parts, size_of::<T>())?;
     region_in_parts(
         turn,
@@ -164,8 +166,8 @@ fn region<T: CommData>(
     )
 }
 
-/// Takes the steps after the first: this rank owns `own` of `len` elements, which all ranks agree on, and reserves `others`, which
-/// none of them owns.
+/// Takes the steps after the first: this rank owns `own` of the `len` elements, which all ranks agree on, and
+/// reserves `others`, which no rank owns.
 fn region_in_parts<T: CommData>(
     turn: Turn<'_>,
     sequence: &Sequence,
@@ -186,7 +188,7 @@ fn region_in_parts<T: CommData>(
         return Err(too_large(len, size_of::<T>()));
     };
 
-    // Within the range, and so no overflow: all elements are.
+    // Cannot overflow: all elements lie within the range.
     let at = |element: usize| elements + element * size_of::<T>();
     let parts = others.into_iter().chain([own.clone()]);
     let reservation = Reservation {
@@ -208,13 +210,14 @@ fn region_in_parts<T: CommData>(
     })
 }
 
-/// What is to be reserved, and by whom.
+/// What to reserve, and on which rank.
 struct Reservation {
     /// The bytes of the whole range.
     bytes: usize,
-    /// Those in front, which rank 0 reserves.
+    /// The bytes in front, which rank 0 reserves.
     head: usize,
-    /// Those that this rank reserves. Head and own parts of all ranks cover the range, but for the end of its last page.
+    /// The bytes that this rank reserves. The head and the own parts of all ranks cover the range, except for
+    /// the end of its last page.
     own: Vec<Range<usize>>,
     /// What the program asked for.
     requested_bytes: usize,
@@ -227,7 +230,7 @@ enum Unable {
 }
 
 impl Unable {
-    /// The first word of a rank that could not map the range; a [`NoRoom`] begins with a lower one.
+    /// The first word of a rank that could not map the range; that of a [`NoRoom`] is smaller.
     const MAP: u64 = u64::MAX;
 
     /// Returns what the other ranks read; 0 is success.
@@ -239,7 +242,8 @@ impl Unable {
     }
 }
 
-/// Takes the second and the third step: rank 0 finds a range, each rank reserves its own part of it, and all `map` it.
+/// Takes the second and the third step: rank 0 finds a range, each rank reserves its own part of it, and all
+/// ranks `map` it.
 ///
 /// # Errors
 ///
@@ -302,7 +306,7 @@ fn map_range<M>(
     Err(CommError::allocation_failed(
         requested_bytes,
         format!(
-            "rank {failed} could not map it{reason}; look at its limits (ulimit -v, \
+            "rank {failed} could not map it{reason}; check the limits of that rank (ulimit -v, \
              vm.max_map_count)"
         ),
     ))

@@ -1,10 +1,11 @@
 //! The exchange of a gathered region: all ranks have written, all may read.
 //!
-//! Nothing moves: what the ranks need is that everybody has closed its write phase before anybody reads. That is one step of the
-//! communicator, in which they compare that they mean the same region.
+//! No data is moved: the ranks only need to know that all of them have closed their write phase before any of
+//! them reads. That takes one step of the communicator, in which the ranks also check that they mean the same
+//! region.
 //!
-//! Where a job has other nodes, the ranks of one do not meet those of another in a step. There the region's own lines serve, in
-//! two steps: between them rank 0 brings what the other nodes wrote.
+//! In a job with other nodes, the ranks of different nodes share no steps. The region's own lines are used
+//! there, in two steps: between them, rank 0 brings what the other nodes wrote.
 
 use comm_api::{CommData, CommError, FailureKind};
 use comm_kit::{Call, CommId, Ended};
@@ -13,8 +14,8 @@ use super::ShmRegion;
 use super::memory::Memory;
 use crate::protocol::step::{Sequence, Turn};
 
-/// Lets those who fence a region know that this rank will not, unless the exchange goes well or is refused: they are in
-/// the read phase then, if the step was complete for them.
+/// Notifies ranks that fence the region that this rank will not fence it, unless the exchange succeeds or is
+/// refused: the other ranks are in the read phase then, if the step was complete for them.
 struct Farewell<'a>(Option<&'a mut Sequence>);
 
 impl Farewell<'_> {
@@ -36,7 +37,7 @@ impl<T: CommData> ShmRegion<T> {
     #[inline]
     pub(crate) fn exchange(&mut self, sequence: &Sequence) -> Result<(), CommError> {
         let gate = sequence.gate();
-        // Before the phase ends: a forked child leaves the handle as it was.
+        // Before the phase ends, so that a forked child leaves the handle unchanged.
         gate.owner().check()?;
         let checked = self.memory.check_exchange(gate.id(), sequence.rank());
         let call = Call::exchange(gate.checked(checked)?);
@@ -79,20 +80,21 @@ impl<T: CommData> ShmRegion<T> {
         self.memory.check_exchange(communicator, rank)
     }
 
-    /// Breaks the handle for good, and leaves the steps of the region.
+    /// Breaks the handle permanently, and leaves the steps of the region.
     pub(crate) fn fail(&mut self, cause: &CommError) {
         self.memory.fail(cause);
         self.sequence.leave();
     }
 
-    /// Ends the write phase on this node in steps of the region itself: in one, or, where there is something to `bring` from
-    /// other nodes, in two, between which rank 0 has the whole region.
+    /// Ends the write phase on this node in steps of the region itself: in one, or in two if there is
+    /// something to `bring` from other nodes. Between the two, rank 0 has exclusive access to the whole
+    /// region.
     pub(crate) fn exchange_in_node(
         &mut self,
         number: u64,
         bring: Option<impl FnOnce(&mut [T]) -> Result<(), CommError>>,
     ) -> Result<(), CommError> {
-        // Before the phase ends: a forked child leaves the handle as it was.
+        // Before the phase ends, so that a forked child leaves the handle unchanged.
         self.sequence.gate().owner().check()?;
         let ended = self.memory.close();
         match meet_in_node(&mut self.memory, &self.sequence, &ended, number, bring) {
@@ -108,7 +110,7 @@ impl<T: CommData> ShmRegion<T> {
     }
 }
 
-/// Takes the steps of an exchange on a node; what it returns has met all ranks in the last one.
+/// Takes the steps of an exchange on a node; when it returns, all ranks have met in the last one.
 fn meet_in_node<'a, T: CommData>(
     memory: &mut Memory<T>,
     sequence: &'a Sequence,
@@ -140,6 +142,6 @@ fn meet_in_node<'a, T: CommData>(
         "exchange",
         FailureKind::Io,
         Some(0),
-        "it could not exchange with the other nodes; its own error says why",
+        "it could not exchange with the other nodes; the error on that rank says why",
     ))
 }

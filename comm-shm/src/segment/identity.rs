@@ -1,4 +1,4 @@
-//! Who created a segment, and for whom: what a rank checks before it maps anything.
+//! Which process created a segment, and for which job: checked before a rank maps anything.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,12 +11,12 @@ use crate::segment::layout::{Header, IDENTITY_WORDS};
 
 const MAGIC: u64 = u64::from_ne_bytes(comm_kit::segments::MAGIC);
 
-/// Changes whenever the layout or the protocol does: ranks of two builds do not mix.
+/// Changes whenever the layout or the protocol does: ranks of different builds do not mix.
 const VERSION: u64 = 7;
 
 const JOB: usize = 9;
 
-/// Reads as another number where bytes lie the other way round or pointers have another width.
+/// Reads as another number with another byte order or pointer width.
 const PLATFORM: u64 = 0x0102_0304_0506_0700 | size_of::<usize>() as u64;
 
 /// What the creator wrote into the header.
@@ -61,7 +61,7 @@ impl Identity {
         }
     }
 
-    /// Reads the header through the file: a mapping of a file that is too short would be fatal.
+    /// Reads the header through the file: accessing a mapping of a truncated file would be fatal.
     pub(crate) fn read(file: &File) -> Option<Self> {
         let mut bytes = [0; 8 * IDENTITY_WORDS];
         file.read_exact_at(&mut bytes, 0).ok()?;
@@ -89,7 +89,7 @@ impl Identity {
         })
     }
 
-    /// Checks that the segment was made for the job of this rank, as far as that can be told.
+    /// Checks that the segment was created for the job of this rank, as far as that can be determined.
     pub(crate) fn check_job(&self, config: &ShmConfig) -> Result<(), InitError> {
         let job_id = config.job_id.as_deref().unwrap_or_default();
         if self.job_id == job_id.as_bytes() {
@@ -98,8 +98,8 @@ impl Identity {
         Err(InitError::invalid(
             &["COBRE_JOB_ID"],
             format!(
-                "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which made segment \
-                 {:?}; give two jobs two names",
+                "COBRE_JOB_ID is {job_id:?} here and {:?} in process {}, which created segment \
+                 {:?}; give each job its own name",
                 String::from_utf8_lossy(&self.job_id),
                 self.creator.process.pid,
                 config.name
@@ -107,15 +107,15 @@ impl Identity {
         ))
     }
 
-    /// Checks that this rank can join the segment of its job; the size is checked apart.
+    /// Checks that this rank can join the segment of its job; the size is checked separately.
     pub(crate) fn check(&self, config: &ShmConfig, own: &Origin) -> Result<(), InitError> {
         let Self { creator, .. } = self;
         if self.version != VERSION || self.platform != PLATFORM {
             return Err(InitError::failed(
                 &[],
                 format!(
-                    "segment {:?} was made by another build (layout {}, this one has {VERSION}); start \
-                 all ranks from the same build",
+                    "segment {:?} was created by another build (layout {}, this build has {VERSION}); start \
+                     all ranks from the same build",
                     config.name, self.version
                 ),
             ));
@@ -124,7 +124,8 @@ impl Identity {
             return Err(InitError::failed(
                 &[],
                 format!(
-                    "segment {:?} was made {what}; run all ranks of a job in one, or use the tcp backend",
+                    "segment {:?} was created {what}; run all ranks of a job in the same environment, or use the \
+                     tcp backend",
                     config.name
                 ),
             ));
@@ -133,12 +134,12 @@ impl Identity {
     }
 }
 
-/// Returns where the creator of a segment runs, if this process cannot tell whether it lives.
+/// Returns where the creator of a segment runs, if this process cannot check whether it lives.
 fn stranger(creator: &Origin, own: &Origin) -> Option<&'static str> {
     if creator.pids != own.pids {
         return Some(match (creator.pids, own.pids) {
             (0, _) => "without a /proc, which this rank has",
-            (_, 0) => "with a /proc, which this rank has not",
+            (_, 0) => "with a /proc, which this rank does not have",
             _ => "in another pid namespace (a container?)",
         });
     }
@@ -157,7 +158,7 @@ mod tests {
     use crate::protocol::sync::AtomicU64;
     use crate::segment::layout::Layout;
 
-    /// Whoever shares a name and no pids would watch the wrong processes.
+    /// Ranks that share a name but no pids would watch the wrong processes.
     #[test]
     fn a_creator_whose_pids_or_times_mean_something_else_is_a_stranger() {
         let process = Process { pid: 7, start: 9 };
@@ -185,8 +186,8 @@ mod tests {
         assert!(error.message.contains("with a /proc"), "{error}");
     }
 
-    /// Whoever has to change a number here raises [`VERSION`], so that ranks of the build before
-    /// are refused when they attach.
+    /// A change of a number here requires a higher [`VERSION`], so that ranks of earlier builds are refused
+    /// when they attach.
     #[test]
     fn a_version_is_one_protocol() {
         let call = Call::allreduce(24, ScalarKind::F64, ReduceOp::Max);
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!((VERSION, protocol), (7, pinned));
     }
 
-    /// What a rank uses before it knows that it is of another build, whatever the [`VERSION`].
+    /// What a rank uses before it knows that it is of another build, independent of [`VERSION`].
     #[test]
     fn a_rank_of_another_build_finds_where_to_end_the_start() {
         let (word, failure) = (AtomicU64::new(0), Failure::Unattached);

@@ -1,17 +1,17 @@
-//! What lies where in the file that the ranks share.
+//! The layout of the file that the ranks share.
 //!
 //! ```text
-//! 0        header          one page: who created the segment, and for whom
-//! 4096     members         64 bytes per rank: who came
+//! 0        header          one page: the creator of the segment, and its job
+//! 4096     members         64 bytes per rank: which ranks attached
 //! ..       sequence        lines, bells, standings, notes, slots of the communicator
 //! ..       ranges          regions and splits, behind the end of the segment
 //! ```
 //!
-//! Everything but slots and elements is made of atomics, so a reference to it stays valid whatever
-//! another process writes, and no value found in it is believed before it was checked.
+//! Everything except slots and elements consists of atomics, so a reference to it stays valid whatever
+//! another process writes. No value found in it is trusted before it was checked.
 //!
-//! A segment takes at most 64 KiB + 1 MiB per rank, whatever travels through it: the slots of a
-//! rank leave 8 KiB of its mebibyte to its lines and notes.
+//! A segment takes at most 64 KiB + 1 MiB per rank, regardless of payload sizes: of each rank's mebibyte, the
+//! slots leave 8 KiB for its lines and notes.
 
 use std::ops::Range;
 
@@ -20,64 +20,65 @@ use crate::protocol::line::Line;
 use crate::protocol::note::{NOTES, Note, note_index};
 use crate::protocol::sync::{AtomicU32, AtomicU64, Futex};
 
-/// The unit in which the parts of a segment are laid out; it is mapped as one.
+/// The unit in which the parts of a segment are laid out and mapped.
 pub(crate) const PAGE: usize = 4096;
 
-/// Where a range may begin: only whole pages can be mapped, and these are the largest that systems use
-/// (4, 16 or 64 KiB). What lies between two ranges is not reserved.
+/// Where a range may begin: only whole pages can be mapped, and this is the largest page size of the
+/// supported systems (4, 16 or 64 KiB). The gap between two ranges is not reserved.
 pub(crate) const RANGE_ALIGN: usize = 64 * 1024;
 
 /// The bytes of one slot of a communicator.
 pub(crate) const SLOT_BYTES: usize = 508 * 1024;
 
-/// The bytes of one slot of a split communicator, which is for start-up.
+/// The bytes of one slot of a split communicator, which is meant for start-up.
 pub(crate) const SPLIT_SLOT_BYTES: usize = 124 * 1024;
 
-/// Who created the segment; complete before anybody can see it.
+/// The creator of the segment, and its job; complete before any other process can see it.
 ///
-/// What comes first, up to `news`, is the same in every version: so a rank of another build can end the start, in which it
-/// cannot take part.
+/// The fields up to `news` are the same in every version, so that a rank of another build can end a start in
+/// which it cannot take part.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub(crate) struct Header {
     /// The words of [`Identity`](crate::segment::identity::Identity).
     pub(crate) identity: [AtomicU64; IDENTITY_WORDS],
-    /// How the start went: 0 as long as ranks are waited for, then [`GO`] or a cause word.
+    /// The state of the start: 0 while ranks are missing, then [`GO`] or a cause word.
     pub(crate) verdict: AtomicU64,
-    /// Counts what ranks that wait for the start want to hear: all have come, the verdict stands.
+    /// Counts events for ranks that wait for the start: all have attached, the verdict is written.
     pub(crate) news: Futex,
     /// 1 if all ranks can read the memory of all; written before the verdict.
     pub(crate) one_copy: AtomicU32,
-    /// Who ended the job, a cause word.
+    /// The rank that ended the job, as a cause word.
     pub(crate) abort: AtomicU64,
-    /// A bit for each processor that a rank may use.
+    /// One bit for each processor that any rank may use.
     pub(crate) processors: [AtomicU64; PROCESSOR_WORDS],
-    /// The range that all ranks have given up last, see [`given_up`](crate::protocol::given_up).
+    /// The last range that all ranks have released, see [`given_up`](crate::protocol::given_up).
     pub(crate) given_up: AtomicU64,
-    /// Whose turn it is to be looked at while ranks wait for the start.
+    /// The next rank to check while ranks wait for the start.
     pub(crate) turn: AtomicU32,
 }
 
-/// The words of the set of processors: as many as the system interface counts.
+/// The words of the set of processors: as many processors as the system interface supports.
 pub(crate) const PROCESSOR_WORDS: usize = 16;
 
-/// All ranks have come. No cause has this word: there are fewer kinds.
+/// All ranks have attached. No cause has this word: there are fewer kinds.
 pub(crate) const GO: u64 = u64::MAX;
 
-/// The words a header begins with.
+/// The words at the beginning of a header.
 pub(crate) const IDENTITY_WORDS: usize = 48;
 
-/// A rank that came.
+/// A rank that attached.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Member {
     /// 0, or the [process](crate::liveness::process::Process::seat) of this rank; taken by compare-exchange.
     pub(crate) seat: AtomicU64,
-    /// How far the rank is on its way in.
+    /// How far the rank has got in attaching.
     pub(crate) ready: AtomicU32,
-    /// 1 if this rank can read the memory of all others; written before it knows them all.
+    /// 1 if this rank can read the memory of all others; written before the rank knows all of them.
     pub(crate) reads: AtomicU32,
-    /// Address and word of its [`Beacon`](comm_kit::Beacon), 0 if it has none; written before it came.
+    /// Address and word of the rank's [`Beacon`](comm_kit::Beacon), 0 without one; written before the rank
+    /// counts as attached.
     pub(crate) beacon: [AtomicU64; 2],
 }
 
@@ -94,7 +95,7 @@ pub(crate) const fn segment(size: usize, slot_bytes: usize) -> usize {
     sequence(size) + Layout::new(size, slot_bytes).bytes()
 }
 
-/// Returns the bytes of a segment that `rank` reserves: its slots, and rank 0 all that lies before them.
+/// Returns the bytes of a segment that `rank` reserves: its slots, and on rank 0 everything before them.
 pub(crate) const fn own(size: usize, slot_bytes: usize, rank: usize) -> Range<usize> {
     let own = Layout::new(size, slot_bytes).own(rank);
     let base = sequence(size);
@@ -102,11 +103,11 @@ pub(crate) const fn own(size: usize, slot_bytes: usize, rank: usize) -> Range<us
     start..base + own.end
 }
 
-/// Places what the ranks of one sequence share, relative to where it begins.
+/// The layout of the shared state of one sequence, relative to its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) size: usize,
-    /// The bytes of one slot; 0 for a region, whose ranks exchange nothing but steps.
+    /// The bytes of one slot; 0 for a region, whose ranks only exchange steps.
     pub(crate) slot_bytes: usize,
 }
 
@@ -115,7 +116,7 @@ impl Layout {
         Self { size, slot_bytes }
     }
 
-    /// Lines of one parity lie together: a call reads them all.
+    /// Lines of one parity are adjacent, because a call reads all of them.
     #[inline]
     pub(crate) const fn line(self, rank: usize, step: u64) -> usize {
         let parity = if step % 2 == 1 { self.size } else { 0 };
@@ -143,7 +144,7 @@ impl Layout {
         (self.notes() + self.size * NOTES * size_of::<Note>()).next_multiple_of(PAGE)
     }
 
-    /// Returns where elements begin in the memory of a region, if they are to lie at multiples of `align`.
+    /// Returns where elements begin in the memory of a region, if they must lie at multiples of `align`.
     pub(crate) fn payload_for(self, align: usize) -> usize {
         self.payload().next_multiple_of(align.min(RANGE_ALIGN))
     }
@@ -154,7 +155,7 @@ impl Layout {
         self.payload() + (2 * rank + parity) * self.slot_bytes
     }
 
-    /// Returns where the slots of `rank` lie, which it alone writes.
+    /// Returns the location of the slots of `rank`, which only that rank writes.
     pub(crate) const fn own(self, rank: usize) -> Range<usize> {
         self.slot(rank, 0)..self.slot(rank + 1, 0)
     }

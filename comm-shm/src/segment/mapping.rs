@@ -2,13 +2,13 @@
 //!
 //! # Invariants
 //!
-//! - **M1** A mapping is `len` bytes from `base`, readable and writable, as long as the
-//!   [`Mapping`] lives. The file behind it is never shortened: its pages were reserved before they
-//!   were mapped, and nobody but its owner may open it.
+//! - **M1** A mapping is `len` bytes from `base`, readable and writable, as long as the [`Mapping`] lives.
+//!   The file behind it is never shortened: its pages were reserved before they were mapped, and only its
+//!   owner may open it.
 //! - **M2** A reference handed out covers bytes inside the mapping and is aligned; [`Mapping::at`] and
 //!   [`Mapping::many`] check both, every time.
-//! - **M3** References go to [`Shared`] types only: atomics throughout, every bit pattern valid,
-//!   so other processes may write them at any time.
+//! - **M3** References go to [`Shared`] types only: these consist of atomics, every bit pattern is valid, and
+//!   other processes may write them at any time.
 //! - **M4** Everything else leaves this file as a raw pointer.
 #![expect(
     unsafe_code,
@@ -29,7 +29,7 @@ use crate::protocol::line::Line;
 use crate::protocol::note::Note;
 use crate::segment::layout::{Header, Member, PAGE};
 
-/// Marks what other processes may write while it is borrowed.
+/// Marks types that other processes may write while they are borrowed.
 ///
 /// # Safety
 ///
@@ -59,23 +59,23 @@ pub(crate) struct Mapping {
     _unmap: Unmap,
 }
 
-/// What unmaps the memory again.
+/// The owner that unmaps the memory on drop.
 #[derive(Debug)]
 enum Unmap {
     Map(#[expect(dead_code, reason = "held for its drop")] MmapRaw),
     Reserved { start: *mut u8, bytes: usize },
 }
 
-// SAFETY: `base` and `start` are addresses of memory that belongs to the whole process; it is not
-// tied to the thread that mapped it. M2 and M3: the only references that leave are to atomics,
-// which any number of threads may share; M4: whoever follows a raw pointer argues for itself.
-// Unmapping happens once, in the drop of the owner.
+// SAFETY: `base` and `start` are addresses of memory that belongs to the whole process and is not tied to the
+// thread that mapped it. M2 and M3: the only references handed out are to atomics, which any number of
+// threads may share; M4: code that dereferences a raw pointer has its own argument. Unmapping happens once,
+// in the drop of the owner.
 unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`; `&Mapping` hands out references to atomics and raw pointers, nothing else.
+// SAFETY: as for `Send`; `&Mapping` hands out only references to atomics and raw pointers.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `file` from `offset`, a multiple of the page size, on.
+    /// Maps `len` bytes of `file` from `offset` on, a multiple of the page size.
     pub(crate) fn of(file: &File, offset: u64, len: usize) -> io::Result<Self> {
         let map = MmapOptions::new().offset(offset).len(len).map_raw(file)?;
         let base = NonNull::new(map.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -92,7 +92,8 @@ impl Mapping {
         mapping
     }
 
-    /// Leaves the memory out of core dumps, where the system can: every rank that dies would write all of it.
+    /// Excludes the memory from core dumps, where the system can: otherwise every rank that dies would dump
+    /// all of it.
     #[cfg(target_os = "linux")]
     fn leave_out_of_dumps(&self) {
         let start = self.base.as_ptr().cast();
@@ -103,8 +104,9 @@ impl Mapping {
     #[cfg(not(target_os = "linux"))]
     fn leave_out_of_dumps(&self) {}
 
-    /// As [`of`](Self::of), with the byte at `at` on an address that is a multiple of `align`, a power of
-    /// two. `at` itself is a multiple of `align` or, if that is less, of [`RANGE_ALIGN`](crate::segment::layout::RANGE_ALIGN).
+    /// Like [`of`](Self::of), with the byte at `at` on an address that is a multiple of `align`, a power of
+    /// two. `at` itself is a multiple of `align` or, if that is smaller, of
+    /// [`RANGE_ALIGN`](crate::segment::layout::RANGE_ALIGN).
     pub(crate) fn aligned(
         file: &File,
         offset: u64,
@@ -113,22 +115,22 @@ impl Mapping {
         align: usize,
     ) -> io::Result<Self> {
         if align <= PAGE {
-            // Pages are not smaller anywhere.
+            // No supported system has smaller pages.
             return Self::of(file, offset, len);
         }
         let bytes = len.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
         let none = std::ptr::null_mut();
-        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        // SAFETY: a new mapping at an address of the kernel's choice affects no other memory.
         let start = unsafe {
             rustix::mm::mmap_anonymous(none, bytes, ProtFlags::empty(), MapFlags::PRIVATE)
         }?;
         let start = start.cast::<u8>();
-        // From here on the drop of `unmap` unmaps, also when the next step fails.
+        // From here on the drop of `unmap` unmaps the memory, even if the next step fails.
         let unmap = Unmap::Reserved { start, bytes };
-        // A multiple of the page size, as `start` is, and `at` is one of the page size or of `align`.
+        // A multiple of the page size: `start` is one, and `at` is a multiple of the page size or of `align`.
         let place = start.map_addr(|start| (start + at).next_multiple_of(align) - at);
-        // SAFETY: `start <= place` and `place + len <= start + bytes` as `place < start + align`; that
-        // range was reserved just above and is known to nobody else, so replacing it is harmless.
+        // SAFETY: `start <= place` and `place + len <= start + bytes` because `place < start + align`; that
+        // range was reserved just above and no other code knows it, so replacing it is harmless.
         unsafe {
             rustix::mm::mmap(
                 place.cast(),
@@ -147,8 +149,8 @@ impl Mapping {
     ///
     /// # Panics
     ///
-    /// If it would not lie inside the mapping or not be aligned: an error of this crate, since
-    /// offsets never come from the segment.
+    /// If it would not lie inside the mapping or would not be aligned. That would be a bug of this crate,
+    /// since offsets never come from the segment.
     #[inline]
     pub(crate) fn at<T: Shared>(&self, offset: usize) -> &T {
         let pointer = self.range(offset, size_of::<T>()).cast::<T>();
@@ -158,7 +160,7 @@ impl Mapping {
         unsafe { pointer.as_ref() }
     }
 
-    /// Returns `count` of `T`, one behind the other, from `offset` on.
+    /// Returns `count` consecutive values of `T`, from `offset` on.
     ///
     /// # Panics
     ///
@@ -194,8 +196,8 @@ impl Mapping {
 impl Drop for Unmap {
     fn drop(&mut self) {
         if let Self::Reserved { start, bytes } = *self {
-            // SAFETY: M1, this owner mapped exactly this range and unmaps it once; no reference
-            // into it outlives the `Mapping` that holds `self`.
+            // SAFETY: M1, this owner mapped exactly this range and unmaps it once; no reference into it
+            // outlives the `Mapping` that holds `self`.
             let unmapped = unsafe { rustix::mm::munmap(start.cast(), bytes) };
             debug_assert!(unmapped.is_ok(), "{unmapped:?}");
         }

@@ -14,18 +14,18 @@ use crate::error::InitError;
 use crate::segment::identity::Identity;
 use crate::segment::remedy;
 
-/// Returns where the segment of a job is found.
+/// Returns the path of the segment of a job.
 pub(crate) fn path(name: &str) -> PathBuf {
     segments::folder().join(name)
 }
 
-/// Checks that segments can be created and found in a folder: what is wrong there concerns every rank,
-/// and none needs to wait for another to learn it.
+/// Checks that segments can be created and found in a folder. A problem with the folder concerns every rank,
+/// and each rank reports it without waiting for another one.
 pub(crate) fn check_folder(path: &Path) -> Result<(), InitError> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let folder = path.parent().unwrap_or(Path::new("/"));
     let needed = Access::WRITE_OK | Access::EXEC_OK;
-    // With the dot only a folder is found.
+    // With the dot, only a folder is found.
     let what = match accessat(CWD, folder.join("."), needed, AtFlags::EACCESS) {
         Err(Errno::NOENT) => "does not exist; mount a tmpfs there".to_owned(),
         Err(Errno::NOTDIR) => "is not a folder; mount a tmpfs there".to_owned(),
@@ -34,21 +34,21 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), InitError> {
             "is a folder in which user {} may not write; give it the mode 1777",
             rustix::process::geteuid().as_raw()
         ),
-        // Any other error shows where the folder is used.
+        // Any other error appears where the folder is used.
         _ => return Ok(()),
     };
     let message = format!("{} {what}, or use the tcp backend", folder.display());
     Err(InitError::failed(&["COBRE_COMM_BACKEND"], message))
 }
 
-/// A segment under its name.
+/// A segment that has a name.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) file: File,
     pub(crate) identity: Identity,
 }
 
-/// Looks for a segment under a name; what is not one, or not ours, is an error and stays.
+/// Looks for a segment under a name. A file that is not a segment, or not ours, is an error and stays.
 pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     let user = rustix::process::geteuid().as_raw();
     let refused = |what: &str| {
@@ -56,7 +56,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
         let remedy = if owner == user {
             "remove it, or give the job another name".to_owned()
         } else {
-            // The folder is everybody's, and what is in it is removed by its owner.
+            // All users share the folder, and only the owner of a file can remove it.
             format!(
                 "it belongs to user {owner}, this is user {user}: give the job another name, or have \
                  that user remove it"
@@ -65,7 +65,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
         let message = format!("{} {what}; {remedy}", path.display());
         Err(InitError::failed(&[], message))
     };
-    // Without NONBLOCK the name of a pipe would make this rank wait for its other end.
+    // Without NONBLOCK, opening a FIFO would wait for its other end.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -77,7 +77,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
         Err(error @ (Errno::ACCESS | Errno::PERM)) => {
             return refused(&format!("cannot be opened: {error}"));
         }
-        // Whatever lies there, it is not to blame.
+        // The file under this name is not to blame.
         Err(error) => {
             let error = remedy::told(&error.into());
             let message = format!("cannot open {}: {error}", path.display());
@@ -86,7 +86,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     };
     let metadata = match file.metadata() {
         Ok(metadata) => metadata,
-        Err(error) => return refused(&format!("cannot be looked at: {error}")),
+        Err(error) => return refused(&format!("cannot be inspected: {error}")),
     };
     if !metadata.is_file() {
         return refused("is not a regular file");
@@ -99,11 +99,11 @@ pub(crate) fn find(path: &Path) -> Result<Option<Found>, InitError> {
     }
     match Identity::read(&file) {
         Some(identity) => Ok(Some(Found { file, identity })),
-        None => refused("is not a segment of this library, or was cut short"),
+        None => refused("is not a segment of this library, or is truncated"),
     }
 }
 
-/// Opens a file that only this user may open, not through a link, with `flags` on top.
+/// Opens a file that only this user may open, not through a link, with additional `flags`.
 #[cfg(any(not(target_os = "linux"), comm_portable_wait))]
 pub(crate) fn open_private(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -115,9 +115,9 @@ pub(crate) fn lock(file: &File) -> rustix::io::Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Checks whether nobody has locked a file.
+/// Checks whether a file is not locked.
 pub(crate) fn is_free(file: &File) -> bool {
-    // Shared: others may look at the same time.
+    // Shared: other ranks may check at the same time.
     let free = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok();
     if free {
         let _ = rustix::fs::flock(file, FlockOperation::Unlock);
@@ -125,14 +125,14 @@ pub(crate) fn is_free(file: &File) -> bool {
     free
 }
 
-/// Removes a name whose file this process has locked, if the file still has it.
+/// Removes a name whose file this process has locked, if the name still belongs to that file.
 pub(crate) fn remove_if_named(path: &Path, file: &File) {
     if is_named(path, file) {
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// A file that has no name yet, or only one of its own.
+/// A file that has no name yet, or only a temporary one.
 #[derive(Debug)]
 pub(crate) struct Nameless {
     file: File,
@@ -140,7 +140,7 @@ pub(crate) struct Nameless {
 }
 
 impl Nameless {
-    /// Creates a file where `path` will be.
+    /// Creates a file that will later be linked at `path`.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         if let Some(file) = unnamed(path)? {
             let temporary = None;
@@ -157,7 +157,7 @@ impl Nameless {
         &self.file
     }
 
-    /// Links the file under its name; an error if the name is taken.
+    /// Links the file under its name; fails if the name is taken.
     pub(crate) fn link(&self, path: &Path) -> io::Result<()> {
         use rustix::fs::{AtFlags, CWD, linkat};
         match &self.temporary {
@@ -183,7 +183,8 @@ fn descriptor(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// Creates a file that has no name, in the folder of `path`; `None` where there are no such files, or none that can be linked later.
+/// Creates a file without a name in the folder of `path`; `None` where the system does not support such
+/// files, or cannot link them later.
 #[cfg(all(target_os = "linux", not(comm_portable_wait)))]
 fn unnamed(path: &Path) -> io::Result<Option<File>> {
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -191,11 +192,11 @@ fn unnamed(path: &Path) -> io::Result<Option<File>> {
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => {
             let file = File::from(file);
-            // It is linked through /proc, which a container may lack.
+            // Linking goes through /proc, which a container may lack.
             let linkable = descriptor(&file).symlink_metadata().is_ok();
             Ok(linkable.then_some(file))
         }
-        // What file systems answer that do not know the flag, and kernels that filter it.
+        // The errors of file systems that do not know the flag, and of kernels that filter it.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -207,8 +208,8 @@ fn unnamed(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// A name that is removed with its owner, where files cannot be created without one. It begins with the
-/// name of the segment and a dot, so that whoever started the job removes it too.
+/// A temporary name that is removed with its owner, where files cannot be created without a name. It begins
+/// with the name of the segment and a dot, so that the launcher of the job removes it too.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
@@ -225,7 +226,7 @@ impl Temporary {
             let own = path.with_file_name(own);
             match rustix::fs::open(&own, flags, Mode::RUSR | Mode::WUSR) {
                 Ok(file) => return Ok((file.into(), Self(own))),
-                // Another thread of this process has it, or an earlier process of this pid left it.
+                // Another thread of this process has it, or an earlier process with this pid left it.
                 Err(Errno::EXIST) if number < 1000 => number += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -243,7 +244,7 @@ impl Drop for Temporary {
 mod tests {
     use super::*;
 
-    /// As where the system knows no files without a name.
+    /// As on systems that do not support files without a name.
     #[test]
     fn a_file_with_a_name_of_its_own_for_a_while() {
         let name = format!("cobre-unit-{}-temporary", std::process::id());
@@ -274,8 +275,8 @@ mod tests {
         assert!(left().is_empty() && !is_named(&path, &file));
     }
 
-    /// A stale segment that has a second name, because its creator was killed before it removed that, does
-    /// not cost a new job its name.
+    /// A stale segment with a second name, left by a creator that was killed before removing it, does not
+    /// cost a new job its name.
     #[test]
     fn the_name_of_another_file_stays() {
         let path = path(&format!("cobre-unit-{}-other", std::process::id()));

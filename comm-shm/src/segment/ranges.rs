@@ -1,7 +1,7 @@
-//! Which part of the file belongs to whom: the leader hands out ranges and takes them back.
+//! Which part of the file is in use: the leader allocates ranges and takes them back.
 //!
-//! What was given back is handed out again, from the front: the file stays as long as what is in use
-//! at once, so that no limit on its size is reached by regions that come and go.
+//! Released ranges are reused from the front: the file stays as long as the ranges in use at one time, so
+//! that regions that come and go do not reach a limit on its size.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::segment::layout;
 
 const ALIGN: u64 = layout::RANGE_ALIGN as u64;
 
-/// A range of the file, reserved until the last rank gives it up.
+/// A range of the file, reserved until the last rank releases it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) offset: u64,
@@ -23,19 +23,19 @@ impl Range {
     }
 }
 
-/// The ranges behind the end of a segment.
+/// The ranges behind the end of the segment.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     /// Nothing is in use from here on.
     tail: u64,
-    /// What is free before that: in order, no two adjacent.
+    /// The free ranges before that: in order, no two adjacent.
     free: Vec<Range>,
-    /// What was handed out: how many bytes, by where it begins.
+    /// The allocated ranges: their lengths in bytes, by where they begin.
     used: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
-    /// Begins behind a segment of `end` bytes.
+    /// Starts behind a segment of `end` bytes.
     pub(crate) fn new(end: u64) -> Self {
         Self {
             tail: end.next_multiple_of(ALIGN),
@@ -44,14 +44,14 @@ impl Ranges {
         }
     }
 
-    /// Finds the first place for `bytes`.
+    /// Finds the first gap for `bytes`.
     pub(crate) fn find(&self, bytes: u64) -> Range {
         let fitting = self.free.iter().find(|free| free.bytes >= bytes);
         let offset = fitting.map_or(self.tail, |free| free.offset);
         Range { offset, bytes }
     }
 
-    /// Hands out what was [found](Self::find).
+    /// Allocates a range that was [found](Self::find).
     pub(crate) fn take(&mut self, range: Range) {
         self.used.insert(range.offset, range.bytes);
         let place = self
@@ -72,13 +72,13 @@ impl Ranges {
         }
     }
 
-    /// Returns what was handed out and begins at `offset`; nobody uses it any more.
+    /// Returns the allocated range that begins at `offset`; no rank uses it any longer.
     pub(crate) fn remove(&mut self, offset: u64) -> Option<Range> {
         let bytes = self.used.remove(&offset)?;
         Some(Range { offset, bytes })
     }
 
-    /// Takes back what was [removed](Self::remove); it reads as zeros.
+    /// Takes back a range that was [removed](Self::remove); it reads as zeros.
     pub(crate) fn give_back(&mut self, range: Range) {
         let (mut start, mut end) = (range.offset, range.end());
         let touches = |free: &Range, start, end| free.offset <= end && start <= free.end();
@@ -147,7 +147,7 @@ mod tests {
         let small = take(&mut ranges, 5);
         assert_eq!(small.offset, b.offset);
         assert_eq!(ranges.find(UNIT).offset, b.offset + UNIT);
-        // Neighbours become one, whatever the order.
+        // Adjacent ranges are merged, in any order.
         for range in [c, a, small] {
             give_back(&mut ranges, range);
         }

@@ -1,10 +1,10 @@
-//! What to do about an error of the system.
+//! Advice for errors of the system.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Returns an error of the system in words, with what to do about it as far as that is known.
+/// Returns the message of a system error, with advice where there is any.
 pub(crate) fn told(error: &io::Error) -> String {
     let errno = Errno::from_io_error(error);
     match errno.and_then(remedy) {
@@ -18,13 +18,13 @@ fn remedy(errno: Errno) -> Option<&'static str> {
         Errno::MFILE => Some("raise the limit of this process on open files (ulimit -n)"),
         Errno::NFILE => Some("raise the limit of the system on open files (sysctl fs.file-max)"),
         Errno::NOMEM => {
-            Some("look at the limits on address space and mappings (ulimit -v, vm.max_map_count)")
+            Some("check the limits on address space and mappings (ulimit -v, vm.max_map_count)")
         }
-        Errno::AGAIN => Some("look at the limit on locked memory (ulimit -l)"),
-        Errno::NOLCK => Some("the system has no room for locks"),
+        Errno::AGAIN => Some("check the limit on locked memory (ulimit -l)"),
+        Errno::NOLCK => Some("the system has run out of locks"),
         Errno::OPNOTSUPP | Errno::NOSYS => Some("mount a tmpfs at /dev/shm"),
         Errno::DQUOT => Some("raise the quota of this user on /dev/shm"),
-        // Of a file without bytes: there is room for no other one. Bytes are looked for by `room`.
+        // Concerns a file without bytes: no other file can be created. Room for bytes is checked by `room`.
         Errno::NOSPC => {
             Some("remove files from /dev/shm (df -i), or mount it with more inodes (nr_inodes)")
         }

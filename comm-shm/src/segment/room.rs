@@ -1,11 +1,12 @@
 //! Whether there is room: checked and reserved before anything is mapped.
 //!
-//! A page of shared memory that cannot be provided kills the process that touches it. So every
-//! range is reserved first, and before that compared with what the file system, the control groups,
-//! the machine and the limit on files have left: a reservation beyond a limit may be answered by killing somebody.
+//! A page of shared memory that cannot be provided kills the process that accesses it. So every range is
+//! reserved first. Before that, its size is compared with what the file system, the control groups, the
+//! machine and the file size limit have left, because the system may answer a reservation beyond a limit by
+//! killing a process.
 //!
-//! Rank 0 looks for room for the whole and makes the file as long. Each rank then reserves what it will write: the system
-//! takes the pages from the memory next to the processor that asks for them.
+//! Rank 0 checks that there is room for the whole range and extends the file. Each rank then reserves what it
+//! will write: the system takes the pages from the memory next to the requesting processor.
 
 use std::fs::File;
 use std::io;
@@ -15,17 +16,17 @@ use rustix::io::Errno;
 
 use crate::segment::remedy;
 
-/// What a reservation that was interrupted is cut into at least: takes microseconds.
+/// The minimum size of the pieces of an interrupted reservation: one takes microseconds.
 const SMALLEST_PIECE: u64 = 256 * 1024;
 
 /// Why a range could not be reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoRoom {
-    /// There is less memory.
+    /// There is not enough memory.
     Short { needed: u64, available: u64 },
-    /// The file would be longer than the limit of rank 0.
+    /// The file would exceed the file size limit of rank 0.
     FileTooLong { length: u64, limit: u64 },
-    /// The system refused, for a reason that is not room.
+    /// The system refused for another reason than lack of room.
     Refused { error: i32 },
 }
 
@@ -56,33 +57,33 @@ impl NoRoom {
         }
     }
 
-    /// Returns what is wrong on `rank`, and what to do.
+    /// Returns the problem on `rank`, and what to do.
     pub(crate) fn message(self, rank: usize) -> String {
         match self {
             Self::Short { needed, available } => format!(
                 "{needed} bytes of shared memory are needed on this machine and {available} are \
-                 available; enlarge /dev/shm (containers: --shm-size) or the memory limit, or make \
-                 it smaller"
+                 available; enlarge /dev/shm (containers: --shm-size) or the memory limit, or ask \
+                 for less"
             ),
             Self::FileTooLong { length, limit } => format!(
-                "the file that the ranks share would have {length} bytes, and the limit of rank 0 on \
-                 files is {limit}; raise it (ulimit -f), or make it smaller"
+                "the shared file would need {length} bytes, and the file size limit of rank 0 is \
+                 {limit}; raise the limit (ulimit -f), or ask for less"
             ),
             Self::Refused { error } => {
                 let error = remedy::told(&io::Error::from_raw_os_error(error));
-                format!("the system does not reserve shared memory for rank {rank}: {error}")
+                format!("the system refused to reserve shared memory for rank {rank}: {error}")
             }
         }
     }
 
-    /// Returns the error of all ranks, as rank 0 found no room for the whole.
+    /// Returns the error of all ranks when rank 0 found no room for the whole.
     pub(crate) fn error(self, requested_bytes: usize) -> CommError {
         CommError::allocation_failed(requested_bytes, self.message(0))
     }
 }
 
-/// Makes `file` long enough for `len` bytes from `offset` on, if there is room for them. None of them is reserved; the file
-/// is never made shorter.
+/// Extends `file` to hold `len` bytes from `offset` on, if there is room for them. None of them is reserved,
+/// and the file is never shortened.
 pub(crate) fn lengthen(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> {
     let available = available(file);
     if len > available {
@@ -106,8 +107,8 @@ pub(crate) fn lengthen(file: &File, offset: u64, len: u64) -> Result<(), NoRoom>
     })
 }
 
-/// Reserves `len` bytes of `file` from `offset` on, which lie before its end: all of them, or none. They read as zeros, unless
-/// they were reserved and written before.
+/// Reserves `len` bytes of `file` from `offset` on, which lie before its end: all of them, or none. They read
+/// as zeros, unless they were reserved and written before.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> {
     if len == 0 {
         return Ok(());
@@ -123,7 +124,7 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> 
     in_pieces(len, |at, len| extend(file, offset + at, len)).map_err(|(done, error)| {
         let _ = release(file, offset, done);
         match error {
-            // What looked free went to somebody else, or never was.
+            // Memory that looked free was taken by another process, or was never free.
             Errno::NOSPC | Errno::NOMEM => short(available.min(self::available(file)).min(len - 1)),
             error => NoRoom::Refused {
                 error: error.raw_os_error(),
@@ -134,10 +135,10 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> Result<(), NoRoom> 
 
 /// Reserves `len` bytes: at once, or in pieces if a signal interrupts it.
 ///
-/// Linux before 6.10 undoes a reservation that any signal interrupts. One that takes longer than the
-/// time between two ticks of a profiler would begin anew for ever; a piece does not.
+/// Linux before 6.10 rolls back a reservation that is interrupted by any signal. A reservation that takes
+/// longer than the interval of a profiling timer would start over endlessly; a piece does not.
 ///
-/// Returns how much was done if it fails.
+/// On failure, returns how many bytes were reserved.
 fn in_pieces(
     len: u64,
     mut reserve: impl FnMut(u64, u64) -> rustix::io::Result<()>,
@@ -156,11 +157,11 @@ fn in_pieces(
     Ok(())
 }
 
-/// Returns a range to the system; it reads as zeros from then on.
+/// Returns a range to the system; it reads as zeros afterwards.
 ///
 /// # Errors
 ///
-/// Where the system cannot do that. The range stays reserved then, as it is.
+/// If the system does not support it. The range then stays reserved and unchanged.
 pub(crate) fn release(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -180,19 +181,19 @@ fn extend(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, len)
 }
 
-/// Elsewhere the file is long enough and its pages come when they are touched.
+/// On other systems the file is long enough, and its pages are allocated on access.
 #[cfg(not(target_os = "linux"))]
 fn extend(_file: &File, _offset: u64, _len: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Returns the length beyond which a file of this process must not grow: a signal would end it.
+/// Returns the file size limit of this process: growing a file beyond it would raise a fatal signal.
 fn longest_file() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
-/// Returns the least of what the file system, the control groups and the machine have left.
+/// Returns the smallest amount that the file system, the control groups and the machine have left.
 fn available(file: &File) -> u64 {
     let free = rustix::fs::fstatvfs(file).map_or(u64::MAX, |fs| {
         if fs.f_blocks == 0 {
@@ -257,7 +258,7 @@ mod tests {
         }
     }
 
-    /// A kernel that reserves a megabyte between two signals, and undoes what it did when one comes.
+    /// A kernel that reserves a megabyte between two signals, and rolls back when a signal arrives.
     #[test]
     fn signals_delay_a_reservation_and_do_not_prevent_it() {
         const TOTAL: u64 = 1 << 30;
@@ -267,7 +268,7 @@ mod tests {
         let reserved = in_pieces(TOTAL, |at, len| {
             assert_eq!(at, done, "in order, nothing twice");
             calls += 1;
-            assert!(calls < 10_000, "begins anew for ever");
+            assert!(calls < 10_000, "starts over endlessly");
             if len > until_signal {
                 until_signal = 1 << 20;
                 return Err(Errno::INTR);

@@ -1,7 +1,8 @@
-//! The second half of start-up: all ranks have come, and agree that they have.
+//! The second half of start-up: all ranks have attached, and agree that they have.
 //!
-//! A rank that waits sleeps until all have come to the next stage or the verdict stands, and looks now and then
-//! whether the others live: with hundreds of ranks on a few processors, looking is what a start would cost.
+//! A waiting rank sleeps until all ranks have reached the next stage or the verdict is written, and checks
+//! now and then whether the others live: with hundreds of ranks on a few processors, these checks would
+//! dominate the start.
 
 use std::fs::File;
 
@@ -26,18 +27,18 @@ use crate::segment::mapping::Mapping;
 /// A rank has mapped the segment.
 pub(super) const CAME: u32 = 1;
 
-/// A rank can find out whether each of the others lives.
+/// A rank can check whether each of the others lives.
 const KNOWS_ALL: u32 = 2;
 
 impl Start<'_> {
-    /// Waits until all ranks have come and know each other, and agrees with them that they have.
+    /// Waits until all ranks have attached and know each other, and agrees with them on that.
     pub(super) fn gather(&mut self, file: &File, map: &Mapping) -> Result<Peers, InitError> {
         let ShmConfig { rank, size, .. } = *self.config;
         let header = map.at::<Header>(0);
         let verdict = &header.verdict;
         let mut known = None;
         loop {
-            // Before the looks at what it counts: whatever comes later ends the sleep below.
+            // Read before the state that it counts: any later event ends the sleep below.
             let news = header.news.load(Ordering::Acquire);
             let missing = behind(map, size, CAME);
             if known.is_none() && missing.is_empty() {
@@ -52,18 +53,18 @@ impl Start<'_> {
                 let reads = |rank| member(map, rank).reads.load(Ordering::Relaxed) == 1;
                 let all = (0..size).all(reads);
                 header.one_copy.store(all.into(), Ordering::Relaxed);
-                // Before GO: once a rank may go, no name is left, even if all are killed at once.
+                // Before GO: once a rank may go, no name is left, even if all ranks are killed at once.
                 self.hide(file);
                 let _ = verdict.compare_exchange(0, GO, Ordering::AcqRel, Ordering::Acquire);
                 announce(header);
             }
-            // Loaded once: a word that was not GO yet must not be read as a cause after it became GO.
+            // Loaded once: a word read first as not yet GO must not be decoded as a cause after it became GO.
             let word = verdict.load(Ordering::Acquire);
             match (word, known.take()) {
                 (GO, Some(peers)) => return Ok(peers),
                 (_, peers) => known = peers,
             }
-            // A rank that was told another size may have a number beyond this one.
+            // A rank that was started with another size may have a number beyond this one.
             if let Some(cause) = Cause::from_word(word, MOST_RANKS) {
                 return Err(self.stopped(cause, &missing));
             }
@@ -93,7 +94,7 @@ impl Start<'_> {
         }
     }
 
-    /// Finds the processes of all ranks, which have come.
+    /// Finds the processes of all ranks, which have attached.
     fn find_peers(&self, map: &Mapping) -> Result<Peers, InitError> {
         let ranks = (0..self.config.size).map(|rank| process_of(member(map, rank)));
         Peers::find(&self.path, ranks.collect()).map_err(|error| {
@@ -107,7 +108,7 @@ impl Start<'_> {
         })
     }
 
-    /// Returns a rank that took its seat and died, if it is time to look and this rank's share shows one.
+    /// Returns a rank that took its seat and died, if it is time to check and this rank's share shows one.
     fn dead(&mut self, map: &Mapping, known: Option<&Peers>) -> Option<usize> {
         let ShmConfig { rank, size, .. } = *self.config;
         let now = self.clock.now();
@@ -128,7 +129,7 @@ impl Start<'_> {
         })
     }
 
-    /// Returns how often to look whether the others live: the more there are, the more look.
+    /// Returns how often to check whether the others live: the more ranks there are, the more of them check.
     fn look_interval(&self) -> std::time::Duration {
         LOOK.max(2 * EACH * self.ranks())
     }
@@ -147,8 +148,8 @@ impl Start<'_> {
             Failure::Differs(other) => InitError::invalid(
                 &["COBRE_SHM_SIZE"],
                 format!(
-                    "COBRE_SHM_SIZE is {size} on rank {own} and {other} on rank {rank}; give all \
-                     ranks the same"
+                    "COBRE_SHM_SIZE is {size} on rank {own} and {other} on rank {rank}; set the \
+                     same value on all ranks"
                 ),
             ),
             Failure::Absent(_) => {
@@ -157,8 +158,8 @@ impl Start<'_> {
                     &[],
                     format!(
                         "{} of {size} did not attach to segment {name:?} in time (rank {own} waited \
-                         for up to {:?}); see what they printed (a rank of another user or with another \
-                         COBRE_JOB_ID counts as one of another job), or raise COBRE_SHM_CONNECT_TIMEOUT_MS",
+                         for up to {:?}); see what they printed (ranks of another user or with another \
+                         COBRE_JOB_ID belong to another job), or increase COBRE_SHM_CONNECT_TIMEOUT_MS",
                         words::ranks(missing),
                         self.config.connect_timeout
                     ),
@@ -177,7 +178,8 @@ impl Start<'_> {
     }
 }
 
-/// Returns where the memory of each rank is read, if rank 0 found before it let all go that all can read all.
+/// Returns where the memory of each rank is read, if rank 0 found before the signal to go that all ranks can
+/// read all.
 pub(super) fn foreign(map: &Mapping, size: usize) -> Option<Vec<Foreign>> {
     let all = map.at::<Header>(0).one_copy.load(Ordering::Relaxed) == 1;
     all.then(|| (0..size).map(|rank| one_copy::offered(member(map, rank))))?
@@ -188,28 +190,28 @@ pub(super) fn member(map: &Mapping, rank: usize) -> &Member {
     map.at(MEMBERS + rank * size_of::<Member>())
 }
 
-/// Returns the process that took a seat; one without a pid until then.
+/// Returns the process that took a seat; one without a pid while the seat is free.
 fn process_of(member: &Member) -> Process {
     Process::of_seat(member.seat.load(Ordering::Acquire))
 }
 
-/// Returns the ranks that have not come to a stage.
+/// Returns the ranks that have not reached a stage.
 fn behind(map: &Mapping, size: usize, stage: u32) -> Vec<usize> {
     let ready = |rank: usize| member(map, rank).ready.load(Ordering::Acquire);
     (0..size).filter(|&rank| ready(rank) < stage).collect()
 }
 
-/// Brings this rank to a stage; the last one tells the others.
+/// Advances this rank to a stage; the last rank notifies the others.
 pub(super) fn reach(map: &Mapping, rank: usize, size: usize, stage: u32) {
     member(map, rank).ready.store(stage, Ordering::Release);
-    // Of two that come at the same time at least one sees the other.
+    // Of two ranks that arrive at the same time, at least one sees the other.
     fence(Ordering::SeqCst);
     if behind(map, size, stage).is_empty() {
         announce(map.at(0));
     }
 }
 
-/// Wakes all ranks that wait for the start, which then look what is new.
+/// Wakes all ranks that wait for the start, which then look for news.
 pub(super) fn announce(header: &Header) {
     header.news.fetch_add(1, Ordering::Release);
     header.news.wake_all();

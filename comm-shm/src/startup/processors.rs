@@ -1,7 +1,8 @@
-//! On how many processors the ranks of a job run.
+//! How many processors the ranks of a job may use together.
 //!
-//! A rank that is bound to one processor sees one. Whether ranks may spin depends on all of theirs: each adds
-//! the processors it may use to one set before it comes, and counts that set when all have come.
+//! A rank that is bound to one processor sees only that one. Whether ranks may spin depends on the processors
+//! of all ranks: each rank adds its own to a common set before it counts as attached, and counts the set when
+//! all have attached.
 
 use comm_kit::processors;
 
@@ -12,14 +13,14 @@ use crate::segment::layout::PROCESSOR_WORDS;
 pub(crate) fn add(set: &[AtomicU64; PROCESSOR_WORDS]) {
     for processor in processors::allowed().unwrap_or_default() {
         if let Some(word) = set.get(processor / 64) {
-            // Relaxed: the others read it after they saw that this rank has come.
+            // Relaxed: the others read the set after they saw that this rank has attached.
             word.fetch_or(1 << (processor % 64), Ordering::Relaxed);
         }
     }
 }
 
-/// Returns how many processors the ranks of a job have together: the set, within the quota of this
-/// process.
+/// Returns how many processors the ranks of a job have together: those of the set, limited by the quota of
+/// this process.
 pub(crate) fn count(set: &[AtomicU64; PROCESSOR_WORDS]) -> usize {
     let ones = |word: &AtomicU64| word.load(Ordering::Relaxed).count_ones() as usize;
     match set.iter().map(ones).sum() {
@@ -28,7 +29,7 @@ pub(crate) fn count(set: &[AtomicU64; PROCESSOR_WORDS]) -> usize {
     }
 }
 
-/// Returns as many of `count` as a quota allows to run all the time, at least one.
+/// Returns how many of `count` processors a quota allows to run all the time, at least one.
 fn within(count: usize, quota: f64) -> usize {
     let whole = (1_u32..).take(count);
     let allowed = whole.take_while(|&whole| f64::from(whole) <= quota);

@@ -1,9 +1,9 @@
-//! Takes the right to read other processes from this thread, as containers do.
+//! Revokes the permission of this thread to read other processes, as containers do.
 #![allow(unsafe_code, reason = "filters of system calls have no safe interface")]
 
 use std::io;
 
-/// Lets `process_vm_readv` fail with `EPERM` on this thread from here on, and on those that it starts.
+/// Makes `process_vm_readv` fail with `EPERM` on this thread from here on, and on the threads it starts.
 pub fn forbid_reading() -> io::Result<()> {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_IF_EQUAL: u16 = 0x15;

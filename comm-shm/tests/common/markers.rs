@@ -1,4 +1,4 @@
-//! Files by which the processes of a test tell each other how far they are.
+//! Files through which the processes of a test signal their progress to each other.
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use std::{fs, thread};
 
 use super::fresh_name;
 
-/// The longest a step of a test may take before it fails; far more than any of them needs.
+/// The maximum duration of a step of a test; far more than any of them needs.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits for a file of the temporary folder, by which processes of a test tell each other how far they are.
+/// Waits for a marker file, through which the processes of a test signal their progress.
 pub fn wait_for(marker: &Path) {
     let began = Instant::now();
     while !marker.exists() {
         assert!(
             began.elapsed() < PATIENCE,
-            "{} did not come",
+            "{} did not appear",
             marker.display()
         );
         thread::sleep(Duration::from_millis(1));

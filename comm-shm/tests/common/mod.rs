@@ -24,10 +24,10 @@ use comm_shm::{ShmBackend, ShmConfig};
 
 const ROLE: &str = "COMM_SHM_TEST_ROLE";
 
-/// The longest any rank of any test may take.
+/// The maximum run time of a rank of any test.
 const WATCHDOG: Duration = Duration::from_mins(2);
 
-/// What became of one rank.
+/// The outcome of one rank.
 #[derive(Debug)]
 pub struct Outcome {
     pub rank: usize,
@@ -50,7 +50,7 @@ pub fn say(text: impl std::fmt::Display) {
     println!("@{text}");
 }
 
-/// In a rank: which rank of which part of the test it is.
+/// In a rank: its number, and the part of the test.
 pub fn role(test: &str) -> Option<ShmConfig> {
     (std::env::var(ROLE).ok()? == test).then(|| {
         std::thread::spawn(|| {
@@ -85,7 +85,7 @@ pub fn start(
         .expect("a process can be started")
 }
 
-/// Waits for a rank; one that does not end is killed and fails the test.
+/// Waits for a rank; a rank that does not end is killed and fails the test.
 pub fn finish(rank: usize, mut child: Child) -> Outcome {
     let mut stdout = child.stdout.take().expect("piped");
     let mut stderr = child.stderr.take().expect("piped");
@@ -146,12 +146,12 @@ pub fn launch(test: &str, size: usize, variables: &[(&str, &str)]) -> Vec<Outcom
     outcomes
 }
 
-/// Whether a segment of that name can be seen.
+/// Whether a segment of that name exists.
 pub fn exists(name: &str) -> bool {
     std::path::Path::new("/dev/shm").join(name).exists()
 }
 
-/// Runs `body` on every rank of worlds of all `sizes`; all of them must come to its end.
+/// Runs `body` on every rank of worlds of all `sizes`; every rank must complete it.
 pub fn job(test: &str, sizes: &[usize], body: impl FnOnce(ShmBackend)) {
     if let Some(config) = role(test) {
         body(ShmBackend::attach(config).expect("attaches"));
@@ -172,7 +172,7 @@ pub fn job(test: &str, sizes: &[usize], body: impl FnOnce(ShmBackend)) {
     }
 }
 
-/// Whom an error of a collective blames, and for what.
+/// The rank that an error of a collective blames, and the kind of failure.
 pub fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
     match error {
         CommError::CollectiveFailed { kind, rank, .. } => (*kind, *rank),
@@ -180,7 +180,7 @@ pub fn blame(error: &CommError) -> (FailureKind, Option<usize>) {
     }
 }
 
-/// Ends this process as the system ends one that takes too much memory.
+/// Ends this process as the system ends one that uses too much memory.
 #[allow(unsafe_code, reason = "a signal has no safe interface")]
 pub fn kill_self() -> ! {
     // SAFETY: ends this process and touches no memory.

@@ -1,4 +1,5 @@
-//! Surroundings of its own for a rank: namespaces, as root and, where the system allows it, as anybody else.
+//! Separate environments for a rank: namespaces, created as root or, where the system permits it, as another
+//! user.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
@@ -8,13 +9,14 @@ use comm_testing::not_run;
 
 use super::{Outcome, finish, fresh_name};
 
-/// How a script ends that may not do what it is for.
+/// The exit code of a script that lacks a permission.
 pub const FORBIDDEN: i32 = 77;
 
-/// Returns the command, `unshare` and its options, that makes namespaces of these kinds; where there is none the test that
-/// asks does not run, and says so.
+/// Returns the command, `unshare` with its options, that creates namespaces of these kinds. Without such a
+/// command the calling test does not run, and prints so.
 ///
-/// What is tried is what the test does with it: words of a message would also be found where the test itself fails.
+/// Tries the actual operation of the test: matching words of a message would also hide failures of the test
+/// itself.
 pub fn unshare(kinds: &str) -> Option<String> {
     let mut reason = String::new();
     for user in ["", "--user --map-root-user "] {
@@ -30,7 +32,7 @@ pub fn unshare(kinds: &str) -> Option<String> {
     None
 }
 
-/// Returns whether a script ended because this user may not do what it is for; then the test does not run, and says so.
+/// Returns whether a script lacked a permission; the test then does not run, and prints so.
 pub fn is_forbidden(status: ExitStatus, output: &str) -> bool {
     let forbidden = status.code() == Some(FORBIDDEN);
     if forbidden {

@@ -1,4 +1,4 @@
-//! Memory that ranks cannot read, all of it or a part, from the beginning or later.
+//! Memory that ranks cannot read, completely or in part, from the beginning or later.
 
 use comm_api::{Communicator, ReduceOp};
 use comm_conformance::events::assert_heard;
@@ -8,7 +8,8 @@ use rstest::rstest;
 use super::common::forbid::forbid_reading;
 use super::{byte, exchange, gather, numbers, ranks, reduce, sums, this_test};
 
-/// What a filter of system calls forbids when the ranks attach is not tried again; what it forbids later is tried once.
+/// If a filter forbids the system call when the ranks attach, direct reading is never tried; if it is
+/// forbidden later, it is tried once more.
 #[rstest]
 fn forbidden(
     #[values(true, false)] on_all: bool,
@@ -34,7 +35,8 @@ fn forbidden(
     });
 }
 
-/// What is forbidden between two calls is noticed while halves are folded: by a rank that has written its result over its input, too.
+/// A prohibition between two calls is noticed while halves are folded, also by a rank that has written its
+/// result over its input.
 #[rstest]
 fn forbidden_before_an_allreduce(#[values(0, 1, 2)] round: usize) {
     ranks(&this_test(), 2, "1", |config| {
@@ -54,7 +56,8 @@ fn forbidden_before_an_allreduce(#[values(0, 1, 2)] round: usize) {
     });
 }
 
-/// Returns memory that not even the kernel reads for another process, zeroed; `None` if this kernel has none.
+/// Returns zeroed memory that not even the kernel reads for another process; `None` if this kernel does not
+/// support it.
 fn secret_memory(len: usize, at: *mut libc::c_void) -> Option<*mut u8> {
     // SAFETY: creates a file that has memory of its own.
     let file = unsafe { libc::syscall(libc::SYS_memfd_secret, 0) };
@@ -74,7 +77,7 @@ fn secret_memory(len: usize, at: *mut libc::c_void) -> Option<*mut u8> {
     Some(map.cast())
 }
 
-/// Such memory travels through the segment.
+/// Such memory is transferred through the segment.
 #[test]
 fn memory_that_cannot_be_read() {
     const LEN: usize = 1 << 17;
@@ -87,7 +90,7 @@ fn memory_that_cannot_be_read() {
         assert_heard(0, &["copied twice"]);
         let mut own = vec![0; LEN + comm.rank()];
         let send = if comm.rank() == 0 {
-            // SAFETY: mapped above for that length, zeroed, never unmapped, known to nobody else.
+            // SAFETY: mapped above for that length, zeroed, never unmapped, known to no other code.
             unsafe { std::slice::from_raw_parts_mut(secret, LEN) }
         } else {
             &mut own
@@ -100,7 +103,8 @@ fn memory_that_cannot_be_read() {
     });
 }
 
-/// Of the half that a rank folds it can read a part: what it has folded by then counts, and only the rest goes through the slots.
+/// A rank can read a part of the half that it folds: what it has folded by then counts, and only the rest
+/// goes through the slots.
 #[rstest]
 fn memory_of_which_a_part_cannot_be_read(
     #[values(true, false)] in_place: bool,
@@ -124,7 +128,7 @@ fn memory_of_which_a_part_cannot_be_read(
     ranks(&this_test(), 2, "auto", |config| {
         let comm = ShmBackend::attach(config).unwrap();
         let rank = comm.rank();
-        // SAFETY: mapped above for that length, zeroed, never unmapped, known to nobody else.
+        // SAFETY: mapped above for that length, zeroed, never unmapped, known to no other code.
         let partly = unsafe { std::slice::from_raw_parts_mut(map.cast::<u64>(), LEN / 8) };
         let (mut first, mut second) = (vec![0; LEN / 8], vec![0; LEN / 8]);
         let (send, recv) = match (rank == of, in_place) {

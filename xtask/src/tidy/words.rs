@@ -17,6 +17,7 @@ const LATER: [&str; 1] = [
 const CLEAN: &[&str] = &[
     "comm-kit",
     "comm-run",
+    "comm-shm",
 ];
 
 /// The phrases that appear nowhere, word by word; split, so that this file has none of them.

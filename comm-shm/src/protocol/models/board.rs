@@ -8,7 +8,7 @@ use crate::protocol::line::Line;
 use crate::protocol::note::{NOTES, Note, note_index};
 use crate::protocol::sync::{Rule, broken};
 
-/// What the ranks of one model share.
+/// The shared state of the ranks of one model.
 #[derive(Debug, Clone)]
 pub(crate) struct Board(Arc<Shared>);
 

@@ -1,4 +1,4 @@
-//! The layer `sync` as models have it: loom explores it, and one rule at a time can be broken.
+//! The layer `sync` of the models: loom explores it, and one rule at a time can be broken.
 
 use std::ops::Deref;
 use std::sync::PoisonError;
@@ -9,7 +9,7 @@ use loom::sync::{Condvar, Mutex};
 
 pub(crate) use loom::sync::atomic::{Ordering, fence};
 
-/// A rule of the protocol that a model can break, to show that it would notice.
+/// A rule of the protocol that a model can break, to show that the model would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// A sleeper's bell is ordered before its second look.
@@ -22,13 +22,13 @@ pub(crate) enum Rule {
     Lasting,
     /// A line is published with release (I1, I2).
     Release,
-    /// All ranks are seen at the last step before the next is written (I3).
+    /// All ranks are seen at the last step before the next one is written (I3).
     Presence,
     /// A rank has a line per parity.
     TwoLines,
-    /// That a note is being written is ordered before its new text.
+    /// The mark that a note is being written is ordered before its new text.
     FenceBeforeText,
-    /// Of two who write one word, such as a cause, the second finds what the first wrote.
+    /// When two ranks write one word, such as a cause, the second finds what the first wrote.
     CompareExchange,
     /// A buffer is read before the look for a cause.
     FenceAfterRead,
@@ -85,15 +85,15 @@ pub(crate) fn leaver_fence(ordering: Ordering) {
     }
 }
 
-/// Publishes as a store and a fence: loom takes a sequentially consistent access for less than it
-/// is, but explores fences.
+/// Publishes with a store and a fence: loom treats a sequentially consistent access as weaker than it is, but
+/// explores fences.
 pub(crate) fn publish(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::Release);
     publisher_fence(Ordering::SeqCst);
 }
 
-/// Wraps loom's atomics. A model that fails unwinds outside of loom, where an access would abort:
-/// there is nothing any more, and nobody to see it.
+/// Wraps loom's atomics. A failing model unwinds outside of loom, where an access would abort: by then no
+/// rank is left to see it.
 macro_rules! atomics {
     ($($name:ident of $int:ident),+) => {$(
         #[derive(Debug, Default)]
@@ -162,8 +162,8 @@ atomics!(AtomicU32 of u32, AtomicU64 of u64);
 
 pub(crate) const POLLING: bool = false;
 
-/// A futex as the kernel has it: the word is compared under the lock that a waker takes. There is
-/// no timeout, so a lost wake-up is a deadlock, which loom reports.
+/// A futex like the kernel's: the word is compared under the lock that a waker takes. It has no timeout, so a
+/// lost wake-up is a deadlock, which loom reports.
 #[derive(Debug, Default)]
 pub(crate) struct Futex {
     word: AtomicU32,

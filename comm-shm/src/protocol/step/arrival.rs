@@ -1,6 +1,6 @@
 //! Waiting for the other ranks, and what may happen instead of their arrival.
 //!
-//! The order of looking is: lines (a complete step succeeds, whatever happened after it), refusals,
+//! A wait checks in this order: lines (a complete step succeeds, whatever happened after it), refusals, the
 //! cause, departures, deaths.
 
 use comm_api::{CommError, Operation};
@@ -31,15 +31,15 @@ pub(super) enum Halt {
     Failed(Cause),
 }
 
-/// What is waited for, and for whom.
+/// The goal of a wait, and the ranks it waits for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
     pub(super) step: u64,
     pub(super) goal: Goal,
     pub(super) operation: Operation,
-    /// Whether the step is the first of a call, so that the lines show what was called.
+    /// Whether the step is the first of a call, so that the lines show the call itself.
     pub(super) first: bool,
-    /// Whether the call has more steps, so that the lines of the dead do not suffice.
+    /// Whether the call has more steps, so that the lines of dead ranks do not suffice.
     pub(super) more: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn wait_for_lines(
 }
 
 impl ShmTransport {
-    /// Checks whether `rank` is where the wait needs it.
+    /// Checks whether `rank` has arrived where the wait needs it.
     #[inline]
     pub(super) fn has_arrived(&self, rank: usize, wait: Wait) -> bool {
         rank == self.rank
@@ -101,8 +101,9 @@ impl ShmTransport {
             }
     }
 
-    /// Checks whether the call needs more of `rank` than it has given. Nobody is past a step that is not complete, so whoever ends in
-    /// it cannot have contributed the rest: in a call of more steps, nor in the call that follows the step all are to be seen at.
+    /// Checks whether the call needs more from `rank` than it has contributed. No rank is past an incomplete
+    /// step, so a rank that ends in it cannot have contributed the rest: neither in a call of more steps, nor
+    /// in the call after the step at which all ranks must be seen.
     fn is_needed(&self, rank: usize, wait: Wait) -> bool {
         match wait.goal {
             Goal::Lines => wait.more || !self.has_arrived(rank, wait),
@@ -110,7 +111,7 @@ impl ShmTransport {
         }
     }
 
-    /// Returns the last step `rank` is known to have taken.
+    /// Returns the last step that `rank` is known to have taken.
     fn latest(&self, rank: usize) -> u64 {
         let even = self.board.line(rank, 0).step.load(Ordering::Acquire);
         let odd = self.board.line(rank, 1).step.load(Ordering::Acquire);
@@ -133,7 +134,7 @@ impl ShmTransport {
         (0..self.board.size()).filter(move |&rank| !self.has_arrived(rank, wait))
     }
 
-    /// Waits for all ranks from `rank` on, by every means there is, and learns how to wait for the next ones.
+    /// Waits for all ranks from `rank` on, by all available means, and learns how to wait for the next ones.
     #[inline(never)]
     fn wait_for_all(
         &self,
@@ -155,7 +156,7 @@ impl ShmTransport {
                 progress.awake = backoff.finish();
                 return Ok(());
             }
-            // Before the look at what it counts: a later event is seen in the next round.
+            // Read before the state that it counts: a later event is seen in the next round.
             let count = control.events.load(Ordering::Acquire);
             if events.replace(count) != Some(count) {
                 progress.calm = self.look(wait)?.then_some(count);
@@ -192,7 +193,8 @@ impl ShmTransport {
         }
     }
 
-    /// Looks for refusals, the cause, and ranks that left. Returns whether there is nothing for a later step either.
+    /// Checks for refusals, the cause, and ranks that left. Returns whether there is nothing for a later step
+    /// either.
     fn look(&self, wait: Wait) -> Result<bool, Halt> {
         if wait.goal == Goal::Lines {
             let mut others = (0..self.board.size()).filter(|&rank| rank != self.rank);
@@ -226,7 +228,7 @@ impl ShmTransport {
         }))
     }
 
-    /// Looks whether the processes of ranks that are needed have ended.
+    /// Checks whether the processes of the awaited ranks have ended.
     fn look_for_the_dead(
         &self,
         wait: Wait,
@@ -237,7 +239,7 @@ impl ShmTransport {
         let Some(rank) = share.find(|&rank| needed(rank) && is_dead(rank)) else {
             return Ok(());
         };
-        // It may have contributed, left or aborted before it died.
+        // The rank may have contributed, left or aborted before it died.
         self.look(wait)?;
         if !needed(rank) {
             return Ok(());
@@ -245,7 +247,7 @@ impl ShmTransport {
         self.unless_complete(wait, self.fail(Cause::lost(rank, Lost::Ended)))
     }
 
-    /// Fails because of ranks that are alive and do not come.
+    /// Fails because ranks that are alive have not arrived.
     fn expire(&self, wait: Wait) -> Result<(), Halt> {
         let missing: Vec<usize> = self.missing(wait).collect();
         let Some(&rank) = missing.first() else {
@@ -258,7 +260,7 @@ impl ShmTransport {
         self.unless_complete(wait, self.fail(cause))
     }
 
-    /// Ends the sequence because this rank was asked to stop waiting.
+    /// Ends the sequence because the hook asked this rank to stop waiting.
     fn interrupt(&self, wait: Wait) -> Result<(), Halt> {
         if self.missing(wait).next().is_none() {
             return Ok(());
@@ -267,7 +269,7 @@ impl ShmTransport {
         self.unless_complete(wait, self.fail(Cause { rank, failure }))
     }
 
-    /// Lets a step that is complete succeed, whatever happened after it.
+    /// Lets a complete step succeed, whatever happened after it.
     fn unless_complete(&self, wait: Wait, cause: Cause) -> Result<(), Halt> {
         if self.missing(wait).next().is_none() {
             Ok(())

@@ -1,4 +1,4 @@
-//! The ways out of a step other than its completion: a refusal, a departure, a failure.
+//! The ways in which a step ends other than completion: a refusal, a departure, a failure.
 
 use comm_api::{CommError, Operation};
 use comm_kit::words::{self, Lost};
@@ -15,14 +15,14 @@ use crate::protocol::{note, wait};
 impl Transport for ShmTransport {
     type State = Progress;
 
-    /// Takes one step by refusing it, without waiting for anybody.
+    /// Takes one step by refusing it, without waiting for other ranks.
     fn refuse(&self, progress: &mut Progress, reason: &str) {
         progress.step += 1;
         let step = progress.step;
         note::write(self.board.note(self.rank, step), step, reason);
         note::blame(self.refusal(step), step, self.rank);
         let standing = self.board.standing(self.rank);
-        // Release: whoever sees the refusal sees the note, who was first, and every line before.
+        // Release: a rank that sees the refusal sees the note, which rank was first, and every line before.
         standing.refused.store(step, Ordering::Release);
         self.announce();
     }
@@ -42,17 +42,17 @@ impl Sequence {
 }
 
 impl ShmTransport {
-    /// Leaves the sequence; the others fail when they wait for a step this rank did not take.
+    /// Leaves the sequence; the others fail when they wait for a step that this rank did not take.
     pub(in crate::protocol) fn leave(&self, lost: Lost) {
         let left = &self.board.standing(self.rank).left;
-        // The first reason stands; nobody else writes this word.
+        // The first reason stays; no other rank writes this word.
         if left.load(Ordering::Relaxed) == 0 {
             left.store(lost.code().into(), Ordering::Release);
             self.announce();
         }
     }
 
-    /// Ends the sequence for every rank, and returns the cause that stands.
+    /// Ends the sequence on every rank, and returns the cause that is stored.
     pub(in crate::protocol) fn fail(&self, cause: Cause) -> Cause {
         let cause = cause.record(&self.board.control().cause, self.board.size());
         self.announce();
@@ -65,12 +65,12 @@ impl ShmTransport {
         wait::ring_all(&self.board, self.rank);
     }
 
-    /// Returns the word that names the rank that refused `step` first.
+    /// Returns the word that names the first rank that refused `step`.
     fn refusal(&self, step: u64) -> &AtomicU64 {
         &self.board.control().refusals[note_index(step)]
     }
 
-    /// Returns the error of a wait that was halted in a call that is at `step`.
+    /// Returns the error of a wait that was halted in a call at `step`.
     #[cold]
     pub(super) fn halted(&self, wait: Wait, halt: Halt, step: u64) -> CommError {
         match halt {
@@ -85,21 +85,21 @@ impl ShmTransport {
         }
     }
 
-    /// Returns the error of a sequence that failed, in a call that is at `step`.
+    /// Returns the error of a failed sequence, in a call at `step`.
     #[cold]
     pub(super) fn error(&self, cause: Cause, operation: Operation, step: u64) -> CommError {
-        // C1: the caller gets its buffers back after this, and the cause stands.
+        // C1: the caller gets its buffers back after this, and the cause is stored.
         leaver_fence(Ordering::SeqCst);
         let size = self.board.size();
         let missed = |witness: usize| {
-            // What another process wrote names a rank of this job, or the lowest.
+            // Whatever another process wrote, the result names a rank of this job, or the lowest one.
             let witness = if witness < size { witness } else { 0 };
             self.board.standing(witness).missed(size)
         };
         cause.error(operation, self.policy.timeout, missed, self.calls(step))
     }
 
-    /// Returns what the ranks that came to `step` called.
+    /// Returns the calls of the ranks that arrived at `step`.
     pub(super) fn calls(&self, step: u64) -> impl Iterator<Item = (usize, Call)> {
         (0..self.board.size()).filter_map(move |rank| {
             let line = self.board.line(rank, step);
@@ -108,7 +108,7 @@ impl ShmTransport {
         })
     }
 
-    /// Returns the lowest rank whose call differs from that of the lowest rank that came.
+    /// Returns the lowest rank whose call differs from that of the lowest rank that arrived.
     pub(super) fn disagreement(&self, step: u64) -> Option<usize> {
         words::differing(self.calls(step)).map(|(rank, _)| rank)
     }
@@ -118,7 +118,8 @@ impl ShmTransport {
 pub(crate) struct Exit<'t, 'a>(pub(super) &'t mut Turn<'a>);
 
 impl Exit<'_, '_> {
-    /// Fails if the sequence has: ranks may go on with a call although one of them gave it up, if it was complete by then.
+    /// Fails if the sequence has failed: ranks may continue with a call that one of them has left, if the
+    /// call was complete by then.
     #[cold]
     pub(crate) fn unless_failed(self) -> Result<(), CommError> {
         let transport = self.0.pass.transport();

@@ -1,4 +1,4 @@
-//! Agreement on a region that is created, and on who reserves what of it.
+//! Agreement on a region that is created, and on which rank reserves which part.
 
 use std::os::unix::fs::MetadataExt;
 use std::thread;
@@ -31,8 +31,8 @@ fn two<A: Send>(
     })
 }
 
-/// Takes the first step of a call with numbers that the words of the call do not show, as if
-/// two hashes were equal.
+/// Takes the first step of a call with numbers that do not appear in the words of the call, as if two hashes
+/// were equal.
 fn collide(sequence: &Sequence, call: Call, numbers: [u64; 2]) -> Vec<[u64; 2]> {
     let mut turn = sequence.begin(call).expect("nothing has failed");
     contribute(&mut turn, numbers, true).expect("the words agree")
@@ -78,13 +78,14 @@ fn numbers_that_differ_behind_equal_words_are_a_mismatch() {
 
 const MIB: usize = 1 << 20;
 
-/// Returns how many bytes of the file have memory behind them.
+/// Returns how many bytes of the file are allocated.
 fn allocated(sequence: &Sequence) -> u64 {
     let file = sequence.board().segment().file();
     file.metadata().expect("it is open").blocks() * 512
 }
 
-/// Takes the steps of a partitioned region of bytes as far as the third, and waits until rank 0 has taken that.
+/// Takes the steps of a partitioned region of bytes up to the third, and waits until rank 0 has taken that
+/// one.
 fn up_to_the_third(sequence: &Sequence, bytes: usize) -> (Turn<'_>, FileRange) {
     let call = Call::partitioned_region(1);
     let mut turn = sequence.begin(call).expect("nothing has failed");
@@ -135,7 +136,8 @@ fn each_rank_reserves_the_part_that_it_owns() {
     assert_eq!(after - before, parts[1]);
 }
 
-/// Memory that is short on one rank is an error on all; what the others reserved is returned, and the next region fits.
+/// A shortage of memory on one rank is an error on all; what the others reserved is returned, and the next
+/// region fits.
 #[test]
 fn what_one_rank_cannot_reserve_no_rank_keeps() {
     let short = NoRoom::Short {
