@@ -8,6 +8,7 @@ use crate::blocks::Blocks;
 use crate::check;
 use crate::element::{CommData, Reduce};
 use crate::error::CommError;
+use crate::label::Label;
 use crate::memory;
 use crate::op::{ReduceOp, ScalarKind};
 use crate::operation::Operation;
@@ -25,7 +26,8 @@ use crate::operation::Operation;
 /// - **Identity.** `rank()` is in `0..size()`, unique, and never changes.
 /// - **Same order.** All ranks call the same collectives in the same order, with arguments that
 ///   agree: element type, operation, root, length, counts. Backends that check give every rank
-///   [`Mismatch`](crate::FailureKind::Mismatch) otherwise.
+///   [`Mismatch`](crate::FailureKind::Mismatch) otherwise. Of the element type they compare the size and, for the scalars,
+///   which one it is ([`Label`]): `f64` is not `u64`.
 /// - **Same bits.** `allreduce` is a left fold in rank order, whatever the backend, the size or
 ///   the algorithm. That suffices where the number of ranks is fixed: a sum of `f64` over ranks
 ///   that each added up a part rounds elsewhere when the parts change. Sums with the same bits
@@ -239,6 +241,7 @@ pub trait Communicator: Send + Sync {
         match check::allgatherv(rank, size, send.len(), recv.len(), counts, displs) {
             Ok(()) => {
                 let (send, recv) = (cast_slice(send), cast_slice_mut(recv));
+                let _labelled = Label::of::<T>().put();
                 self.allgatherv_bytes(send, recv, Blocks::new(counts, displs), size_of::<T>())
             }
             Err(error) => refused(self, Operation::Allgatherv, error),
@@ -365,7 +368,10 @@ pub trait Communicator: Send + Sync {
         Self: Sized,
     {
         match check::broadcast(self.size(), root) {
-            Ok(()) => self.broadcast_bytes(cast_slice_mut(buf), size_of::<T>(), root),
+            Ok(()) => {
+                let _labelled = Label::of::<T>().put();
+                self.broadcast_bytes(cast_slice_mut(buf), size_of::<T>(), root)
+            }
             Err(error) => refused(self, Operation::Broadcast, error),
         }
     }

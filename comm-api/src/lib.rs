@@ -30,7 +30,7 @@
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
 //! | what travels | [`Blocks`], [`CommData`], [`Reduce`], [`ReduceOp`] |
 //! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Operation`], [`Argument`] |
-//! | backend authors | the byte level of [`Communicator`], [`check`], and the crate `comm-kit` |
+//! | backend authors | the byte level of [`Communicator`], [`check`], [`Label`], and the crate `comm-kit` |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
 //! object-safe: `Box<dyn Communicator>`, `Arc<dyn Communicator>` and `&dyn Communicator` are
@@ -64,6 +64,7 @@ mod element;
 mod error;
 mod ext;
 mod fold;
+mod label;
 mod op;
 mod operation;
 mod region;
@@ -79,6 +80,7 @@ pub use communicator::Communicator;
 pub use element::{CommData, Reduce};
 pub use error::{Argument, CommError, FailureKind, Scope};
 pub use ext::CommunicatorExt;
+pub use label::Label;
 pub use op::{ReduceOp, ScalarKind};
 pub use operation::Operation;
 pub use region::{SharedMemoryProvider, SharedRegion};

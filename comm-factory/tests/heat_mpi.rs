@@ -110,7 +110,9 @@ fn with_checks_a_mistake_between_ranks_has_its_sentence() {
             (
                 "root",
                 1,
-                &["from root 0), rank 2 called broadcast(1 elements of 8 bytes from root 1);"],
+                &[
+                    "from root 0), rank 2 called broadcast(1 elements of 8 bytes, u64, from root 1);",
+                ],
             ),
             (
                 "early",

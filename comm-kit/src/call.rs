@@ -2,6 +2,5 @@
 
 pub(crate) mod fingerprint;
 pub(crate) mod gate;
-pub(crate) mod label;
 pub(crate) mod owner;
 pub mod words;

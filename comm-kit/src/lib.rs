@@ -7,7 +7,6 @@
 //! |---|---|---|
 //! | `call` | one call from its entry to its error | [`Gate`], [`Transport`], [`Pass`] |
 //! | | what ranks compare before they exchange anything | [`Call`] |
-//! | | what a language without static types compares beyond that | [`Label`] |
 //! | | the messages of all errors | [`words`] |
 //! | | which process may use a communicator: not a forked child | [`Owner`], [`Beacon`] |
 //! | `waiting` | timers that a suspended job survives | [`clock`] |
@@ -42,7 +41,6 @@ mod waiting;
 
 pub use call::fingerprint::Call;
 pub use call::gate::{Gate, Pass, Transport, exit_code, report_while_unwinding};
-pub use call::label::Label;
 pub use call::owner::{Beacon, Owner};
 pub use call::words;
 pub use end::{exit, report};

@@ -54,7 +54,7 @@ impl Communicator for LocalBackend {
         Ok(())
     }
 
-    /// Checks and copies in elements: the provided method would check the same block in bytes again.
+    /// Without the label of the provided method: there is nobody to compare it with.
     #[inline]
     fn allgatherv<T: CommData>(
         &self,
@@ -100,6 +100,12 @@ impl Communicator for LocalBackend {
         root: usize,
     ) -> Result<(), CommError> {
         check::broadcast_bytes(1, buf, elem_size, root)
+    }
+
+    /// Without the label of the provided method.
+    #[inline]
+    fn broadcast<T: CommData>(&self, _: &mut [T], root: usize) -> Result<(), CommError> {
+        check::broadcast(1, root)
     }
 }
 

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use comm_api::bytemuck::{cast_slice, cast_slice_mut};
-use comm_api::{Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
+use comm_api::{Blocks, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
 use comm_kit::{Call, exit_code};
 
 use crate::collective::ByteBlocks;
@@ -254,24 +253,6 @@ impl Communicator for FerrompiBackend {
         elem_size: usize,
     ) -> Result<(), CommError> {
         self.ranks.allgatherv_bytes(send, recv, from, elem_size)
-    }
-
-    /// Checks in elements only: the provided method would check the same blocks in bytes again,
-    /// and that takes a nanosecond per rank.
-    #[inline]
-    fn allgatherv<T: CommData>(
-        &self,
-        send: &[T],
-        recv: &mut [T],
-        counts: &[usize],
-        displs: &[usize],
-    ) -> Result<(), CommError> {
-        let Ranks { rank, size, .. } = self.ranks;
-        let checked = check::allgatherv(rank, size, send.len(), recv.len(), counts, displs);
-        self.ranks.gate().checked(checked)?;
-        let blocks = ByteBlocks::new(Blocks::new(counts, displs), size_of::<T>());
-        self.ranks
-            .gather(cast_slice(send), cast_slice_mut(recv), blocks)
     }
 
     #[inline]

@@ -1,7 +1,6 @@
 //! `broadcast`: the array of one rank to all, in place.
 
-use comm_factory::api::Communicator;
-use comm_kit::Label;
+use comm_factory::api::{Communicator, Label};
 use pyo3::prelude::*;
 
 use crate::argument::{array, fill, rank};

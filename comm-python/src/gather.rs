@@ -1,7 +1,6 @@
 //! `allgather` and `allgatherv`: the arrays of all ranks, on every rank.
 
-use comm_factory::api::{Blocks, CommError, Communicator, FailureKind};
-use comm_kit::Label;
+use comm_factory::api::{Blocks, CommError, Communicator, FailureKind, Label};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};

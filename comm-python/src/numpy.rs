@@ -2,8 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use comm_factory::api::ScalarKind;
-use comm_kit::Label;
+use comm_factory::api::{Label, ScalarKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -1,7 +1,6 @@
 //! Objects of Python, pickled, among the ranks of one job.
 
-use comm_factory::api::{Blocks, Communicator};
-use comm_kit::Label;
+use comm_factory::api::{Blocks, Communicator, Label};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList};

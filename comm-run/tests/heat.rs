@@ -78,7 +78,7 @@ const MISTAKES: [Mistake; 12] = [
     (
         "root",
         1,
-        &["from root 0), rank 2 called broadcast(1 elements of 8 bytes from root 1);"],
+        &["from root 0), rank 2 called broadcast(1 elements of 8 bytes, u64, from root 1);"],
     ),
     (
         "receive",

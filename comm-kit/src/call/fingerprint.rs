@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use comm_api::{Operation, ReduceOp, ScalarKind};
-
-use crate::Label;
+use comm_api::{Label, Operation, ReduceOp, ScalarKind};
 
 /// Names a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +69,8 @@ impl Kind {
 ///
 /// Displacements are local to each rank and not part of the fingerprint.
 ///
-/// An `allgatherv` and a `broadcast` also carry the [`Label`] of their elements, 16 bits: an allgatherv in
-/// place of the root, a broadcast above the number of elements.
+/// An `allgatherv` and a `broadcast` also carry the [`Label`] of their elements, 16 bits, so `f64` is not `u64`: an allgatherv
+/// in place of the root, a broadcast above the number of elements.
 ///
 /// ```
 /// use comm_api::{ReduceOp, ScalarKind};
@@ -289,7 +287,7 @@ impl fmt::Display for Call {
                 if detail & EQUAL_COUNTS == 0 {
                     return write!(f, "{name}(elements of {size}{label})");
                 }
-                let comma = label.comma();
+                let comma = comma(label);
                 write!(
                     f,
                     "{name}({extent} elements of {size}{label}{comma} from each rank)"
@@ -302,12 +300,17 @@ impl fmt::Display for Call {
             Kind::Broadcast => {
                 let (label, count) = (extent >> LABEL_SHIFT, extent & !(u64::MAX << LABEL_SHIFT));
                 let label = Label::from_bits(label);
-                let comma = label.comma();
+                let comma = comma(label);
                 write!(f, "{name}({count} elements of {size}{label}{comma}{root})")
             }
             Kind::SharedRegion => write!(f, "{name}({extent} elements of {size})"),
         }
     }
+}
+
+/// Returns the separator between the label and the next item in a list.
+fn comma(label: Label) -> &'static str {
+    if label == Label::NONE { "" } else { "," }
 }
 
 /// Formats an element size of the first word.

@@ -52,6 +52,8 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
 enum Odd {
     Collective,
     Element,
+    Type,
+    GatheredType,
     Scalar,
     Operation,
     Root,
@@ -62,9 +64,11 @@ enum Odd {
 }
 
 impl Odd {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Collective,
         Self::Element,
+        Self::Type,
+        Self::GatheredType,
         Self::Scalar,
         Self::Operation,
         Self::Root,
@@ -78,6 +82,8 @@ impl Odd {
         match self {
             Self::Collective => "another_collective",
             Self::Element => "another_element_size",
+            Self::Type => "another_element_type",
+            Self::GatheredType => "another_gathered_type",
             Self::Scalar => "another_scalar",
             Self::Operation => "another_operation",
             Self::Root => "another_root",
@@ -99,18 +105,22 @@ impl Odd {
             | (Self::Scalar | Self::Operation | Self::ReduceLength, false) => {
                 "allreduce(Sum of 2 u64)"
             }
-            (Self::Element, false) => "broadcast(2 elements of 8 bytes from root 0)",
-            (Self::Element, true) => "broadcast(4 elements of 4 bytes from root 0)",
+            (Self::Element, false) => "broadcast(2 elements of 8 bytes, u64, from root 0)",
+            (Self::Element, true) => "broadcast(4 elements of 4 bytes, u32, from root 0)",
+            (Self::Type, false) => "broadcast(3 elements of 8 bytes, f64, from root 0)",
+            (Self::Type, true) => "broadcast(3 elements of 8 bytes, u64, from root 0)",
+            (Self::GatheredType, false) => "allgatherv(1 elements of 4 bytes, f32, from each rank)",
+            (Self::GatheredType, true) => "allgatherv(1 elements of 4 bytes, i32, from each rank)",
             (Self::Root | Self::BroadcastLength, false) => {
-                "broadcast(4 elements of 1 byte from root 0)"
+                "broadcast(4 elements of 1 byte, u8, from root 0)"
             }
-            (Self::Root, true) => "broadcast(4 elements of 1 byte from root 1)",
-            (Self::BroadcastLength, true) => "broadcast(5 elements of 1 byte from root 0)",
-            (Self::LargeLength, false) => "broadcast(3 elements of 8 bytes from root 0)",
-            (Self::LargeLength, true) => "broadcast(600000 elements of 8 bytes from root 0)",
-            (Self::Counts, false) => "allgatherv(1 elements of 4 bytes from each rank)",
+            (Self::Root, true) => "broadcast(4 elements of 1 byte, u8, from root 1)",
+            (Self::BroadcastLength, true) => "broadcast(5 elements of 1 byte, u8, from root 0)",
+            (Self::LargeLength, false) => "broadcast(3 elements of 8 bytes, u64, from root 0)",
+            (Self::LargeLength, true) => "broadcast(600000 elements of 8 bytes, u64, from root 0)",
+            (Self::Counts, false) => "allgatherv(1 elements of 4 bytes, u32, from each rank)",
             // Counts that are not all the same travel as a hash: only that they differ is known.
-            (Self::Counts, true) => "allgatherv(elements of 4 bytes)",
+            (Self::Counts, true) => "allgatherv(elements of 4 bytes, u32)",
         }
     }
 
@@ -125,6 +135,16 @@ impl Odd {
             (Self::Collective | Self::Scalar | Self::Operation | Self::ReduceLength, _) => base(),
             (Self::Element, true) => comm.broadcast(&mut [0_u32; 4], 0),
             (Self::Element, false) => comm.broadcast(&mut [0_u64; 2], 0),
+            (Self::Type, false) => comm.broadcast(&mut [0_f64; 3], 0),
+            (Self::Type, true) => comm.broadcast(&mut [0_u64; 3], 0),
+            (Self::GatheredType, _) => {
+                let (ones, displs) = (vec![1; size], (0..size).collect::<Vec<_>>());
+                if odd {
+                    comm.allgatherv(&[1_i32], &mut vec![0; size], &ones, &displs)
+                } else {
+                    comm.allgatherv(&[1_f32], &mut vec![0.0; size], &ones, &displs)
+                }
+            }
             (Self::Root, _) => comm.broadcast(&mut [0_u8; 4], usize::from(odd)),
             (Self::BroadcastLength, _) => comm.broadcast(&mut [0_u8; 5][..4 + usize::from(odd)], 0),
             (Self::LargeLength, true) => comm.broadcast(&mut vec![0_u64; 600_000], 0),

@@ -98,6 +98,8 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "faults::a_suspended_job_goes_on": "by the clock on the wall";
     "counts-short-suspensions" is endings::CountsShortSuspensions,
         seen by "faults::a_suspended_job_goes_on": "late, by short suspensions";
+    "forgets-element-types" is answers::ForgetsElementTypes,
+        seen by "mismatch::another_element_type": "expected an error, got Ok";
     "rewords-mismatches" is answers::Rewords,
         seen by "mismatch::another_root": "agree, in other words";
     "rewords-refusals" is answers::Rewords,

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use comm_api::{
-    Blocks, CommError, Communicator, FailureKind, Operation, ReduceOp, ScalarKind, check,
+    Blocks, CommError, Communicator, FailureKind, Label, Operation, ReduceOp, ScalarKind, check,
 };
 
 use comm_conformance::mutant::Mutation;
@@ -40,6 +40,21 @@ impl Mutation<Reference> for LiesAboutRank {
         comm.allgatherv_bytes(send, recv, from, elem_size)?;
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Compares sizes only: elements of one size look alike to the others.
+pub(crate) struct ForgetsElementTypes;
+
+impl Mutation<Reference> for ForgetsElementTypes {
+    fn broadcast(
+        &self,
+        comm: &Reference,
+        buf: &mut [u8],
+        elem_size: usize,
+        root: usize,
+    ) -> Result<(), CommError> {
+        Label::NONE.on(|| comm.broadcast_bytes(buf, elem_size, root))
     }
 }
 

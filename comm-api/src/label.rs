@@ -1,15 +1,11 @@
 //! Labels that describe the elements of a call beyond their size.
-//!
-//! The byte level of [`Communicator`](comm_api::Communicator) knows only the size of an element. In Rust, all
-//! ranks run the same code, so a type that differs on one rank is no plausible accident. In a language
-//! without static types it is. Bindings for such a language label their calls, and [`Call`](crate::Call)
-//! carries the label, so that elements of equal size and different types are reported as a mismatch. The
-//! label uses spare bits, and costs the read of one thread-local variable.
 
+use std::any::TypeId;
 use std::cell::Cell;
 use std::fmt;
 
-use comm_api::ScalarKind;
+use crate::element::{CommData, Reduce};
+use crate::op::ScalarKind;
 
 thread_local! {
     static LABEL: Cell<Label> = const { Cell::new(Label::NONE) };
@@ -17,14 +13,19 @@ thread_local! {
 
 /// Names the type of the elements of a call, in 16 bits.
 ///
-/// ```
-/// use comm_api::ScalarKind;
-/// use comm_kit::{Call, Label};
+/// The byte level of [`Communicator`](crate::Communicator) receives the size of an element, not its type. The typed methods
+/// label their calls with the scalar that travels, a binding of another language with its own types, and a backend that compares
+/// calls compares the labels as well: ranks whose elements have one size and different meanings get a
+/// [`Mismatch`](crate::FailureKind::Mismatch). The label is a variable of the thread, so that it passes through every wrapper.
 ///
-/// let floats = Label::scalar(ScalarKind::F64).on(|| Call::broadcast(24, 8, 0));
-/// let integers = Label::scalar(ScalarKind::I64).on(|| Call::broadcast(24, 8, 0));
-/// assert_ne!(floats, integers);
-/// assert_eq!(floats.to_string(), "broadcast(3 elements of 8 bytes, f64, from root 0)");
+/// ```
+/// use comm_api::{Label, ScalarKind};
+///
+/// assert_eq!(Label::of::<f64>(), Label::scalar(ScalarKind::F64));
+/// assert_ne!(Label::of::<f64>(), Label::of::<u64>());
+/// assert_eq!(Label::of::<[f64; 2]>(), Label::NONE);
+/// Label::of::<f64>().on(|| assert_eq!(Label::here(), Label::of::<f64>()));
+/// assert_eq!(Label::here(), Label::NONE);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(u16);
@@ -43,6 +44,22 @@ impl Label {
         Self(kind as u16 + 1)
     }
 
+    /// Labels elements of this type: with the scalar (`isize` and `usize` are the scalars of their width), or not at all.
+    #[inline]
+    #[must_use]
+    pub fn of<T: CommData>() -> Self {
+        macro_rules! find {
+            ($($scalar:ty),+) => {
+                // The compiler knows the answer for each type.
+                $(if TypeId::of::<T>() == TypeId::of::<$scalar>() {
+                    return Self::scalar(<$scalar as Reduce>::SCALAR);
+                })+
+            };
+        }
+        find!(f64, i32, u64, i64, u32, f32, u8, i8, u16, i16, usize, isize);
+        Self::NONE
+    }
+
     /// Labels elements of any other type, given a hash of the type. About one in 65,000 pairs of different
     /// types gets the same label.
     #[must_use]
@@ -58,30 +75,35 @@ impl Label {
     /// Calls `f`, and labels every call that this thread makes inside it.
     #[inline]
     pub fn on<T>(self, call: impl FnOnce() -> T) -> T {
-        let _before = Before(LABEL.replace(self));
+        let _before = self.put();
         call()
+    }
+
+    /// Labels every call that this thread makes until the guard is dropped.
+    #[inline]
+    pub(crate) fn put(self) -> Before {
+        Before(LABEL.replace(self))
     }
 
     /// Returns the label for the current call of this thread.
     #[inline]
-    pub(crate) fn here() -> Self {
+    #[must_use]
+    pub fn here() -> Self {
         LABEL.get()
     }
 
+    /// Returns the 16 bits that travel.
     #[inline]
-    pub(crate) const fn bits(self) -> u64 {
+    #[must_use]
+    pub const fn bits(self) -> u64 {
         self.0 as u64
     }
 
-    /// Takes the lowest 16 bits.
-    pub(crate) const fn from_bits(bits: u64) -> Self {
+    /// Reads the lowest 16 bits: any bits are a label.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the lowest bits")]
         Self(bits as u16)
-    }
-
-    /// Returns the separator between the label and the next item in a list.
-    pub(crate) fn comma(self) -> &'static str {
-        if self == Self::NONE { "" } else { "," }
     }
 }
 
@@ -98,7 +120,7 @@ impl fmt::Display for Label {
 }
 
 /// Restores the outer label, also when a panic unwinds.
-struct Before(Label);
+pub(crate) struct Before(Label);
 
 impl Drop for Before {
     #[inline]
