@@ -1,10 +1,10 @@
 //! The argument checks, in one place, so that every backend refuses the same call with the same
 //! words.
 //!
-//! The typed methods of [`Communicator`](crate::Communicator) make the checks in elements. A
-//! backend makes those in bytes at the top of its byte-level methods, which anybody may call
-//! directly; after them `displs[r] * elem_size + counts[r] * elem_size <= recv.len()` holds
-//! without overflow for every rank `r`.
+//! A backend makes those in bytes at the top of its byte-level methods, which the typed methods of
+//! [`Communicator`](crate::Communicator) and anybody else call with unchecked arguments; after them
+//! `displs[r] * elem_size + counts[r] * elem_size <= recv.len()` holds without overflow for every rank `r`. Lengths in errors
+//! are those in elements. The checks in elements are for code that has no bytes.
 //!
 //! | call | refused with |
 //! |---|---|
@@ -19,7 +19,7 @@
 //! Blocks, reductions and broadcasts of no elements are fine.
 //!
 //! In bytes, a length that is no whole number of elements is refused too, with the nearest whole
-//! length below as the expected one; zero-sized elements take no bytes.
+//! length below as the expected one, both in bytes; zero-sized elements take no bytes.
 
 use crate::blocks::Blocks;
 use crate::error::{Argument, CommError};
@@ -98,7 +98,10 @@ pub fn allreduce_bytes(
     scalar: ScalarKind,
     op: ReduceOp,
 ) -> Result<(), CommError> {
-    allreduce(send.len(), recv.len(), scalar, op)?;
+    if send.len() != recv.len() {
+        return Err(lengths(send.len(), recv.len(), scalar));
+    }
+    reduction(scalar, op)?;
     elements(
         Operation::Allreduce,
         Argument::Send,
@@ -106,6 +109,20 @@ pub fn allreduce_bytes(
         scalar.size(),
     )?;
     Ok(())
+}
+
+/// Returns the error of buffers that differ in length: in elements, in bytes where that is no number of elements.
+#[cold]
+fn lengths(send: usize, recv: usize, scalar: ScalarKind) -> CommError {
+    let size = scalar.size();
+    let is_whole = send.is_multiple_of(size) && recv.is_multiple_of(size);
+    let unit = if is_whole { size } else { 1 };
+    CommError::invalid_buffer_size(
+        Operation::Allreduce,
+        Argument::Recv,
+        send / unit,
+        recv / unit,
+    )
 }
 
 /// Checks the arguments of `allreduce_in_place_bytes`.

@@ -17,9 +17,9 @@ use crate::operation::Operation;
 ///
 /// A program calls the typed methods ([`allgatherv`](Self::allgatherv),
 /// [`allreduce`](Self::allreduce), [`broadcast`](Self::broadcast), [`barrier`](Self::barrier)),
-/// generic over the backend. A backend implements the byte-level ones; the typed ones are provided
-/// once, with all argument checks, so that a call is refused on a laptop for the same reason and
-/// with the same words as on a cluster.
+/// generic over the backend. A backend implements the byte-level ones and begins each with the checks of
+/// [`check`], so that a call is refused on a laptop for the same reason and with the same words as on a
+/// cluster; the typed ones are provided once, on top.
 ///
 /// # Contract
 ///
@@ -105,9 +105,9 @@ pub trait Communicator: Send + Sync {
 
     /// Gathers blocks of bytes; what a backend implements for [`allgatherv`](Self::allgatherv).
     ///
-    /// The counts and displacements of `from` are in elements of `elem_size` bytes. The typed method passes checked
-    /// arguments; a direct call may pass anything, so an implementation begins with
-    /// [`check::allgatherv_bytes`].
+    /// The counts and displacements of `from` are in elements of `elem_size` bytes. The typed method passes what the program
+    /// passed, and a direct call may pass anything: an implementation begins with [`check::allgatherv_bytes`], and announces a
+    /// refusal as [`refuse`](Self::refuse) does.
     ///
     /// # Errors
     ///
@@ -156,7 +156,9 @@ pub trait Communicator: Send + Sync {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        match memory::zeroed_vec::<u8>(buf.len()) {
+        let copy = check::allreduce_in_place_bytes(buf, scalar, op)
+            .and_then(|()| memory::zeroed_vec::<u8>(buf.len()));
+        match copy {
             Ok(mut send) => {
                 send.copy_from_slice(buf);
                 self.allreduce_bytes(&send, buf, scalar, op)
@@ -184,7 +186,7 @@ pub trait Communicator: Send + Sync {
 
     /// Announces to the other ranks that this one refused the arguments of `operation`.
     ///
-    /// Called by the typed methods just before they return `error`. A backend that checks takes
+    /// Called by methods that are written on top of the byte level, just before they return `error`. A backend that checks takes
     /// one place in the sequence and lets the matching call of the others fail with
     /// [`Refused`](crate::FailureKind::Refused), this rank and the reason, without waiting for
     /// them. The default does nothing, which is right where there are no others.
@@ -237,15 +239,17 @@ pub trait Communicator: Send + Sync {
     where
         Self: Sized,
     {
-        let (rank, size) = (self.rank(), self.size());
-        match check::allgatherv(rank, size, send.len(), recv.len(), counts, displs) {
-            Ok(()) => {
-                let (send, recv) = (cast_slice(send), cast_slice_mut(recv));
-                let _labelled = Label::of::<T>().put();
-                self.allgatherv_bytes(send, recv, Blocks::new(counts, displs), size_of::<T>())
+        if size_of::<T>() == 0 {
+            // The byte level cannot count them.
+            let (rank, size) = (self.rank(), self.size());
+            let checked = check::allgatherv(rank, size, send.len(), recv.len(), counts, displs);
+            if let Err(error) = checked {
+                return refused(self, Operation::Allgatherv, error);
             }
-            Err(error) => refused(self, Operation::Allgatherv, error),
         }
+        let (send, recv) = (cast_slice(send), cast_slice_mut(recv));
+        let _labelled = Label::of::<T>().put();
+        self.allgatherv_bytes(send, recv, Blocks::new(counts, displs), size_of::<T>())
     }
 
     /// Combines one buffer from every rank, element by element, on every rank.
@@ -287,10 +291,7 @@ pub trait Communicator: Send + Sync {
     where
         Self: Sized,
     {
-        match check::allreduce(send.len(), recv.len(), T::SCALAR, op) {
-            Ok(()) => self.allreduce_bytes(cast_slice(send), cast_slice_mut(recv), T::SCALAR, op),
-            Err(error) => refused(self, Operation::Allreduce, error),
-        }
+        self.allreduce_bytes(cast_slice(send), cast_slice_mut(recv), T::SCALAR, op)
     }
 
     /// Combines one buffer from every rank, element by element: each gets the result in its own.
@@ -327,10 +328,7 @@ pub trait Communicator: Send + Sync {
     where
         Self: Sized,
     {
-        match check::reduction(T::SCALAR, op) {
-            Ok(()) => self.allreduce_in_place_bytes(cast_slice_mut(buf), T::SCALAR, op),
-            Err(error) => refused(self, Operation::Allreduce, error),
-        }
+        self.allreduce_in_place_bytes(cast_slice_mut(buf), T::SCALAR, op)
     }
 
     /// Sends the buffer of `root` to every rank.
@@ -367,13 +365,8 @@ pub trait Communicator: Send + Sync {
     where
         Self: Sized,
     {
-        match check::broadcast(self.size(), root) {
-            Ok(()) => {
-                let _labelled = Label::of::<T>().put();
-                self.broadcast_bytes(cast_slice_mut(buf), size_of::<T>(), root)
-            }
-            Err(error) => refused(self, Operation::Broadcast, error),
-        }
+        let _labelled = Label::of::<T>().put();
+        self.broadcast_bytes(cast_slice_mut(buf), size_of::<T>(), root)
     }
 }
 

@@ -304,7 +304,11 @@ fn the_byte_level_refuses_parts_of_elements() {
     );
     assert_eq!(
         reduce(16, 8, ScalarKind::F64),
-        Err(size_error(Operation::Allreduce, Argument::Recv, 16, 8))
+        Err(size_error(Operation::Allreduce, Argument::Recv, 2, 1))
+    );
+    assert_eq!(
+        reduce(16, 12, ScalarKind::F64),
+        Err(size_error(Operation::Allreduce, Argument::Recv, 16, 12))
     );
     assert_eq!(reduce(0, 0, ScalarKind::U8), Ok(()));
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use comm_api::{Blocks, CommError, Communicator, Operation, ReduceOp, ScalarKind};
+use comm_api::{Blocks, CommError, Communicator, Operation, ReduceOp, ScalarKind, check};
 
 /// What an `allgatherv` leaves in each byte of the receive buffer. As a length it is more than any memory holds.
 const FILLED: u8 = 0x7f;
@@ -55,6 +55,15 @@ impl Recorder {
             .clone()
     }
 
+    /// Announces what a check refused, as a backend does.
+    fn checked(
+        &self,
+        operation: Operation,
+        checked: Result<(), CommError>,
+    ) -> Result<(), CommError> {
+        checked.inspect_err(|error| self.refuse(operation, error))
+    }
+
     fn note(&self, event: Event) {
         self.log
             .lock()
@@ -84,9 +93,11 @@ impl Communicator for Recorder {
         &self,
         send: &[u8],
         recv: &mut [u8],
-        _from: Blocks<'_>,
+        from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
+        let checked = check::allgatherv_bytes(self.rank, self.size, send, recv, from, elem_size);
+        self.checked(Operation::Allgatherv, checked)?;
         recv.fill(FILLED);
         self.note(Event::Allgatherv {
             send_bytes: send.len(),
@@ -98,10 +109,12 @@ impl Communicator for Recorder {
     fn allreduce_bytes(
         &self,
         send: &[u8],
-        _recv: &mut [u8],
+        recv: &mut [u8],
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
+        let checked = check::allreduce_bytes(send, recv, scalar, op);
+        self.checked(Operation::Allreduce, checked)?;
         self.note(Event::Allreduce {
             bytes: send.len(),
             scalar,
@@ -116,6 +129,8 @@ impl Communicator for Recorder {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
+        let checked = check::allreduce_in_place_bytes(buf, scalar, op);
+        self.checked(Operation::Allreduce, checked)?;
         let bytes = buf.len();
         self.note(Event::InPlace { bytes, scalar, op });
         Ok(())
@@ -127,6 +142,8 @@ impl Communicator for Recorder {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
+        let checked = check::broadcast_bytes(self.size, buf, elem_size, root);
+        self.checked(Operation::Broadcast, checked)?;
         self.note(Event::Broadcast {
             bytes: buf.len(),
             elem_size,
