@@ -177,6 +177,22 @@ pub fn broadcast_bytes(
     Ok(())
 }
 
+/// Passes on what a check found; a refusal says where the program made the call.
+///
+/// For a communicator that has nobody to announce it to; the gate of `comm-kit` does both.
+///
+/// # Errors
+///
+/// The error of the check.
+#[inline]
+#[track_caller]
+pub fn placed<T>(checked: Result<T, CommError>) -> Result<T, CommError> {
+    match checked {
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.here()),
+    }
+}
+
 #[inline]
 pub(crate) fn length(
     operation: Operation,

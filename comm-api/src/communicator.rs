@@ -43,6 +43,9 @@ use crate::operation::Operation;
 ///   time, and every later call returns that first cause again, see [`CommError::is_fatal`].
 /// - **On MPI** the last two and the comparison of calls hold where `COBRE_COMM_CHECK=1` asks for them; a rank that
 ///   dies ends the job. Without it a call waits as MPI does: for ever.
+/// - **Errors say where.** Every method that can fail is `#[track_caller]`, and so are the functions between it and the place
+///   where the error is made: an error ends with the file and the line of the program that made the call, through pointers, wrappers
+///   and `dyn` too. A method that is passed as a function (`.map(Communicator::barrier)`) has no such line, and names its own.
 /// - **One outcome.** Whether a call succeeded is decided in one place, and all ranks that are told
 ///   are told the same. What remains: a rank gives up alone when it hears nothing any more, at its
 ///   timeout, or when it is interrupted; its contribution may be on its way by then, and the call
@@ -94,6 +97,7 @@ pub trait Communicator: Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     fn barrier(&self) -> Result<(), CommError>;
 
     /// Ends this process with `code` (1 if `code` is 0) and the job with it.
@@ -112,6 +116,7 @@ pub trait Communicator: Send + Sync {
     /// # Errors
     ///
     /// As [`allgatherv`](Self::allgatherv).
+    #[track_caller]
     fn allgatherv_bytes(
         &self,
         send: &[u8],
@@ -129,6 +134,7 @@ pub trait Communicator: Send + Sync {
     /// # Errors
     ///
     /// As [`allreduce`](Self::allreduce).
+    #[track_caller]
     fn allreduce_bytes(
         &self,
         send: &[u8],
@@ -150,6 +156,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// As [`allreduce_in_place`](Self::allreduce_in_place), and [`CommError::AllocationFailed`] if the
     /// allocator has no room for the copy; the others get [`Refused`](crate::FailureKind::Refused) then.
+    #[track_caller]
     fn allreduce_in_place_bytes(
         &self,
         buf: &mut [u8],
@@ -163,10 +170,7 @@ pub trait Communicator: Send + Sync {
                 send.copy_from_slice(buf);
                 self.allreduce_bytes(&send, buf, scalar, op)
             }
-            Err(error) => {
-                self.refuse(Operation::Allreduce, &error);
-                Err(error)
-            }
+            Err(error) => refused(self, Operation::Allreduce, error),
         }
     }
 
@@ -177,6 +181,7 @@ pub trait Communicator: Send + Sync {
     /// # Errors
     ///
     /// As [`broadcast`](Self::broadcast).
+    #[track_caller]
     fn broadcast_bytes(
         &self,
         buf: &mut [u8],
@@ -190,6 +195,7 @@ pub trait Communicator: Send + Sync {
     /// one place in the sequence and lets the matching call of the others fail with
     /// [`Refused`](crate::FailureKind::Refused), this rank and the reason, without waiting for
     /// them. The default does nothing, which is right where there are no others.
+    #[track_caller]
     fn refuse(&self, operation: Operation, error: &CommError) {
         let _ = (operation, error);
     }
@@ -229,6 +235,7 @@ pub trait Communicator: Send + Sync {
     /// # }
     /// ```
     #[inline]
+    #[track_caller]
     fn allgatherv<T: CommData>(
         &self,
         send: &[T],
@@ -282,6 +289,7 @@ pub trait Communicator: Send + Sync {
     /// # }
     /// ```
     #[inline]
+    #[track_caller]
     fn allreduce<T: Reduce>(
         &self,
         send: &[T],
@@ -324,6 +332,7 @@ pub trait Communicator: Send + Sync {
     /// # }
     /// ```
     #[inline]
+    #[track_caller]
     fn allreduce_in_place<T: Reduce>(&self, buf: &mut [T], op: ReduceOp) -> Result<(), CommError>
     where
         Self: Sized,
@@ -361,6 +370,7 @@ pub trait Communicator: Send + Sync {
     /// # }
     /// ```
     #[inline]
+    #[track_caller]
     fn broadcast<T: CommData>(&self, buf: &mut [T], root: usize) -> Result<(), CommError>
     where
         Self: Sized,
@@ -372,13 +382,14 @@ pub trait Communicator: Send + Sync {
 
 /// Announces a refusal to the other ranks and returns it.
 #[cold]
-pub(crate) fn refused<C: Communicator, R>(
+#[track_caller]
+pub(crate) fn refused<C: Communicator + ?Sized, R>(
     comm: &C,
     operation: Operation,
     error: CommError,
 ) -> Result<R, CommError> {
     comm.refuse(operation, &error);
-    Err(error)
+    Err(error.here())
 }
 
 /// Forwards the object-safe methods through a pointer; the typed ones are provided on top.

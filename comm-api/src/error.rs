@@ -3,12 +3,13 @@
 mod kind;
 mod text;
 
-use text::{Failure, Length};
+use text::{At, Failure, Length};
 
 pub use kind::{Argument, FailureKind, Scope};
 
 use crate::op::{ReduceOp, ScalarKind};
 use crate::operation::Operation;
+use crate::place::Place;
 
 /// Reports why a collective or a region failed.
 ///
@@ -24,6 +25,9 @@ use crate::operation::Operation;
 /// assert_eq!(error.as_str(), "invalid_root");
 /// ```
 ///
+/// The errors of calls say last where the program made the call: ` (at src/solver.rs:88)`. [`place`](Self::place) returns it, and
+/// `==` ignores it.
+///
 /// # Contract
 ///
 /// An error is fatal to what the call was made on, or to nothing: [`fatal_to`](Self::fatal_to) says which.
@@ -36,11 +40,11 @@ use crate::operation::Operation;
 ///
 /// A rank that is dead fails the next call of its communicator, too; that call says so. On any error the contents of `recv`
 /// or `buf` are unspecified.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommError {
     /// The ranks could not complete the operation together.
-    #[error("{}", Failure { operation: *operation, kind: *kind, rank: *rank, mpi_error_code: *mpi_error_code, message })]
+    #[error("{}{}", Failure { operation: *operation, kind: *kind, rank: *rank, mpi_error_code: *mpi_error_code, message }, At(*at))]
     #[non_exhaustive]
     CollectiveFailed {
         /// The method that was called.
@@ -53,9 +57,11 @@ pub enum CommError {
         mpi_error_code: i32,
         /// Details, and what to do about it.
         message: String,
+        /// Where it was called, if that is known.
+        at: Option<Place>,
     },
     /// A buffer, or a list of counts or displacements, has the wrong length.
-    #[error("{}", Length { operation: *operation, argument: *argument, expected: *expected, actual: *actual })]
+    #[error("{}{}", Length { operation: *operation, argument: *argument, expected: *expected, actual: *actual }, At(*at))]
     #[non_exhaustive]
     InvalidBufferSize {
         /// The method that was called.
@@ -66,10 +72,13 @@ pub enum CommError {
         expected: usize,
         /// The length that was given.
         actual: usize,
+        /// Where it was called, if that is known.
+        at: Option<Place>,
     },
     /// The root is not a rank.
     #[error(
-        "{operation}: root {root} is not a rank of a communicator of size {size}; use 0..{size}"
+        "{operation}: root {root} is not a rank of a communicator of size {size}; use 0..{size}{}",
+        At(*at)
     )]
     #[non_exhaustive]
     InvalidRoot {
@@ -79,24 +88,32 @@ pub enum CommError {
         root: usize,
         /// The size of the communicator.
         size: usize,
+        /// Where it was called, if that is known.
+        at: Option<Place>,
     },
     /// The communicator cannot be used from here, as in a forked child.
     #[error(
-        "this communicator cannot be used here (a forked child, or a rank outside of it); create one in this process"
+        "this communicator cannot be used here (a forked child, or a rank outside of it); create one in this process{}",
+        At(*at)
     )]
     #[non_exhaustive]
-    InvalidCommunicator {},
+    InvalidCommunicator {
+        /// Where it was called, if that is known.
+        at: Option<Place>,
+    },
     /// There is no room for a region or a buffer.
-    #[error("cannot allocate {requested_bytes} bytes: {message}")]
+    #[error("cannot allocate {requested_bytes} bytes: {message}{}", At(*at))]
     #[non_exhaustive]
     AllocationFailed {
         /// How much was asked for.
         requested_bytes: usize,
         /// What there is, and how to get more.
         message: String,
+        /// Where it was called, if that is known.
+        at: Option<Place>,
     },
     /// The operation is not defined for the scalar.
-    #[error("{operation}: {op} is not defined for {scalar}; bitwise operations take integers only")]
+    #[error("{operation}: {op} is not defined for {scalar}; bitwise operations take integers only{}", At(*at))]
     #[non_exhaustive]
     UnsupportedReduction {
         /// The method that was called.
@@ -105,6 +122,8 @@ pub enum CommError {
         op: ReduceOp,
         /// The scalar it is not defined for.
         scalar: ScalarKind,
+        /// Where it was called, if that is known.
+        at: Option<Place>,
     },
 }
 
@@ -122,6 +141,7 @@ impl CommError {
             rank,
             mpi_error_code: 0,
             message: message.into(),
+            at: None,
         }
     }
 
@@ -138,6 +158,7 @@ impl CommError {
             rank,
             mpi_error_code,
             message: message.into(),
+            at: None,
         }
     }
 
@@ -155,6 +176,7 @@ impl CommError {
             argument,
             expected,
             actual,
+            at: None,
         }
     }
 
@@ -165,13 +187,14 @@ impl CommError {
             operation: operation.into(),
             root,
             size,
+            at: None,
         }
     }
 
     /// Creates an [`InvalidCommunicator`](Self::InvalidCommunicator).
     #[must_use]
     pub const fn invalid_communicator() -> Self {
-        Self::InvalidCommunicator {}
+        Self::InvalidCommunicator { at: None }
     }
 
     /// Creates an [`AllocationFailed`](Self::AllocationFailed).
@@ -179,6 +202,7 @@ impl CommError {
         Self::AllocationFailed {
             requested_bytes,
             message: message.into(),
+            at: None,
         }
     }
 
@@ -193,6 +217,7 @@ impl CommError {
             operation: operation.into(),
             op,
             scalar,
+            at: None,
         }
     }
 
@@ -210,6 +235,64 @@ impl CommError {
     /// ```
     pub fn application(operation: impl Into<Operation>, message: impl Into<String>) -> Self {
         Self::failed(operation, FailureKind::Application, None, message)
+    }
+
+    /// Returns where the program made the call, if that is known.
+    ///
+    /// ```
+    /// use comm_api::Communicator;
+    ///
+    /// let error = comm_local::LocalBackend.broadcast(&mut [1.0], 3).unwrap_err();
+    /// let place = error.place().unwrap();
+    /// assert_eq!((place.file(), place.line()), (file!(), line!() - 2));
+    /// assert!(error.to_string().ends_with(&format!(" (at {place})")));
+    /// ```
+    #[must_use]
+    pub const fn place(&self) -> Option<Place> {
+        match self {
+            Self::CollectiveFailed { at, .. }
+            | Self::InvalidBufferSize { at, .. }
+            | Self::InvalidRoot { at, .. }
+            | Self::InvalidCommunicator { at }
+            | Self::AllocationFailed { at, .. }
+            | Self::UnsupportedReduction { at, .. } => *at,
+        }
+    }
+
+    /// Says where it was called, unless that is known: the first place stays.
+    #[cold]
+    #[must_use]
+    pub fn called_at(mut self, place: Place) -> Self {
+        self.at_mut().get_or_insert(place);
+        self
+    }
+
+    /// Says that it was called where the caller of the function that says so is, unless that is known.
+    #[cold]
+    #[must_use]
+    #[track_caller]
+    pub fn here(self) -> Self {
+        self.called_at(Place::caller())
+    }
+
+    /// Returns the error as ranks tell it each other: without the place.
+    #[cold]
+    #[must_use]
+    pub fn placeless(&self) -> Self {
+        let mut error = self.clone();
+        *error.at_mut() = None;
+        error
+    }
+
+    fn at_mut(&mut self) -> &mut Option<Place> {
+        match self {
+            Self::CollectiveFailed { at, .. }
+            | Self::InvalidBufferSize { at, .. }
+            | Self::InvalidRoot { at, .. }
+            | Self::InvalidCommunicator { at }
+            | Self::AllocationFailed { at, .. }
+            | Self::UnsupportedReduction { at, .. } => at,
+        }
     }
 
     /// Returns the first cause again, under the name of the method that is called now.
@@ -292,3 +375,95 @@ impl CommError {
         }
     }
 }
+
+/// Compares everything but the place.
+impl PartialEq for CommError {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::CollectiveFailed {
+                    operation,
+                    kind,
+                    rank,
+                    mpi_error_code,
+                    message,
+                    at: _,
+                },
+                Self::CollectiveFailed {
+                    operation: its_operation,
+                    kind: its_kind,
+                    rank: its_rank,
+                    mpi_error_code: its_code,
+                    message: its_message,
+                    at: _,
+                },
+            ) => {
+                (operation, kind, rank) == (its_operation, its_kind, its_rank)
+                    && (mpi_error_code, message) == (its_code, its_message)
+            }
+            (
+                Self::InvalidBufferSize {
+                    operation,
+                    argument,
+                    expected,
+                    actual,
+                    at: _,
+                },
+                Self::InvalidBufferSize {
+                    operation: its_operation,
+                    argument: its_argument,
+                    expected: its_expected,
+                    actual: its_actual,
+                    at: _,
+                },
+            ) => {
+                (operation, argument) == (its_operation, its_argument)
+                    && (expected, actual) == (its_expected, its_actual)
+            }
+            (
+                Self::InvalidRoot {
+                    operation,
+                    root,
+                    size,
+                    at: _,
+                },
+                Self::InvalidRoot {
+                    operation: its_operation,
+                    root: its_root,
+                    size: its_size,
+                    at: _,
+                },
+            ) => (operation, root, size) == (its_operation, its_root, its_size),
+            (Self::InvalidCommunicator { at: _ }, Self::InvalidCommunicator { at: _ }) => true,
+            (
+                Self::AllocationFailed {
+                    requested_bytes,
+                    message,
+                    at: _,
+                },
+                Self::AllocationFailed {
+                    requested_bytes: its_bytes,
+                    message: its_message,
+                    at: _,
+                },
+            ) => (requested_bytes, message) == (its_bytes, its_message),
+            (
+                Self::UnsupportedReduction {
+                    operation,
+                    op,
+                    scalar,
+                    at: _,
+                },
+                Self::UnsupportedReduction {
+                    operation: its_operation,
+                    op: its_op,
+                    scalar: its_scalar,
+                    at: _,
+                },
+            ) => (operation, op, scalar) == (its_operation, its_op, its_scalar),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for CommError {}

@@ -37,6 +37,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     fn allgather<T: CommData>(&self, send: &[T], recv: &mut [T]) -> Result<(), CommError> {
         let (size, len) = (self.size(), send.len());
         if size.checked_mul(len) != Some(recv.len()) {
@@ -79,6 +80,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     fn allgather_vec<T: CommData>(&self, send: &[T]) -> Result<(Vec<T>, Vec<usize>), CommError> {
         let mut counts = vec![0; self.size()];
         self.allgather(&[send.len()], &mut counts)?;
@@ -109,6 +111,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     fn allreduce_scalar<T: Reduce>(&self, value: T, op: ReduceOp) -> Result<T, CommError> {
         let mut result = [value];
         self.allreduce(&[value], &mut result, op)?;
@@ -131,6 +134,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     fn min_loc<T: Reduce>(&self, value: T) -> Result<(T, usize), CommError> {
         locate(self, value, ReduceOp::Min)
     }
@@ -151,6 +155,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     fn max_loc<T: Reduce>(&self, value: T) -> Result<(T, usize), CommError> {
         locate(self, value, ReduceOp::Max)
     }
@@ -168,6 +173,7 @@ pub trait CommunicatorExt: Communicator + Sized {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     fn broadcast_value<T: CommData>(&self, value: T, root: usize) -> Result<T, CommError> {
         let mut buf = [value];
         self.broadcast(&mut buf, root)?;
@@ -179,6 +185,7 @@ impl<C: Communicator> CommunicatorExt for C {}
 
 /// Finds the result of `op` and the lowest rank whose value it is. A result is the bits of some rank's value, but for a NaN: that
 /// is canonical, whichever NaN a rank had.
+#[track_caller]
 fn locate<C: Communicator, T: Reduce>(
     comm: &C,
     value: T,

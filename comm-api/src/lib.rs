@@ -29,7 +29,7 @@
 //! |---|---|
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
 //! | what travels | [`Blocks`], [`CommData`], [`Reduce`], [`ReduceOp`] |
-//! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Operation`], [`Argument`] |
+//! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Operation`], [`Argument`], [`Place`] |
 //! | backend authors | the byte level of [`Communicator`], [`check`], [`Label`], and the crate `comm-kit` |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
@@ -67,6 +67,7 @@ mod fold;
 mod label;
 mod op;
 mod operation;
+mod place;
 mod region;
 
 pub mod check;
@@ -83,4 +84,5 @@ pub use ext::CommunicatorExt;
 pub use label::Label;
 pub use op::{ReduceOp, ScalarKind};
 pub use operation::Operation;
+pub use place::Place;
 pub use region::{SharedMemoryProvider, SharedRegion};

@@ -55,6 +55,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// [`CommError::AllocationFailed`], on all ranks of the node or none, if there is no room or
     /// the region would exceed `isize::MAX` bytes. [`CommError::CollectiveFailed`] if the ranks
     /// cannot complete it together.
+    #[track_caller]
     fn create_shared_region<T: CommData>(&self, count: usize)
     -> Result<Self::Region<T>, CommError>;
 
@@ -65,6 +66,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// # Errors
     ///
     /// As [`create_shared_region`](Self::create_shared_region).
+    #[track_caller]
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
@@ -83,6 +85,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     ///
     /// [`CommError::AllocationFailed`], on all ranks of the job or none, if there is no room on some rank or the region would
     /// exceed `isize::MAX` bytes. [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    #[track_caller]
     fn create_gathered_region<T: CommData>(
         &self,
         local_count: usize,
@@ -134,6 +137,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// regions or call something else, [`PeerLost`](crate::FailureKind::PeerLost) if a rank died. The handle is broken then, and
     /// the communicator cannot be used any more. A rank that dropped its handle has skipped a collective: the others wait for it, or
     /// find that it calls something else.
+    #[track_caller]
     fn exchange<T: CommData>(&self, region: &mut Self::Region<T>) -> Result<(), CommError>;
 
     /// Creates a communicator of the ranks on this node, with a sequence of its own.
@@ -144,6 +148,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// # Errors
     ///
     /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    #[track_caller]
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError>;
 
     /// Returns whether this rank owns the regions of
@@ -206,6 +211,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     ///
     /// [`Refused`](crate::FailureKind::Refused) in the write phase of a gathered region: nothing was
     /// sent, and the handle is as it was.
+    #[track_caller]
     fn fence(&mut self) -> Result<(), CommError>;
 }
 

@@ -249,7 +249,7 @@ impl SharedMemoryProvider for CommBackend {
             _ => {
                 let error = words::foreign_region(self.rank());
                 self.refuse(Operation::Exchange, &error);
-                Err(error)
+                Err(error.here())
             }
         }
     }

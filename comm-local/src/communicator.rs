@@ -48,7 +48,7 @@ impl Communicator for LocalBackend {
         from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
-        check::allgatherv_bytes(0, 1, send, recv, from, elem_size)?;
+        check::placed(check::allgatherv_bytes(0, 1, send, recv, from, elem_size))?;
         let start = from.displs[0] * elem_size;
         recv[start..start + send.len()].copy_from_slice(send);
         Ok(())
@@ -63,7 +63,8 @@ impl Communicator for LocalBackend {
         counts: &[usize],
         displs: &[usize],
     ) -> Result<(), CommError> {
-        check::allgatherv(0, 1, send.len(), recv.len(), counts, displs)?;
+        let checked = check::allgatherv(0, 1, send.len(), recv.len(), counts, displs);
+        check::placed(checked)?;
         recv[displs[0]..displs[0] + counts[0]].copy_from_slice(send);
         Ok(())
     }
@@ -76,7 +77,7 @@ impl Communicator for LocalBackend {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        check::allreduce_bytes(send, recv, scalar, op)?;
+        check::placed(check::allreduce_bytes(send, recv, scalar, op))?;
         recv.copy_from_slice(send);
         Ok(())
     }
@@ -89,7 +90,7 @@ impl Communicator for LocalBackend {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        check::allreduce_in_place_bytes(buf, scalar, op)
+        check::placed(check::allreduce_in_place_bytes(buf, scalar, op))
     }
 
     #[inline]
@@ -99,13 +100,13 @@ impl Communicator for LocalBackend {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
-        check::broadcast_bytes(1, buf, elem_size, root)
+        check::placed(check::broadcast_bytes(1, buf, elem_size, root))
     }
 
     /// Without the label of the provided method.
     #[inline]
     fn broadcast<T: CommData>(&self, _: &mut [T], root: usize) -> Result<(), CommError> {
-        check::broadcast(1, root)
+        check::placed(check::broadcast(1, root))
     }
 }
 
@@ -113,25 +114,25 @@ impl SharedMemoryProvider for LocalBackend {
     type Region<T: CommData> = HeapRegion<T>;
 
     fn create_shared_region<T: CommData>(&self, count: usize) -> Result<HeapRegion<T>, CommError> {
-        HeapRegion::new(count)
+        check::placed(HeapRegion::new(count))
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<HeapRegion<T>, CommError> {
-        HeapRegion::new(local_count)
+        check::placed(HeapRegion::new(local_count))
     }
 
     fn create_gathered_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<HeapRegion<T>, CommError> {
-        HeapRegion::gathered_alone(local_count, CommId::LOCAL)
+        check::placed(HeapRegion::gathered_alone(local_count, CommId::LOCAL))
     }
 
     fn exchange<T: CommData>(&self, region: &mut HeapRegion<T>) -> Result<(), CommError> {
-        region.check_exchange(CommId::LOCAL, 0)?;
+        check::placed(region.check_exchange(CommId::LOCAL, 0))?;
         region.exchange(|_, _| Ok(()))
     }
 

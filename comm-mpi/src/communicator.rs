@@ -107,6 +107,7 @@ impl FerrompiBackend {
 
 impl Ranks {
     #[inline]
+    #[track_caller]
     fn gather(
         &self,
         send: &[u8],

@@ -49,6 +49,7 @@ impl std::fmt::Debug for Spread {
 
 impl FerrompiBackend {
     /// Creates a gathered region; collective over the world.
+    #[track_caller]
     pub(crate) fn gathered<T: CommData>(
         &self,
         count: usize,
@@ -156,6 +157,7 @@ impl FerrompiBackend {
     }
 
     /// Exchanges a gathered region; collective over the world.
+    #[track_caller]
     pub(crate) fn exchange_region<T: CommData>(
         &self,
         region: &mut FerrompiRegion<T>,

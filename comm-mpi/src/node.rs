@@ -67,6 +67,7 @@ impl Node {
     }
 
     /// Creates a communicator of the node; collective over it.
+    #[track_caller]
     pub(crate) fn split(&self) -> Result<Box<dyn Communicator>, CommError> {
         let Made { splits, count, .. } = &mut *self.made();
         self.ranks.perform_compared(Operation::SplitLocal, |_| {
@@ -110,6 +111,7 @@ impl Node {
     }
 
     /// Creates a region in the memory of the node; collective over it.
+    #[track_caller]
     pub(crate) fn region<R>(
         &self,
         operation: Operation,

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use comm_api::{CommError, FailureKind, Operation};
+use comm_api::{CommError, FailureKind, Operation, check};
 use comm_kit::{Call, Gate, Pass, Transport};
 use ferrompi::{Communicator, Error};
 
@@ -188,6 +188,7 @@ impl Ranks {
 
     /// Runs one call: through the gate, into MPI, past the comparison where it is asked for.
     #[inline]
+    #[track_caller]
     pub(crate) fn perform<R>(
         &self,
         operation: Operation,
@@ -201,6 +202,7 @@ impl Ranks {
     }
 
     /// As [`perform`](Self::perform), for a call that was compared among other ranks before.
+    #[track_caller]
     pub(crate) fn perform_compared<R>(
         &self,
         operation: Operation,
@@ -210,6 +212,7 @@ impl Ranks {
     }
 
     #[inline]
+    #[track_caller]
     fn inside<R>(
         &self,
         operation: Operation,
@@ -218,7 +221,7 @@ impl Ranks {
     ) -> Result<R, CommError> {
         let mut pass = self.gate.enter(operation)?;
         let Members { comm, life, .. } = pass.transport();
-        let _inside = life.pass(operation, self.rank)?;
+        let _inside = check::placed(life.pass(operation, self.rank))?;
         let work: &mut Work = &mut pass;
         let entered = match &mut work.entry {
             None => Ok(()),
@@ -232,6 +235,7 @@ impl Ranks {
 
     /// Enters a call that has several parts, past the comparison where it is asked for; nobody else enters one
     /// of these ranks until it is over, and nobody else calls MPI as long as the second is held.
+    #[track_caller]
     pub(crate) fn enter(
         &self,
         operation: Operation,
@@ -240,7 +244,7 @@ impl Ranks {
     ) -> Result<(Pass<'_, Members>, life::Pass<'_>), CommError> {
         let mut pass = self.gate.enter(operation)?;
         let Members { comm, life, .. } = pass.transport();
-        let inside = life.pass(operation, self.rank)?;
+        let inside = check::placed(life.pass(operation, self.rank))?;
         let entered = match &mut pass.entry {
             None => Ok(()),
             Some(entry) => entry.enter(comm, operation, call, scope),

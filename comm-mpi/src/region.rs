@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use comm_api::{CommData, CommError, Communicator, Operation, SharedMemoryProvider, SharedRegion};
+use comm_api::{
+    CommData, CommError, Communicator, Operation, SharedMemoryProvider, SharedRegion, check,
+};
 use comm_kit::Call;
 use comm_shm::ShmRegion;
 use comm_shm::node::NodeRegions;
@@ -59,6 +61,7 @@ pub(crate) fn in_the_world(mut error: CommError, world: &[usize]) -> CommError {
 }
 
 impl FerrompiBackend {
+    #[track_caller]
     fn region<T: CommData>(
         &self,
         operation: Operation,
@@ -83,13 +86,15 @@ impl FerrompiBackend {
     }
 
     /// Creates something in the memory of this node; errors name ranks of the world.
+    #[track_caller]
     pub(crate) fn in_memory<R>(
         &self,
         operation: Operation,
         create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
         let created = self.node.region(operation, create);
-        created.map_err(|error| in_the_world(error, self.node.world()))
+        // It was created in a closure, which is not where the program made the call.
+        created.map_err(|error| in_the_world(error.placeless(), self.node.world()))
     }
 
     /// Ends the job if this node failed for good: the ranks of other nodes do not hear of it, and may wait for this one.
@@ -131,7 +136,7 @@ impl SharedMemoryProvider for FerrompiBackend {
         &self,
         local_count: usize,
     ) -> Result<FerrompiRegion<T>, CommError> {
-        self.gathered(local_count)
+        check::placed(self.gathered(local_count))
     }
 
     fn exchange<T: CommData>(&self, region: &mut FerrompiRegion<T>) -> Result<(), CommError> {
@@ -142,7 +147,9 @@ impl SharedMemoryProvider for FerrompiBackend {
         let call = Call::split_local();
         let (mut pass, inside) = self.ranks.enter(Operation::SplitLocal, call, Scope::Node)?;
         drop(inside);
-        self.node.split().map_err(|error| pass.fail(error))
+        self.node
+            .split()
+            .map_err(|error| pass.fail(error.placeless()))
     }
 
     fn is_leader(&self) -> bool {

@@ -3,7 +3,7 @@
 use comm_factory::api::{CommError, Communicator, FailureKind};
 use pyo3::prelude::*;
 
-use crate::{errors, interrupt};
+use crate::{errors, interrupt, place};
 
 /// Runs a collective with the lock of the interpreter released.
 #[inline]
@@ -12,7 +12,7 @@ pub(crate) fn run<T: Send>(
     operation: &'static str,
     collective: impl FnOnce() -> Result<T, CommError> + Send,
 ) -> PyResult<T> {
-    let result = py.detach(collective);
+    let result = py.detach(|| place::told(collective));
     let raised = interrupt::raised();
     match (result, raised) {
         (Ok(value), None) => Ok(value),
@@ -47,7 +47,7 @@ fn refused(
     );
     py.detach(|| {
         let refusal = CommError::failed(operation, FailureKind::Refused, None, words);
-        comm.refuse(operation.into(), &refusal);
+        place::told(|| comm.refuse(operation.into(), &refusal));
     });
     error
 }

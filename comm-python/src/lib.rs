@@ -28,6 +28,7 @@ mod job;
 mod memory;
 mod numpy;
 mod object;
+mod place;
 mod reduce;
 mod region;
 

@@ -187,21 +187,21 @@ impl SharedMemoryProvider for ShmBackend {
     type Region<T: CommData> = ShmRegion<T>;
 
     fn create_shared_region<T: CommData>(&self, count: usize) -> Result<ShmRegion<T>, CommError> {
-        region::shared(&self.sequence, count)
+        check::placed(region::shared(&self.sequence, count))
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ShmRegion<T>, CommError> {
-        region::partitioned(&self.sequence, local_count)
+        check::placed(region::partitioned(&self.sequence, local_count))
     }
 
     fn create_gathered_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ShmRegion<T>, CommError> {
-        region::gathered(&self.sequence, local_count)
+        check::placed(region::gathered(&self.sequence, local_count))
     }
 
     #[inline]
@@ -210,7 +210,7 @@ impl SharedMemoryProvider for ShmBackend {
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {
-        let (range, board) = region::split(&self.sequence)?;
+        let (range, board) = check::placed(region::split(&self.sequence))?;
         Ok(Box::new(Self {
             sequence: Sequence::new(board, self.rank(), self.sequence.policy()),
             range: Some(range),

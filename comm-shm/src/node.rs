@@ -33,6 +33,7 @@ impl NodeRegions {
     /// # Errors
     ///
     /// As [`SharedMemoryProvider::create_shared_region`].
+    #[track_caller]
     pub fn create_shared_region<T: CommData>(
         &self,
         count: usize,
@@ -45,6 +46,7 @@ impl NodeRegions {
     /// # Errors
     ///
     /// As [`SharedMemoryProvider::create_partitioned_region`].
+    #[track_caller]
     pub fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
@@ -58,6 +60,7 @@ impl NodeRegions {
     /// # Errors
     ///
     /// As [`SharedMemoryProvider::create_gathered_region`], for this node.
+    #[track_caller]
     pub fn create_gathered_region<T: CommData>(
         &self,
         len: usize,
@@ -89,6 +92,7 @@ pub fn check_exchange<T: CommData>(
 /// # Errors
 ///
 /// If a rank of the node is lost, or `bring` failed. The handle is then broken.
+#[track_caller]
 pub fn exchange<T: CommData>(
     region: &mut ShmRegion<T>,
     number: u64,

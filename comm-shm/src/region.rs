@@ -4,7 +4,7 @@ mod create;
 mod exchange;
 mod memory;
 
-use comm_api::{CommData, CommError, SharedRegion};
+use comm_api::{CommData, CommError, SharedRegion, check};
 use comm_kit::Call;
 
 use crate::protocol::step::Sequence;
@@ -47,8 +47,8 @@ impl<T: CommData> SharedRegion<T> for ShmRegion<T> {
 
     fn fence(&mut self) -> Result<(), CommError> {
         // Before the phase ends, so that a forked child leaves the handle unchanged.
-        self.sequence.gate().owner().check()?;
-        self.memory.check_fence(self.sequence.rank())?;
+        check::placed(self.sequence.gate().owner().check())?;
+        check::placed(self.memory.check_fence(self.sequence.rank()))?;
         let ended = self.memory.close();
         let mut turn = self.sequence.begin(Call::fence())?;
         turn.publish();

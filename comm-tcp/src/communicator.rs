@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::TcpListener;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -180,29 +181,42 @@ impl TcpBackend {
     }
 
     /// Returns the gate of a job of several ranks, or refuses a forked child of one rank.
+    #[track_caller]
     pub(crate) fn gate(&self) -> Result<Option<&Gate<Peers>>, CommError> {
         match &self.job {
-            None => self.owner.check().map(|()| None),
+            None => check::placed(self.owner.check()).map(|()| None),
             Some(job) => Ok(Some(&job.gate)),
         }
     }
 
     /// Passes on what a check of arguments found, once the others know.
+    #[track_caller]
     pub(crate) fn checked<R>(&self, checked: Result<R, CommError>) -> Result<R, CommError> {
         match self.gate()? {
-            None => checked,
+            None => check::placed(checked),
             Some(gate) => gate.checked(checked),
         }
     }
 }
 
 /// Runs one call.
+#[track_caller]
 pub(crate) fn run(
     gate: &Gate<Peers>,
     operation: Operation,
     call: impl FnOnce(&mut Engine) -> Result<(), Failure>,
 ) -> Result<(), CommError> {
-    run_inside(&mut gate.enter(operation)?, operation, call)
+    run_from(gate, operation, Location::caller(), call)
+}
+
+/// Runs one call that the program made at this place.
+pub(crate) fn run_from(
+    gate: &Gate<Peers>,
+    operation: Operation,
+    at: &'static Location<'static>,
+    call: impl FnOnce(&mut Engine) -> Result<(), Failure>,
+) -> Result<(), CommError> {
+    run_inside(&mut gate.enter_from(operation, at)?, operation, call)
 }
 
 /// Takes one place in the sequence, inside a call that has several.

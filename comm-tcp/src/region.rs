@@ -1,13 +1,18 @@
 //! Regions: every rank has memory of its own, and an exchange of a gathered one brings the parts of the others.
 
-use comm_api::{CommData, CommError, Communicator, Operation, SharedMemoryProvider, bytemuck};
+use std::panic::Location;
+
+use comm_api::{
+    CommData, CommError, Communicator, Operation, SharedMemoryProvider, bytemuck, check,
+};
 use comm_kit::{Call, HeapRegion, Origin, Parts};
 
 use crate::collective::ByteBlocks;
-use crate::communicator::{TcpBackend, run, run_inside};
+use crate::communicator::{TcpBackend, run_from, run_inside};
 
 impl TcpBackend {
     /// Creates a gathered region in two places of the sequence: who owns how much, and whether all have the memory.
+    #[track_caller]
     fn gathered<T: CommData>(&self, count: usize) -> Result<HeapRegion<T>, CommError> {
         const OPERATION: Operation = Operation::CreateGatheredRegion;
         let Some(gate) = self.gate()? else {
@@ -45,27 +50,27 @@ impl SharedMemoryProvider for TcpBackend {
     type Region<T: CommData> = HeapRegion<T>;
 
     fn create_shared_region<T: CommData>(&self, count: usize) -> Result<HeapRegion<T>, CommError> {
-        HeapRegion::new(count)
+        check::placed(HeapRegion::new(count))
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<HeapRegion<T>, CommError> {
-        HeapRegion::new(local_count)
+        check::placed(HeapRegion::new(local_count))
     }
 
     fn create_gathered_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<HeapRegion<T>, CommError> {
-        self.gathered(local_count)
+        check::placed(self.gathered(local_count))
     }
 
     fn exchange<T: CommData>(&self, region: &mut HeapRegion<T>) -> Result<(), CommError> {
         let checked = region.check_exchange(self.id(), self.rank());
         let call = Call::exchange(self.checked(checked)?);
-        let gate = self.gate()?;
+        let (gate, at) = (self.gate()?, Location::caller());
         region.exchange(|whole, parts| {
             let Some(gate) = gate else {
                 return Ok(());
@@ -75,7 +80,7 @@ impl SharedMemoryProvider for TcpBackend {
                 displs: parts.displs(),
                 elem_size: size_of::<T>(),
             };
-            run(gate, Operation::Exchange, |engine| {
+            run_from(gate, Operation::Exchange, at, |engine| {
                 engine.exchange(call, whole, blocks)
             })
         })

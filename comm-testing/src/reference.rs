@@ -11,6 +11,7 @@ mod meeting;
 mod region;
 
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -101,6 +102,7 @@ impl Reference {
     }
 
     /// Meets the others with `data`, having called `call`.
+    #[track_caller]
     fn meet(&self, call: Call, data: &[u8]) -> Result<Met, CommError> {
         meet(&mut self.gate.enter(call.operation())?, call, data)
     }
@@ -215,27 +217,33 @@ impl SharedMemoryProvider for Reference {
         count: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
         let mine = if self.is_leader() { count } else { 0 };
-        self.create(Call::shared_region(count, size_of::<T>()), mine)
+        check::placed(self.create(Call::shared_region(count, size_of::<T>()), mine))
     }
 
     fn create_partitioned_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
-        self.create(Call::partitioned_region(size_of::<T>()), local_count)
+        let call = Call::partitioned_region(size_of::<T>());
+        check::placed(self.create(call, local_count))
     }
 
     fn create_gathered_region<T: CommData>(
         &self,
         local_count: usize,
     ) -> Result<ReferenceRegion<T>, CommError> {
-        self.create(Call::gathered_region(size_of::<T>()), local_count)
+        let call = Call::gathered_region(size_of::<T>());
+        check::placed(self.create(call, local_count))
     }
 
     fn exchange<T: CommData>(&self, region: &mut ReferenceRegion<T>) -> Result<(), CommError> {
         let checked = region.check_exchange(self.gate.id());
         let call = Call::exchange(self.gate.checked(checked)?);
-        region.exchange(|mine| self.meet(call, mine))
+        let at = Location::caller();
+        region.exchange(|mine| {
+            let mut pass = self.gate.enter_from(Operation::Exchange, at)?;
+            meet(&mut pass, call, mine)
+        })
     }
 
     fn split_local(&self) -> Result<Box<dyn Communicator>, CommError> {

@@ -121,6 +121,7 @@ impl Script {
     }
 
     /// Takes the next line for `called`, and its bytes for `buf`.
+    #[track_caller]
     fn follow(
         &self,
         called: Operation,
@@ -133,7 +134,7 @@ impl Script {
         }
         match state.lines.pop_front() {
             Some(Scripted::Fail(error)) => {
-                let error = error.again(called);
+                let error = error.again(called).here();
                 if error.is_fatal() {
                     // Nothing follows: what is left is for programs that go on.
                     state.lines.clear();
@@ -196,7 +197,9 @@ impl Communicator for Script {
         elem_size: usize,
     ) -> Result<(), CommError> {
         let (rank, size) = (self.rank, self.size);
-        check::allgatherv_bytes(rank, size, send, recv, from, elem_size)?;
+        check::placed(check::allgatherv_bytes(
+            rank, size, send, recv, from, elem_size,
+        ))?;
         self.follow(Operation::Allgatherv, elem_size, recv)
     }
 
@@ -207,7 +210,7 @@ impl Communicator for Script {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        check::allreduce_bytes(send, recv, scalar, op)?;
+        check::placed(check::allreduce_bytes(send, recv, scalar, op))?;
         self.follow(Operation::Allreduce, scalar.size(), recv)
     }
 
@@ -217,7 +220,7 @@ impl Communicator for Script {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        check::allreduce_in_place_bytes(buf, scalar, op)?;
+        check::placed(check::allreduce_in_place_bytes(buf, scalar, op))?;
         self.follow(Operation::Allreduce, scalar.size(), buf)
     }
 
@@ -227,7 +230,7 @@ impl Communicator for Script {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
-        check::broadcast_bytes(self.size, buf, elem_size, root)?;
+        check::placed(check::broadcast_bytes(self.size, buf, elem_size, root))?;
         self.follow(Operation::Broadcast, elem_size, buf)
     }
 }

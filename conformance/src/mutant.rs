@@ -37,11 +37,13 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::barrier`].
+    #[track_caller]
     fn barrier(&self, comm: &C) -> Result<(), CommError> {
         comm.barrier()
     }
 
     /// Stands for [`Communicator::allgatherv_bytes`].
+    #[track_caller]
     fn allgatherv(
         &self,
         comm: &C,
@@ -54,6 +56,7 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::allreduce_bytes`].
+    #[track_caller]
     fn allreduce(
         &self,
         comm: &C,
@@ -66,6 +69,7 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::allreduce_in_place_bytes`].
+    #[track_caller]
     fn allreduce_in_place(
         &self,
         comm: &C,
@@ -77,6 +81,7 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 
     /// Stands for [`Communicator::broadcast_bytes`].
+    #[track_caller]
     fn broadcast(
         &self,
         comm: &C,

@@ -11,6 +11,7 @@ mod gathered;
 mod identity;
 mod in_place;
 mod mismatch;
+mod places;
 mod refusals;
 mod regions;
 mod sequences;
@@ -40,6 +41,7 @@ pub(crate) fn cases<S: Subject>() -> Vec<Case> {
         gathered::cases::<S>(),
         refusals::cases::<S>(),
         mismatch::cases::<S>(),
+        places::cases::<S>(),
         faults::cases::<S>(),
     ]
     .into_iter()

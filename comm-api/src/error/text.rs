@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{Argument, CommError, FailureKind};
 use crate::operation::Operation;
+use crate::place::Place;
 
 impl fmt::Debug for CommError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,6 +18,7 @@ impl fmt::Debug for CommError {
                 rank,
                 mpi_error_code,
                 message,
+                at,
             } => f
                 .debug_struct("CollectiveFailed")
                 .field("operation", operation)
@@ -24,48 +26,72 @@ impl fmt::Debug for CommError {
                 .field("rank", rank)
                 .field("mpi_error_code", mpi_error_code)
                 .field("message", message)
+                .field("at", at)
                 .finish(),
             Self::InvalidBufferSize {
                 operation,
                 argument,
                 expected,
                 actual,
+                at,
             } => f
                 .debug_struct("InvalidBufferSize")
                 .field("operation", operation)
                 .field("argument", argument)
                 .field("expected", expected)
                 .field("actual", actual)
+                .field("at", at)
                 .finish(),
             Self::InvalidRoot {
                 operation,
                 root,
                 size,
+                at,
             } => f
                 .debug_struct("InvalidRoot")
                 .field("operation", operation)
                 .field("root", root)
                 .field("size", size)
+                .field("at", at)
                 .finish(),
-            Self::InvalidCommunicator { .. } => f.write_str("InvalidCommunicator"),
+            Self::InvalidCommunicator { at } => f
+                .debug_struct("InvalidCommunicator")
+                .field("at", at)
+                .finish(),
             Self::AllocationFailed {
                 requested_bytes,
                 message,
+                at,
             } => f
                 .debug_struct("AllocationFailed")
                 .field("requested_bytes", requested_bytes)
                 .field("message", message)
+                .field("at", at)
                 .finish(),
             Self::UnsupportedReduction {
                 operation,
                 op,
                 scalar,
+                at,
             } => f
                 .debug_struct("UnsupportedReduction")
                 .field("operation", operation)
                 .field("op", op)
                 .field("scalar", scalar)
+                .field("at", at)
                 .finish(),
+        }
+    }
+}
+
+/// Writes where it was called, at the end of a sentence.
+pub(super) struct At(pub(super) Option<Place>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(place) => write!(f, " (at {place})"),
+            None => Ok(()),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The life cycle of a call: which thread may enter, and what the first failure leaves behind.
 
 use std::ops::{Deref, DerefMut};
+use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use comm_api::{CommError, FailureKind, Operation};
+use comm_api::{CommError, FailureKind, Operation, Place};
 
 use crate::call::owner::Owner;
 use crate::region::gathered::CommId;
@@ -32,6 +33,8 @@ pub trait Transport {
 /// # Contract
 ///
 /// - A forked child gets [`CommError::InvalidCommunicator`] and sends nothing.
+/// - An error states where the program made the call: every function between a method and [`enter`](Gate::enter) or
+///   [`checked`](Gate::checked) is `#[track_caller]`. The first cause keeps its place.
 /// - The first cause is reported to the launcher, if the launcher asked for reports; a refusal is reported
 ///   until the next call. See [`report`](mod@crate::report).
 /// - A second thread inside gets [`Refused`](FailureKind::Refused) with this rank and takes no place in the
@@ -150,11 +153,30 @@ impl<T: Transport> Gate<T> {
     ///
     /// As the contract of [`Gate`] says.
     #[inline]
+    #[track_caller]
     pub fn enter(&self, operation: Operation) -> Result<Pass<'_, T>, CommError> {
-        self.owner.check()?;
+        self.enter_from(operation, Location::caller())
+    }
+
+    /// Enters a call that the program made at this place: from inside a closure, of which nobody knows the caller.
+    ///
+    /// # Errors
+    ///
+    /// As [`enter`](Self::enter).
+    #[inline]
+    pub fn enter_from(
+        &self,
+        operation: Operation,
+        at: &'static Location<'static>,
+    ) -> Result<Pass<'_, T>, CommError> {
+        if let Err(error) = self.owner.check() {
+            return Err(error.called_at(Place::of(at)));
+        }
         let mut inside = match self.inside.try_lock() {
             Ok(inside) => inside,
-            Err(TryLockError::WouldBlock) => return Err(words::busy(operation, self.rank)),
+            Err(TryLockError::WouldBlock) => {
+                return Err(words::busy(operation, self.rank).called_at(Place::of(at)));
+            }
             // The panic was announced and is the first cause.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
@@ -166,6 +188,7 @@ impl<T: Transport> Gate<T> {
             gate: self,
             inside,
             unwinding: std::thread::panicking(),
+            at,
         })
     }
 
@@ -176,6 +199,7 @@ impl<T: Transport> Gate<T> {
     ///
     /// The error of the check; [`CommError::InvalidCommunicator`] in a forked child.
     #[inline]
+    #[track_caller]
     pub fn checked<R>(&self, checked: Result<R, CommError>) -> Result<R, CommError> {
         match checked {
             Ok(value) => Ok(value),
@@ -184,12 +208,13 @@ impl<T: Transport> Gate<T> {
     }
 
     #[cold]
+    #[track_caller]
     fn reject(&self, error: CommError) -> CommError {
         if !self.owner.is_here() {
-            return CommError::invalid_communicator();
+            return CommError::invalid_communicator().here();
         }
         self.refuse(&error);
-        error
+        error.here()
     }
 
     /// Announces that this rank refused its arguments, unless the refusal has no place in the sequence:
@@ -240,6 +265,8 @@ pub struct Pass<'g, T: Transport> {
     inside: MutexGuard<'g, Inside<T::State>>,
     /// Whether the thread was already unwinding when it entered: a destructor that calls a collective.
     unwinding: bool,
+    /// Where the program made the call.
+    at: &'static Location<'static>,
 }
 
 impl<'g, T: Transport> Pass<'g, T> {
@@ -257,9 +284,10 @@ impl<'g, T: Transport> Pass<'g, T> {
         self.gate.rank
     }
 
-    /// Returns the error, and keeps it as the first cause if it is fatal and there is none yet.
+    /// Returns the error with the place of the call, and keeps it as the first cause if it is fatal and there is none yet.
     #[cold]
     pub fn fail(&mut self, error: CommError) -> CommError {
+        let error = error.called_at(Place::of(self.at));
         if error.is_fatal() && !self.inside.has_failed() {
             self.inside.past = Past::Failed(error.clone());
             if self.gate.reports {
@@ -289,7 +317,8 @@ impl<'g, T: Transport> Pass<'g, T> {
     fn panicked(&mut self) {
         let rank = self.gate.rank;
         let message = words::lost(Lost::PanickedInside, None);
-        let lost = CommError::failed("call", FailureKind::PeerLost, Some(rank), message);
+        let lost = CommError::failed("call", FailureKind::PeerLost, Some(rank), message)
+            .called_at(Place::of(self.at));
         // A call that had already failed fatally keeps its cause, which the others know.
         if !self.inside.has_failed() {
             self.inside.past = Past::Failed(lost);

@@ -172,10 +172,10 @@ pub fn interrupted() -> String {
     )
 }
 
-/// Returns the reason of a refusal as it is sent to the other ranks: one line of limited length.
+/// Returns the reason of a refusal as it is sent to the other ranks: one line of limited length, without the place of the call.
 #[must_use]
 pub fn reason(error: &CommError) -> String {
-    let mut reason = error.to_string();
+    let mut reason = error.placeless().to_string();
     reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
     reason
 }

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use comm_api::{CommError, FailureKind};
 
-/// The variable in which a launcher describes the pipe, in the format of [`Place`].
+/// The variable in which a launcher describes the pipe, in the format of [`Pipe`].
 pub const VARIABLE: &str = "COBRE_COMM_REPORT_FD";
 
 /// The folder in which the descriptors of this process appear as files.
@@ -43,7 +43,7 @@ const MOST_REFUSALS: u32 = 16;
 
 /// Where a rank writes its reports: `descriptor:inode:rank`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Pipe {
     /// The number of the descriptor in the rank.
     pub descriptor: u32,
     /// The inode of the pipe.
@@ -52,13 +52,13 @@ pub struct Place {
     pub rank: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.descriptor, self.inode, self.rank)
     }
 }
 
-impl Place {
+impl Pipe {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let mut part = || parts.next().and_then(number);
@@ -273,12 +273,12 @@ fn send(what: What, named: Option<usize>) {
 }
 
 /// Returns where the launcher asked for reports, if it did.
-fn asked() -> Option<Place> {
-    Place::parse(&std::env::var(VARIABLE).ok()?)
+fn asked() -> Option<Pipe> {
+    Pipe::parse(&std::env::var(VARIABLE).ok()?)
 }
 
 /// Writes to the pipe of `place`, if it exists. The report is lost if the launcher is gone or does not read.
-fn write(place: Place, what: What, named: Option<usize>) -> Option<()> {
+fn write(place: Pipe, what: What, named: Option<usize>) -> Option<()> {
     let rank = place.rank;
     let line = Report { rank, what, named }.line()?;
     let path = format!("{DESCRIPTORS}/{}", place.descriptor);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::memory;
 use crate::region::gathered::{CommId, Origin, Parts};
 use crate::region::phase::Phases;
-use comm_api::{CommData, CommError, SharedRegion, bytemuck};
+use comm_api::{CommData, CommError, SharedRegion, bytemuck, check};
 
 /// Holds a region on the heap of one rank.
 ///
@@ -107,6 +107,6 @@ impl<T: CommData> SharedRegion<T> for HeapRegion<T> {
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        self.phases.fence_alone(self.rank)
+        check::placed(self.phases.fence_alone(self.rank))
     }
 }

@@ -13,13 +13,13 @@ pub const INTERVAL: Duration = Duration::from_millis(20);
 
 type Hook = Arc<dyn Fn() -> bool + Send + Sync>;
 
-static HOOK: RwLock<Place> = RwLock::new(Place {
+static HOOK: RwLock<Installed> = RwLock::new(Installed {
     replaced: 0,
     hook: None,
 });
 
 /// The hook, and how often it was replaced.
-struct Place {
+struct Installed {
     replaced: u64,
     hook: Option<Hook>,
 }

@@ -8,7 +8,7 @@ use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 
-use comm_kit::report::{Place, Report, What};
+use comm_kit::report::{Pipe, Report, What};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
 
 /// Longer than any report: more bytes without a newline are no report.
@@ -24,7 +24,7 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Returns the value of the variable for a rank, numbered in the whole job.
     pub(crate) fn variable(&self, rank: usize) -> OsString {
-        let place = Place {
+        let place = Pipe {
             descriptor: self.pipe.as_raw_fd().unsigned_abs(),
             inode: self.inode,
             rank,

@@ -14,6 +14,7 @@ use crate::protocol::step::{Sequence, Turn};
 
 /// The arguments were checked: every block lies within `recv`, without overflow.
 #[inline]
+#[track_caller]
 pub(crate) fn allgatherv(
     sequence: &Sequence,
     send: &[u8],

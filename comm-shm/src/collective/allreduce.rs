@@ -25,6 +25,7 @@ const ROWS: usize = 8;
 const FOLD_ALL: usize = 64 * 1024;
 
 /// Without `send`, the input of this rank is in `recv`.
+#[track_caller]
 pub(crate) fn allreduce(
     sequence: &Sequence,
     send: Option<&[u8]>,

@@ -6,6 +6,7 @@ use comm_kit::Call;
 use crate::protocol::step::Sequence;
 
 #[inline]
+#[track_caller]
 pub(crate) fn barrier(sequence: &Sequence) -> Result<(), CommError> {
     let mut turn = sequence.begin(Call::barrier())?;
     turn.publish();

@@ -14,6 +14,7 @@ use crate::protocol::step::Sequence;
 const PIECE: usize = 256 * 1024;
 
 #[inline]
+#[track_caller]
 pub(crate) fn broadcast(
     sequence: &Sequence,
     buf: &mut [u8],

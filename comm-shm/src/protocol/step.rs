@@ -120,6 +120,7 @@ impl Sequence {
 
     /// Begins a call: takes the next step, whose line and slot may be written from here on (I3).
     #[inline]
+    #[track_caller]
     pub(crate) fn begin(&self, call: Call) -> Result<Turn<'_>, CommError> {
         let operation = call.operation();
         let mut pass = self.gate.enter(operation)?;

@@ -33,6 +33,7 @@ use crate::segment::ranges::Range as FileRange;
 use crate::segment::room::NoRoom;
 
 /// Creates a region of `count` elements that rank 0 owns.
+#[track_caller]
 pub(crate) fn shared<T: CommData>(
     sequence: &Sequence,
     count: usize,
@@ -49,6 +50,7 @@ pub(crate) fn shared<T: CommData>(
 }
 
 /// Creates a region of which this rank owns `local_count` elements.
+#[track_caller]
 pub(crate) fn partitioned<T: CommData>(
     sequence: &Sequence,
     local_count: usize,
@@ -59,6 +61,7 @@ pub(crate) fn partitioned<T: CommData>(
 }
 
 /// Creates a region of which this rank owns `local_count` elements, and whose write phase ends with an exchange.
+#[track_caller]
 pub(crate) fn gathered<T: CommData>(
     sequence: &Sequence,
     local_count: usize,
@@ -74,6 +77,7 @@ pub(crate) fn gathered<T: CommData>(
 
 /// Creates the region of one node for a job that has other nodes too: `len` elements, of which this rank owns
 /// `own`.
+#[track_caller]
 pub(crate) fn of_a_job<T: CommData>(
     sequence: &Sequence,
     len: usize,
@@ -110,6 +114,7 @@ pub(crate) fn of_a_job<T: CommData>(
 }
 
 /// Takes the first step of a call in which each rank passes its own length.
+#[track_caller]
 fn agree_on_parts<T: CommData>(
     sequence: &Sequence,
     call: Call,
@@ -128,6 +133,7 @@ fn agree_on_parts<T: CommData>(
 }
 
 /// Creates the board of a split.
+#[track_caller]
 pub(crate) fn split(sequence: &Sequence) -> Result<(FileRange, Board), CommError> {
     let mut turn = sequence.begin(Call::split_local())?;
     turn.publish();

@@ -7,7 +7,7 @@
 //! In a job with other nodes, the ranks of different nodes share no steps. The region's own lines are used
 //! there, in two steps: between them, rank 0 brings what the other nodes wrote.
 
-use comm_api::{CommData, CommError, FailureKind};
+use comm_api::{CommData, CommError, FailureKind, check};
 use comm_kit::{Call, CommId, Ended};
 
 use super::ShmRegion;
@@ -35,10 +35,11 @@ impl Drop for Farewell<'_> {
 impl<T: CommData> ShmRegion<T> {
     /// Takes one step of the communicator, `sequence`, to end the write phase.
     #[inline]
+    #[track_caller]
     pub(crate) fn exchange(&mut self, sequence: &Sequence) -> Result<(), CommError> {
         let gate = sequence.gate();
         // Before the phase ends, so that a forked child leaves the handle unchanged.
-        gate.owner().check()?;
+        check::placed(gate.owner().check())?;
         let checked = self.memory.check_exchange(gate.id(), sequence.rank());
         let call = Call::exchange(gate.checked(checked)?);
         let farewell = Farewell(Some(&mut self.sequence));
@@ -89,13 +90,14 @@ impl<T: CommData> ShmRegion<T> {
     /// Ends the write phase on this node in steps of the region itself: in one, or in two if there is
     /// something to `bring` from other nodes. Between the two, rank 0 has exclusive access to the whole
     /// region.
+    #[track_caller]
     pub(crate) fn exchange_in_node(
         &mut self,
         number: u64,
         bring: Option<impl FnOnce(&mut [T]) -> Result<(), CommError>>,
     ) -> Result<(), CommError> {
         // Before the phase ends, so that a forked child leaves the handle unchanged.
-        self.sequence.gate().owner().check()?;
+        check::placed(self.sequence.gate().owner().check())?;
         let ended = self.memory.close();
         match meet_in_node(&mut self.memory, &self.sequence, &ended, number, bring) {
             Ok(turn) => {
@@ -111,6 +113,7 @@ impl<T: CommData> ShmRegion<T> {
 }
 
 /// Takes the steps of an exchange on a node; when it returns, all ranks have met in the last one.
+#[track_caller]
 fn meet_in_node<'a, T: CommData>(
     memory: &mut Memory<T>,
     sequence: &'a Sequence,

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use clock::millis;
 use comm_api::{CommError, Communicator, ReduceOp};
 use comm_conformance::events::{assert_heard, listen};
-use comm_kit::report::{Place, VARIABLE};
+use comm_kit::report::{Pipe, VARIABLE};
 use comm_tcp::{TcpBackend, TcpConfig};
 use comm_testing::not_run;
 use network::{Network, ip, reports};
@@ -435,7 +435,7 @@ fn a_ring_that_a_silent_firewall_prevents_is_relayed_with_little_time_left() {
     // A launcher would pass such a pipe on.
     let (mut reader, writer) = std::io::pipe().unwrap();
     fcntl_setfd(&writer, FdFlags::empty()).unwrap();
-    let place = Place {
+    let place = Pipe {
         descriptor: writer.as_raw_fd().cast_unsigned(),
         inode: fstat(&writer).unwrap().st_ino,
         rank: 0,

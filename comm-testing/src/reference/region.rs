@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use comm_api::{CommData, CommError, SharedRegion, bytemuck};
+use comm_api::{CommData, CommError, SharedRegion, bytemuck, check};
 use comm_kit::memory::zeroed_vec;
 use comm_kit::words::Lost;
 use comm_kit::{Call, CommId, Origin, Parts, Phases};
@@ -26,6 +26,7 @@ impl Reference {
     /// Creates a region of which this rank owns `mine` elements.
     ///
     /// Two steps: who owns how much, and whether all of them found the memory.
+    #[track_caller]
     pub(super) fn create<T: CommData>(
         &self,
         call: Call,
@@ -115,7 +116,7 @@ impl<T: CommData> SharedRegion<T> for ReferenceRegion<T> {
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        self.phases.check_fence(self.rank)?;
+        check::placed(self.phases.check_fence(self.rank))?;
         let ended = self.phases.close();
         let mine: &[T] = if ended.was_write() {
             &self.whole[self.mine()]
@@ -125,7 +126,8 @@ impl<T: CommData> SharedRegion<T> for ReferenceRegion<T> {
         let data = bytemuck::cast_slice(mine);
         let met = self.meeting.meet(self.rank, self.step, Call::fence(), data);
         // A broken handle lets the others wait for nothing.
-        let met = met.inspect_err(|_| self.meeting.leave(self.rank, Lost::Dropped))?;
+        let met = met.inspect_err(|_| self.meeting.leave(self.rank, Lost::Dropped));
+        let met = check::placed(met)?;
         self.step += 1;
         if ended.was_write() {
             self.take(&met.data);

@@ -42,6 +42,7 @@ pub trait Communicator: Send + Sync {
     /// [`CommError::InvalidBufferSize`] if `counts` or `displs` does not have one entry per rank, `send` does not have
     /// the length of its count, a block ends past `recv` or two overlap. [`CommError::CollectiveFailed`] if the ranks
     /// cannot complete it together.
+    #[track_caller]
     fn allgatherv<T: CommData>(
         &self,
         send: &[T],
@@ -56,6 +57,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// [`CommError::InvalidBufferSize`] if the lengths differ or are 0. [`CommError::CollectiveFailed`] for elements
     /// that are no scalars, for [`ReduceOp::BitwiseOr`] of floats, and if the ranks cannot complete it together.
+    #[track_caller]
     fn allreduce<T: CommData>(
         &self,
         send: &[T],
@@ -69,6 +71,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// [`CommError::InvalidRoot`] if `root` is not a rank. [`CommError::CollectiveFailed`] if the ranks cannot complete
     /// it together.
+    #[track_caller]
     fn broadcast<T: CommData>(&self, buf: &mut [T], root: usize) -> Result<(), CommError>;
 
     /// Waits until every rank has entered.
@@ -76,6 +79,7 @@ pub trait Communicator: Send + Sync {
     /// # Errors
     ///
     /// [`CommError::CollectiveFailed`] if the ranks cannot meet.
+    #[track_caller]
     fn barrier(&self) -> Result<(), CommError>;
 
     /// Returns the rank of this process, in `0..size()`.
@@ -117,7 +121,7 @@ impl<C: comm_api::Communicator> Communicator for C {
             Err(error) => {
                 // The other ranks are told, so that they do not wait for this one.
                 self.refuse(Operation::Allreduce, &error);
-                Err(error.into())
+                Err(error.here().into())
             }
         }
     }

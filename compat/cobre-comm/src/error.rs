@@ -65,6 +65,10 @@ impl From<comm_api::CommError> for CommError {
     #[cold]
     fn from(error: comm_api::CommError) -> Self {
         use comm_api::CommError as Cause;
+        // Of the variants of 0.18 two have a text of ours: it says where the program made the call.
+        let at = error
+            .place()
+            .map_or_else(String::new, |place| format!(" (at {place})"));
         match error {
             Cause::CollectiveFailed {
                 operation,
@@ -78,7 +82,7 @@ impl From<comm_api::CommError> for CommError {
                 Self::CollectiveFailed {
                     operation: operation.as_str(),
                     mpi_error_code,
-                    message: format!("{kind}{rank}: {message}"),
+                    message: format!("{kind}{rank}: {message}{at}"),
                 }
             }
             Cause::InvalidBufferSize {
@@ -99,7 +103,7 @@ impl From<comm_api::CommError> for CommError {
                 ..
             } => Self::AllocationFailed {
                 requested_bytes,
-                message,
+                message: format!("{message}{at}"),
             },
             other => {
                 let operation = match other {

@@ -24,6 +24,7 @@ pub trait LocalCommunicator: Send + Sync {
     /// # Errors
     ///
     /// [`CommError::CollectiveFailed`] if the ranks cannot meet.
+    #[track_caller]
     fn barrier(&self) -> Result<(), CommError>;
 }
 
@@ -50,6 +51,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     /// # Errors
     ///
     /// [`CommError::CollectiveFailed`], naming the rank, if a rank died or dropped its handle.
+    #[track_caller]
     fn fence(&self) -> Result<(), CommError>;
 }
 
@@ -64,6 +66,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     ///
     /// [`CommError::AllocationFailed`], on all ranks of the node or none, if there is no room.
     /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    #[track_caller]
     fn create_shared_region<T: CommData>(&self, count: usize)
     -> Result<Self::Region<T>, CommError>;
 
@@ -72,6 +75,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// # Errors
     ///
     /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
+    #[track_caller]
     fn split_local(&self) -> Result<LocalCommKind, CommError>;
 
     /// Returns whether this rank writes the regions of its node.
@@ -101,6 +105,7 @@ pub struct HeapRegion<T: CommData> {
 type Handle<T> = Box<dyn comm_api::SharedRegion<T>>;
 
 impl<T: CommData> HeapRegion<T> {
+    #[track_caller]
     pub(crate) fn create<
         P: comm_api::SharedMemoryProvider<Region<T>: 'static, Region<u8>: 'static>,
     >(

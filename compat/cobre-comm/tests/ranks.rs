@@ -42,6 +42,7 @@ fn one_rank() {
         "collectives" => collectives(&comm),
         "topology" => topology(&comm),
         "refusals" => refusals(&comm),
+        "places" => places(&comm),
         "regions" => regions(&comm),
         "late to a fence" => late_to_a_fence(&comm),
         "left region" => left_region(&comm),
@@ -56,6 +57,7 @@ fn programs_for_0_18_run_on_many_ranks(
         "collectives",
         "topology",
         "refusals",
+        "places",
         "regions",
         "late to a fence",
         "left region",
@@ -147,6 +149,29 @@ fn refusals(comm: &CommBackend) {
     }
     comm.allreduce(&[1.0], &mut sum, ReduceOp::Sum).unwrap();
     comm.barrier().unwrap();
+}
+
+/// The texts of an error end with the file and the line of the call, as far as 0.18 has a text.
+fn places(comm: &CommBackend) {
+    let or = comm.allreduce(&[1.0], &mut [0.0], ReduceOp::BitwiseOr);
+    ends_with(or, line!() - 1);
+    let first = if comm.rank() == 0 {
+        (line!(), comm.barrier())
+    } else {
+        (line!(), comm.allreduce(&[1], &mut [0], ReduceOp::Sum))
+    };
+    ends_with(first.1, first.0);
+    ends_with(comm.barrier(), first.0);
+}
+
+#[track_caller]
+fn ends_with(result: Result<(), CommError>, line: u32) {
+    let text = result.unwrap_err().to_string();
+    let place = format!(" (at {}:{line})", file!());
+    assert!(
+        text.ends_with(&place),
+        "'{text}' does not end with '{place}'"
+    );
 }
 
 /// The leader writes, a fence freezes, all read; slices live through later fences.

@@ -14,8 +14,8 @@ fn inode(of: impl AsFd) -> u64 {
     file.metadata().unwrap().ino()
 }
 
-fn place(pipe: &PipeWriter) -> Place {
-    Place {
+fn place(pipe: &PipeWriter) -> Pipe {
+    Pipe {
         descriptor: pipe.as_raw_fd().cast_unsigned(),
         inode: inode(pipe),
         rank: 3,
@@ -95,12 +95,12 @@ fn other_lines_are_no_reports() {
 
 #[test]
 fn a_place_is_three_numbers_above_the_standard_streams() {
-    let place = Place {
+    let place = Pipe {
         descriptor: 7,
         inode: 12345,
         rank: 2,
     };
-    assert_eq!(Place::parse(&place.to_string()), Some(place));
+    assert_eq!(Pipe::parse(&place.to_string()), Some(place));
     for text in [
         "",
         "7",
@@ -117,7 +117,7 @@ fn a_place_is_three_numbers_above_the_standard_streams() {
         "7:1:2\n",
         "../7:1:2",
     ] {
-        assert_eq!(Place::parse(text), None, "{text:?}");
+        assert_eq!(Pipe::parse(text), None, "{text:?}");
     }
 }
 
@@ -132,7 +132,7 @@ fn the_pipe_gets_one_line() {
 fn another_pipe_under_that_number_gets_nothing() {
     let (_other, expected) = pipe().unwrap();
     let (reader, writer) = pipe().unwrap();
-    let wrong = Place {
+    let wrong = Pipe {
         inode: inode(&expected),
         ..place(&writer)
     };
@@ -144,7 +144,7 @@ fn another_pipe_under_that_number_gets_nothing() {
 fn a_file_with_that_inode_gets_nothing() {
     let path = std::env::temp_dir().join(format!("comm-kit-report-{}", std::process::id()));
     let file = File::create(&path).unwrap();
-    let place = Place {
+    let place = Pipe {
         descriptor: file.as_raw_fd().cast_unsigned(),
         inode: inode(&file),
         rank: 3,
@@ -157,7 +157,7 @@ fn a_file_with_that_inode_gets_nothing() {
 
 #[test]
 fn a_number_that_is_not_open_gets_nothing() {
-    let place = Place {
+    let place = Pipe {
         descriptor: 1_000_000,
         inode: 1,
         rank: 0,

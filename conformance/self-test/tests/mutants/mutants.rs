@@ -100,6 +100,8 @@ pub(crate) const KNOWN: &[Known] = known! {
         seen by "faults::a_suspended_job_goes_on": "late, by short suspensions";
     "forgets-element-types" is answers::ForgetsElementTypes,
         seen by "mismatch::another_element_type": "expected an error, got Ok";
+    "names-its-own-line" is answers::NamesItsOwnLine,
+        seen by "places::of_refusals": "mutant.rs";
     "rewords-mismatches" is answers::Rewords,
         seen by "mismatch::another_root": "agree, in other words";
     "rewords-refusals" is answers::Rewords,

@@ -54,7 +54,7 @@ pub(super) fn of_one_rank_make_no_sense<C: Communicator>(run: &Run, comm: &C) ->
         if run.rank == culprit {
             match nonsense(comm, at) {
                 Err(error) if !error.is_fatal() => {
-                    run.post(&format!("reason-{at}"), &error.to_string())?;
+                    run.post(&format!("reason-{at}"), &error.placeless().to_string())?;
                 }
                 other => panic!("call {at} should have been refused: {other:?}"),
             }

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use comm_api::{
-    Blocks, CommError, Communicator, FailureKind, Label, Operation, ReduceOp, ScalarKind, check,
+    Blocks, CommError, Communicator, FailureKind, Label, Operation, Place, ReduceOp, ScalarKind,
+    check,
 };
 
 use comm_conformance::mutant::Mutation;
@@ -40,6 +41,15 @@ impl Mutation<Reference> for LiesAboutRank {
         comm.allgatherv_bytes(send, recv, from, elem_size)?;
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Says of every error that it was made in a file of its own.
+pub(crate) struct NamesItsOwnLine;
+
+impl Mutation<Reference> for NamesItsOwnLine {
+    fn error(&self, _: &Reference, error: CommError) -> CommError {
+        error.placeless().called_at(Place::caller())
     }
 }
 
