@@ -160,6 +160,8 @@ fn all_codes_and_the_last_lines_of_the_cause_are_shown() {
         ended.says("ranks 0, 1, 3 reported it: peer lost"),
         "{ended:?}"
     );
+    let at = "ranks 0, 1, 3 were at comm-factory/examples/mishap.rs:";
+    assert!(ended.says(at), "{ended:?}");
     let codes = "ranks 0, 1, 3 exited with code 4; rank 2 exited with code 101";
     assert!(ended.says(codes), "{ended:?}");
 }

@@ -72,8 +72,9 @@ fn a_job_that_ends_well_starts_and_ends() {
 
 #[test]
 fn the_cause_is_the_rank_that_others_name() {
-    let script = "pipe=/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; [ $RANK = 2 ] && exit 7; \
-                  [ $RANK = 1 ] && exec sleep 1000; echo cobre-report $RANK lost 2 >$pipe; exit 4";
+    let script = r#"pipe=/proc/$$/fd/${COBRE_COMM_REPORT_FD%%:*}; [ $RANK = 2 ] && exit 7;
+                  [ $RANK = 1 ] && exec sleep 1000; [ $RANK = 0 ] && at=' src/solver.rs:88';
+                  echo "cobre-report $RANK lost 2$at" >$pipe; exit 4"#;
     let (ended, events) = run(&["-n", "4"], script);
     assert_eq!(ended.code(), 7, "{ended:?}");
     assert_eq!(all(&events, "event"), ["started", "cause", "ended"]);
@@ -91,6 +92,8 @@ fn the_cause_is_the_rank_that_others_name() {
         ["peer_lost", "none", "none", "peer_lost"]
     );
     assert_eq!(ranks[0]["named"], 2);
+    assert_eq!(ranks[0]["at"], "src/solver.rs:88");
+    assert!(ranks[3].get("at").is_none());
 }
 
 #[test]

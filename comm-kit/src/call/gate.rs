@@ -220,6 +220,7 @@ impl<T: Transport> Gate<T> {
     /// Announces that this rank refused its arguments, unless the refusal has no place in the sequence:
     /// inside another call, after a fatal error, or in a forked child.
     #[cold]
+    #[track_caller]
     pub fn refuse(&self, error: &CommError) {
         // The operation appears only in an error that is dropped here.
         if let Ok(mut pass) = self.enter(Operation::Other("refuse")) {
@@ -308,7 +309,10 @@ impl<'g, T: Transport> Pass<'g, T> {
 
     /// Records that `rank` refused this call.
     fn refused(&mut self, rank: usize) {
-        if self.gate.reports && !self.inside.has_failed() && report::refused(rank) {
+        if self.gate.reports
+            && !self.inside.has_failed()
+            && report::refused(rank, || Place::of(self.at))
+        {
             self.inside.past = Past::Refused;
         }
     }
@@ -324,7 +328,7 @@ impl<'g, T: Transport> Pass<'g, T> {
             self.inside.past = Past::Failed(lost);
             self.gate.transport.panicked(&mut self.inside.state);
             if self.gate.reports {
-                report::panicked(rank);
+                report::panicked(rank, Place::of(self.at));
             }
         }
         // After the other ranks have been notified: logging may block.

@@ -23,7 +23,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use comm_api::{CommError, FailureKind};
+use comm_api::{CommError, FailureKind, Place};
 
 /// The variable in which a launcher describes the pipe, in the format of [`Pipe`].
 pub const VARIABLE: &str = "COBRE_COMM_REPORT_FD";
@@ -37,6 +37,8 @@ const DESCRIPTORS: &str = if cfg!(target_os = "linux") {
 
 /// The beginning of every line: anything else that ends up in the pipe is not a report.
 const MAGIC: &str = "cobre-report";
+/// The longest place that is reported: a line is written in one piece up to `PIPE_BUF`, 512 bytes at least.
+const LONGEST_PLACE: usize = 400;
 /// A program that continues after this many refusals handles them; later ones are not reported, so that the
 /// pipe does not fill up.
 const MOST_REFUSALS: u32 = 16;
@@ -88,6 +90,8 @@ pub struct Report {
     pub what: What,
     /// The rank to blame, if known.
     pub named: Option<usize>,
+    /// Where its program made the call that failed, if that is known.
+    pub at: Option<Place>,
 }
 
 /// What happened to a rank that reports.
@@ -155,7 +159,11 @@ impl Report {
     fn line(self) -> Option<String> {
         let (word, _) = WORDS.iter().find(|(_, what)| *what == self.what)?;
         let named = self.named.map_or("-".to_owned(), |rank| rank.to_string());
-        Some(format!("{MAGIC} {} {word} {named}\n", self.rank))
+        let at = self.at.map_or_else(String::new, |at| format!(" {at}"));
+        // A name of a file may be anything, and the line must arrive in one piece.
+        let at = Some(at).filter(|at| at.len() <= LONGEST_PLACE && !at.contains(char::is_control));
+        let at = at.unwrap_or_default();
+        Some(format!("{MAGIC} {} {word} {named}{at}\n", self.rank))
     }
 
     /// Returns the rank that is lost according to this report. That rank has exited or is about to; so has
@@ -191,7 +199,8 @@ impl Report {
     /// Parses a line as the launcher reads it from the pipe, to which other processes may have written too.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {
-        let mut parts = std::str::from_utf8(line).ok()?.split(' ');
+        // The name of a file may contain spaces: it comes last.
+        let mut parts = std::str::from_utf8(line).ok()?.splitn(5, ' ');
         let (magic, rank, word) = (parts.next()?, parts.next()?, parts.next()?);
         let named = match parts.next()? {
             "-" => None,
@@ -202,8 +211,16 @@ impl Report {
             rank: usize::try_from(number(rank)?).ok()?,
             what: *what,
             named,
+            at: match parts.next() {
+                None => None,
+                Some(at) => {
+                    let (file, line) = at.rsplit_once(':')?;
+                    let line = u32::try_from(number(line)?).ok()?;
+                    Some(Place::new(file, line))
+                }
+            },
         };
-        Some(report).filter(|_| magic == MAGIC && parts.next().is_none())
+        Some(report).filter(|_| magic == MAGIC)
     }
 }
 
@@ -211,21 +228,21 @@ impl Report {
 #[cold]
 pub(crate) fn failed(error: &CommError) {
     if let CommError::CollectiveFailed { kind, rank, .. } = *error {
-        send(What::Failed(kind), rank);
+        send(What::Failed(kind), rank, error.place());
     }
 }
 
 /// Reports that this rank panicked inside a call.
 #[cold]
-pub(crate) fn panicked(rank: usize) {
-    send(What::Panicked, Some(rank));
+pub(crate) fn panicked(rank: usize, at: Place) {
+    send(What::Panicked, Some(rank), Some(at));
 }
 
 /// Reports that the job did not start because of the rank `named`, or of an unknown rank. For the start-up of
 /// a backend, which has no [`Gate`](crate::Gate) yet.
 #[cold]
 pub fn start_failed(named: Option<usize>) {
-    send(What::Start, named);
+    send(What::Start, named, None);
 }
 
 /// Reports, once, that not all ranks can reach each other, so that large calls go through rank 0.
@@ -236,19 +253,19 @@ pub fn no_ring() {
         // Relaxed: guards no other data.
         && !SAID.swap(true, Ordering::Relaxed)
     {
-        write(place, What::NoRing, None);
+        write(place, What::NoRing, None, None);
     }
 }
 
 /// Reports that the rank `named`, this one or another, refused the arguments of a call. Returns whether the
 /// report must be withdrawn when the next call begins.
 #[cold]
-pub(crate) fn refused(named: usize) -> bool {
+pub(crate) fn refused(named: usize, at: impl FnOnce() -> Place) -> bool {
     static REFUSALS: AtomicU32 = AtomicU32::new(0);
     // Relaxed: guards no other data.
     asked().is_some_and(|place| {
         REFUSALS.fetch_add(1, Ordering::Relaxed) < MOST_REFUSALS
-            && write(place, REFUSED, Some(named)).is_some()
+            && write(place, REFUSED, Some(named), Some(at())).is_some()
     })
 }
 
@@ -256,19 +273,19 @@ pub(crate) fn refused(named: usize) -> bool {
 #[cold]
 pub(crate) fn resumed() {
     if let Some(place) = asked() {
-        write(place, What::Resumed, None);
+        write(place, What::Resumed, None, None);
     }
 }
 
 /// Writes the first failure of this process. Later failures, and all failures without a launcher that asked
 /// for reports, are not written.
-fn send(what: What, named: Option<usize>) {
+fn send(what: What, named: Option<usize>, at: Option<Place>) {
     static SENT: AtomicBool = AtomicBool::new(false);
     if let Some(place) = asked()
         // Relaxed: guards no other data.
         && !SENT.swap(true, Ordering::Relaxed)
     {
-        write(place, what, named);
+        write(place, what, named, at);
     }
 }
 
@@ -278,9 +295,15 @@ fn asked() -> Option<Pipe> {
 }
 
 /// Writes to the pipe of `place`, if it exists. The report is lost if the launcher is gone or does not read.
-fn write(place: Pipe, what: What, named: Option<usize>) -> Option<()> {
+fn write(place: Pipe, what: What, named: Option<usize>, at: Option<Place>) -> Option<()> {
     let rank = place.rank;
-    let line = Report { rank, what, named }.line()?;
+    let line = Report {
+        rank,
+        what,
+        named,
+        at,
+    }
+    .line()?;
     let path = format!("{DESCRIPTORS}/{}", place.descriptor);
     let is_the_pipe =
         |found: &std::fs::Metadata| found.file_type().is_fifo() && found.ino() == place.inode;

@@ -182,6 +182,7 @@ fn named(outcome: &Outcome) -> String {
         let by = ranks(outcome, &outcome.named_by);
         let what = what(first).unwrap_or("lost");
         let _ = writeln!(text, "{by} reported it: {what}");
+        text += &at(outcome);
     }
     let own = outcome.first_rank..outcome.first_rank + outcome.ranks.len();
     let elsewhere =
@@ -201,6 +202,32 @@ fn named(outcome: &Outcome) -> String {
         );
     }
     text
+}
+
+/// Lists where the ranks that reported the cause were in the program, grouped by line.
+fn at(outcome: &Outcome) -> String {
+    const LISTED: usize = 4;
+    let mut places: Vec<(&str, Vec<usize>)> = Vec::new();
+    for &rank in &outcome.named_by {
+        let report = outcome.ranks[rank].report.as_ref();
+        let Some(at) = report.and_then(|report| report.at.as_deref()) else {
+            continue;
+        };
+        match places.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => places.push((at, vec![rank])),
+        }
+    }
+    if places.is_empty() {
+        return String::new();
+    }
+    let more = if places.len() > LISTED { ", .." } else { "" };
+    let shown = places.iter().take(LISTED);
+    let shown = shown.map(|(at, list)| {
+        let verb = if list.len() == 1 { "was" } else { "were" };
+        format!("{} {verb} at {at}", ranks(outcome, list))
+    });
+    shown.collect::<Vec<_>>().join(", ") + more + "\n"
 }
 
 /// Lists how ranks ended by themselves, if there are several such ranks or somebody stopped the job.

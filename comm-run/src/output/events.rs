@@ -133,6 +133,7 @@ fn of_rank(number: usize, rank: &RankOutcome) -> String {
     exit(line, rank)
         .maybe_text("reported", report.map(|report| report.kind))
         .maybe("named", report.and_then(|report| report.named))
+        .maybe_text("at", report.and_then(|report| report.at.as_deref()))
         .plain("seconds", seconds(rank.elapsed))
         .end()
 }

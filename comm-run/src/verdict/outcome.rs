@@ -140,6 +140,8 @@ pub struct PeerReport {
     pub what: String,
     /// The same as a short name that never changes: `peer_lost`, `timed_out`, ..
     pub kind: &'static str,
+    /// Where its program made the call that failed, if that is known: `src/solver.rs:88`.
+    pub at: Option<String>,
 }
 
 impl From<Report> for PeerReport {
@@ -148,6 +150,7 @@ impl From<Report> for PeerReport {
             named: report.named,
             what: report.what.to_string(),
             kind: report.what.as_str(),
+            at: report.at.map(|at| at.to_string()),
         }
     }
 }

@@ -32,6 +32,7 @@ impl Evidence {
             rank: 0,
             what: what(word),
             named,
+            at: None,
         });
         self
     }

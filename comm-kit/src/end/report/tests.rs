@@ -38,6 +38,7 @@ fn what_is_written_can_be_read() {
                 rank: 17,
                 what,
                 named,
+                at: None,
             };
             let line = report.line().unwrap();
             assert!(line.len() < 64, "{line}");
@@ -49,11 +50,38 @@ fn what_is_written_can_be_read() {
         Report {
             rank: 0,
             what: mild,
-            named: None
+            named: None,
+            at: None,
         }
         .line(),
         None
     );
+}
+
+#[test]
+fn the_place_of_the_call_comes_last() {
+    let report = |at| Report {
+        rank: 17,
+        what: LOST,
+        named: Some(4),
+        at: Some(at),
+    };
+    for at in [
+        Place::new("src/solver.rs", 88),
+        Place::new("C:/my files/train.py", 1),
+        Place::new(&"x".repeat(LONGEST_PLACE - 3), 7),
+    ] {
+        let line = report(at).line().unwrap();
+        assert!(line.len() < 512, "{line}");
+        assert_eq!(Report::parse(line.trim_end().as_bytes()), Some(report(at)));
+    }
+    for at in [
+        Place::new("two\nlines.py", 1),
+        Place::new(&"x".repeat(LONGEST_PLACE), 7),
+    ] {
+        let line = report(at).line().unwrap();
+        assert_eq!(Report::parse(line.trim_end().as_bytes()).unwrap().at, None);
+    }
 }
 
 /// The launcher gives a lost rank time to print its last output, and blames that rank.
@@ -65,6 +93,7 @@ fn who_left_aborted_or_refused_is_lost_and_who_is_late_or_differs_is_not() {
             rank: 17,
             what,
             named,
+            at: None,
         };
         let wanted = lost.contains(&word).then_some(4);
         assert_eq!(report(Some(4)).lost(), wanted, "{word}");
@@ -80,6 +109,9 @@ fn other_lines_are_no_reports() {
         "cobre-report 1 lost",
         "cobre-report 1 lost 2 ",
         "cobre-report 1 lost 2 3",
+        "cobre-report 1 lost 2 a.rs:",
+        "cobre-report 1 lost 2 a.rs:-3",
+        "cobre-report 1 lost 2 a.rs:99999999999",
         "cobre-report  1 lost 2",
         "cobre-report -1 lost 2",
         "cobre-report 1 lost +2",
