@@ -117,6 +117,23 @@ def test_ranks_that_call_different_things_are_told(backend: str, case: int) -> N
     assert [rank[case] for rank in differences(backend)] == ["", ""]
 
 
+def fails_somewhere(comm: cc.Communicator) -> None:
+    with pytest.raises(cc.Mismatch) as first:
+        comm.broadcast(np.ones(2)) if comm.rank == 0 else comm.allreduce(np.ones(2))
+    # The place of the call, in this file, and not of what runs it.
+    place = f" (at {fails_somewhere.__code__.co_filename}:{first.tb.tb_lineno})"
+    assert str(first.value).endswith(place)
+    # The place of the first call stays.
+    with pytest.raises(cc.Mismatch) as later:
+        comm.barrier()
+    assert str(later.value).endswith(place)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_error_says_where_python_made_the_call(backend: str) -> None:
+    cc.run(fails_somewhere, 2, backend=backend, timeout=60)
+
+
 def late(comm: cc.Communicator, settings: dict[str, Any]) -> None:
     """Everybody connects once more, with a timeout; rank 1 stays away until rank 0 has seen it run out."""
     with cc.connect(**settings, rank=comm.rank, size=2, timeout=0.5) as timed:
