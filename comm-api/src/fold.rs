@@ -176,6 +176,7 @@ macro_rules! integers {
                     ReduceOp::BitwiseOr => pairs.apply(|a, b| (get(a) | get(b)).to_ne_bytes()),
                     ReduceOp::BitwiseAnd => pairs.apply(|a, b| (get(a) & get(b)).to_ne_bytes()),
                     ReduceOp::Prod => pairs.apply(|a, b| get(a).wrapping_mul(get(b)).to_ne_bytes()),
+                    ReduceOp::BitwiseXor => pairs.apply(|a, b| (get(a) ^ get(b)).to_ne_bytes()),
                 }
                 Ok(())
             }
@@ -229,7 +230,7 @@ macro_rules! floats {
                         let (x, y) = (if a > b { a } else { b }, if b > a { b } else { a });
                         (x.to_bits() & y.to_bits() | unordered(a, b)).to_ne_bytes()
                     }),
-                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd => {
+                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd | ReduceOp::BitwiseXor => {
                         let scalar = ScalarKind::$scalar;
                         return Err(CommError::unsupported_reduction(Operation::Allreduce, op, scalar));
                     }

@@ -19,23 +19,26 @@ pub enum ReduceOp {
     BitwiseAnd,
     /// Multiplies. Integers wrap; floats follow IEEE 754, one multiplication per rank, never reassociated.
     Prod,
+    /// Exclusive or of the bits. Integers only.
+    BitwiseXor,
 }
 
 impl ReduceOp {
     /// All operations, in declaration order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Sum,
         Self::Min,
         Self::Max,
         Self::BitwiseOr,
         Self::BitwiseAnd,
         Self::Prod,
+        Self::BitwiseXor,
     ];
 
     /// Returns whether this operation works on bits, so that floats have none.
     #[must_use]
     pub const fn is_bitwise(self) -> bool {
-        matches!(self, Self::BitwiseOr | Self::BitwiseAnd)
+        matches!(self, Self::BitwiseOr | Self::BitwiseAnd | Self::BitwiseXor)
     }
 
     /// Returns whether this operation is defined for `scalar`.
@@ -54,6 +57,7 @@ impl fmt::Display for ReduceOp {
             Self::BitwiseOr => "BitwiseOr",
             Self::BitwiseAnd => "BitwiseAnd",
             Self::Prod => "Prod",
+            Self::BitwiseXor => "BitwiseXor",
         })
     }
 }

@@ -194,7 +194,9 @@ fn an_allreduce_of_nothing_is_a_call_like_others() {
 }
 
 #[rstest]
-fn bitwise_on_floats(#[values(ReduceOp::BitwiseOr, ReduceOp::BitwiseAnd)] op: ReduceOp) {
+fn bitwise_on_floats(
+    #[values(ReduceOp::BitwiseOr, ReduceOp::BitwiseAnd, ReduceOp::BitwiseXor)] op: ReduceOp,
+) {
     let comm = Recorder::new(0, 4);
     let error = CommError::unsupported_reduction(Operation::Allreduce, op, ScalarKind::F32);
     let result = comm.allreduce(&[1.0_f32], &mut [0.0], op);

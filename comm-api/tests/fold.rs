@@ -21,6 +21,7 @@ macro_rules! integers {
                     ReduceOp::BitwiseOr => a | b,
                     ReduceOp::BitwiseAnd => a & b,
                     ReduceOp::Prod => a.wrapping_mul(b),
+                    ReduceOp::BitwiseXor => a ^ b,
                 }
             }
         }
@@ -46,7 +47,9 @@ macro_rules! floats {
                     ReduceOp::Prod => a * b,
                     ReduceOp::Min => if a_first { a } else { b },
                     ReduceOp::Max => if a_first { b } else { a },
-                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd => unreachable!("not for floats"),
+                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd | ReduceOp::BitwiseXor => {
+                        unreachable!("not for floats")
+                    }
                 }
             }
         }
@@ -184,7 +187,8 @@ fn every_scalar_operation_and_size(
         ReduceOp::Max,
         ReduceOp::BitwiseOr,
         ReduceOp::BitwiseAnd,
-        ReduceOp::Prod
+        ReduceOp::Prod,
+        ReduceOp::BitwiseXor
     )]
     op: ReduceOp,
     #[values(0, 1, 2, 3, 7, 8, 15, 16, 17, 33, 324, 1000)] len: usize,

@@ -189,7 +189,7 @@ impl Communicator {
     ///
     /// A number gives a number: an ``int`` travels as 64 bits with a sign, a ``float`` as float64, a number of numpy as what it is. An array gives an
     /// array of its dtype: int8 to int64, uint8 to uint64, float32, float64. ``op`` is ``"sum"``, ``"prod"``, ``"min"``, ``"max"``,
-    /// ``"bitwise_or"`` or ``"bitwise_and"``; sums and products of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
+    /// ``"bitwise_or"``, ``"bitwise_and"`` or ``"bitwise_xor"``; sums and products of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc

@@ -211,6 +211,7 @@ fn operation(op: Option<&Bound<'_, PyAny>>) -> PyResult<ReduceOp> {
             "bitwise_or" => Some(ReduceOp::BitwiseOr),
             "bitwise_and" => Some(ReduceOp::BitwiseAnd),
             "prod" => Some(ReduceOp::Prod),
+            "bitwise_xor" => Some(ReduceOp::BitwiseXor),
             _ => None,
         },
         Err(_) => None,
@@ -224,7 +225,7 @@ fn unknown(op: &Bound<'_, PyAny>) -> PyErr {
     let shown = op.repr().ok().filter(|_| is_text);
     let shown = shown.map_or_else(|| described(op), |text| text.to_string());
     let message = format!(
-        "op: {shown} is no operation; pass \"sum\", \"prod\", \"min\", \"max\", \"bitwise_or\" or \"bitwise_and\""
+        "op: {shown} is no operation; pass \"sum\", \"prod\", \"min\", \"max\", \"bitwise_or\", \"bitwise_and\" or \"bitwise_xor\""
     );
     if is_text {
         PyValueError::new_err(message)

@@ -32,6 +32,7 @@ def check_bits_are_combined(comm: cc.Communicator) -> None:
     mine = np.array([1 << comm.rank, 7], dtype=np.uint16)
     assert comm.allreduce(mine, "bitwise_or").tolist() == [(1 << comm.size) - 1, 7]
     assert comm.allreduce(mine, "bitwise_and").tolist() == [1 if comm.size == 1 else 0, 7]
+    assert comm.allreduce(mine, "bitwise_xor").tolist() == [(1 << comm.size) - 1, 7 * (comm.size % 2)]
 
 
 def check_a_number_gives_a_number(comm: cc.Communicator) -> None:

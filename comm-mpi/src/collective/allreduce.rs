@@ -25,7 +25,7 @@ impl Ranks {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), Trouble> {
-        use ReduceOp::{BitwiseAnd, BitwiseOr, Max, Min, Prod, Sum};
+        use ReduceOp::{BitwiseAnd, BitwiseOr, BitwiseXor, Max, Min, Prod, Sum};
         use ScalarKind::{F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
         if self.size == 1 || recv.is_empty() {
             // Alone, or nothing to combine: an empty buffer is not handed down.
@@ -36,13 +36,15 @@ impl Ranks {
         }
         let native = self.reduce() == MpiReduce::Native;
         let done = match (scalar, op) {
-            (I64 | U64, Sum | Prod | BitwiseOr | BitwiseAnd) => {
+            (I64 | U64, Sum | Prod | BitwiseOr | BitwiseAnd | BitwiseXor) => {
                 self.reduce_as::<u64>(send, recv, op)
             }
-            (I32 | U32, Sum | Prod | BitwiseOr | BitwiseAnd) => {
+            (I32 | U32, Sum | Prod | BitwiseOr | BitwiseAnd | BitwiseXor) => {
                 self.reduce_as::<u32>(send, recv, op)
             }
-            (I8 | U8 | I16 | U16, BitwiseOr | BitwiseAnd) => self.reduce_as::<u8>(send, recv, op),
+            (I8 | U8 | I16 | U16, BitwiseOr | BitwiseAnd | BitwiseXor) => {
+                self.reduce_as::<u8>(send, recv, op)
+            }
             (I64, Min | Max) => self.reduce_as::<i64>(send, recv, op),
             (I32, Min | Max) => self.reduce_as::<i32>(send, recv, op),
             (F64, Sum) if native => self.reduce_as::<f64>(send, recv, op),
@@ -50,7 +52,7 @@ impl Ranks {
             (F32 | F64 | I8 | U8 | I16 | U16, Sum | Prod | Min | Max) | (U32 | U64, Min | Max) => {
                 return self.fold_in_order(scratch, send, recv, scalar, op);
             }
-            (F32 | F64, BitwiseOr | BitwiseAnd) => {
+            (F32 | F64, BitwiseOr | BitwiseAnd | BitwiseXor) => {
                 return Err(
                     CommError::unsupported_reduction(Operation::Allreduce, op, scalar).into(),
                 );
@@ -73,6 +75,7 @@ impl Ranks {
             ReduceOp::BitwiseOr => MpiOp::BitwiseOr,
             ReduceOp::BitwiseAnd => MpiOp::BitwiseAnd,
             ReduceOp::Prod => MpiOp::Prod,
+            ReduceOp::BitwiseXor => MpiOp::BitwiseXor,
         };
         let send = send.map(words::<W>);
         with_words(recv, |recv: &mut [W]| {

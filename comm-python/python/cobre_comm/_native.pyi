@@ -4,7 +4,7 @@ from typing import Any, Literal, NoReturn, Self, SupportsIndex, TypeAlias, TypeV
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-_Op: TypeAlias = Literal["sum", "prod", "min", "max", "bitwise_or", "bitwise_and"]
+_Op: TypeAlias = Literal["sum", "prod", "min", "max", "bitwise_or", "bitwise_and", "bitwise_xor"]
 _Shape: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | list[SupportsIndex]
 _Counts: TypeAlias = list[int] | tuple[int, ...] | NDArray[np.integer[Any]]
 _S = TypeVar("_S", bound=np.generic)
@@ -83,7 +83,7 @@ class Communicator:
 
         A number gives a number: an ``int`` travels as 64 bits with a sign, a ``float`` as float64, a number of numpy as what it is. An array gives an
         array of its dtype: int8 to int64, uint8 to uint64, float32, float64. ``op`` is ``"sum"``, ``"prod"``, ``"min"``, ``"max"``,
-        ``"bitwise_or"`` or ``"bitwise_and"``; sums and products of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
+        ``"bitwise_or"``, ``"bitwise_and"`` or ``"bitwise_xor"``; sums and products of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
 
         >>> import numpy as np
         >>> import cobre_comm as cc

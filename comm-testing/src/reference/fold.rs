@@ -39,7 +39,7 @@ macro_rules! loops {
         }
 
         fn take_in(folded: &mut [Self], next: &[Self], op: ReduceOp) {
-            loops!(op, folded, next: Sum, Min, Max, BitwiseOr, BitwiseAnd, Prod);
+            loops!(op, folded, next: Sum, Min, Max, BitwiseOr, BitwiseAnd, Prod, BitwiseXor);
         }
     };
 }
@@ -98,6 +98,7 @@ macro_rules! integers {
                     ReduceOp::BitwiseOr => a | b,
                     ReduceOp::BitwiseAnd => a & b,
                     ReduceOp::Prod => a.wrapping_mul(b),
+                    ReduceOp::BitwiseXor => a ^ b,
                 }
             }
 
@@ -125,7 +126,9 @@ macro_rules! floats {
                     ReduceOp::Min => b,
                     ReduceOp::Max if a > b || (a == b && a.is_sign_positive()) => a,
                     ReduceOp::Max => b,
-                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd => unreachable!("{op} of floats"),
+                    ReduceOp::BitwiseOr | ReduceOp::BitwiseAnd | ReduceOp::BitwiseXor => {
+                        unreachable!("{op} of floats")
+                    }
                 }
             }
 
@@ -163,6 +166,10 @@ mod tests {
         assert_eq!(folded(&[3_u32, 9, 5], ReduceOp::Max), 9);
         assert_eq!(folded(&[0b1100_u64, 0b1010], ReduceOp::BitwiseOr), 0b1110);
         assert_eq!(folded(&[0b1100_i8, 0b1010], ReduceOp::BitwiseAnd), 0b1000);
+        assert_eq!(
+            folded(&[0b1100_i16, 0b1010, 1], ReduceOp::BitwiseXor),
+            0b0111
+        );
         assert_eq!(folded(&[16_u8, 17], ReduceOp::Prod), 16);
         assert_eq!(folded(&[i32::MIN, -1], ReduceOp::Prod), i32::MIN);
         // From the left it overflows: from the right it would be 1e300.
