@@ -1,4 +1,5 @@
-//! Looks for an MPI library where the bindings do: says what to do if there is none, and else which one it is and where.
+//! Looks for an MPI library where the bindings do; prints advice if there is none, and otherwise records
+//! which one it is and where.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +34,7 @@ fn main() {
     }
     let headers = folders("-I").chain(["/usr/include"]);
     let mut headers = headers.map(|folder| fs::read_to_string(Path::new(folder).join("mpi.h")));
-    // The standard ABI is that of every library.
+    // Every library has the standard ABI.
     if !flags.contains("-DMPI_ABI")
         && let Some(library) = headers.find_map(Result::ok).as_deref().and_then(library)
     {
@@ -43,7 +44,7 @@ fn main() {
 
 /// Returns the flags with which a program is compiled and linked; none if there is no MPI library.
 ///
-/// What names one by hand wins; if it names nothing useful, the bindings say so.
+/// Variables set by hand take precedence; if one is wrong, the bindings report it.
 fn flags() -> Option<String> {
     let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(package) = named("MPI_PKG_CONFIG") {
@@ -75,7 +76,7 @@ fn below(prefix: &str) -> String {
     format!("-I{prefix}/include -L{prefix}/lib -L{prefix}/lib64")
 }
 
-/// Returns what a program prints if it succeeds.
+/// Returns the output of a program, if it succeeds.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
@@ -90,7 +91,7 @@ fn holds_mpi(folder: &str) -> bool {
     names.any(|name| name.to_string_lossy().starts_with("libmpi"))
 }
 
-/// Finds out whose `mpi.h` this is, in the words of the library itself: `Open MPI v5.0.11`, `MPICH 5.0.2`.
+/// Determines whose `mpi.h` this is, as the library describes itself: `Open MPI v5.0.11`, `MPICH 5.0.2`.
 fn library(header: &str) -> Option<String> {
     let defined = |name| {
         header.lines().find_map(|line| {

@@ -1,14 +1,14 @@
-//! Counts that MPI takes: `i32`, so what is longer travels in pieces.
+//! MPI counts are `i32`, so longer buffers are sent in pieces.
 
-/// The most words one call takes.
+/// The maximum number of words of one call.
 pub(crate) const MOST: usize = if cfg!(comm_mpi_small_counts) {
-    // Small enough for the larger sizes of the suite to be cut, and no divisor of any.
+    // Small enough that the larger sizes of the suite are cut, and a divisor of none of them.
     9973
 } else {
     i32::MAX as usize
 };
 
-/// Describes how the blocks of an `allgatherv` travel; a function of what all ranks agree on.
+/// Describes how the blocks of an `allgatherv` are sent; a function of what all ranks agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     /// There is nothing to send.
@@ -26,14 +26,14 @@ pub(crate) struct Lists {
     pub(crate) displs: Vec<i32>,
     /// The sum of the counts.
     pub(crate) total: usize,
-    /// Whether the displacements fit; a rank's own business, like the displacements.
+    /// Whether the displacements fit; displacements are local to each rank.
     pub(crate) placed: bool,
 }
 
 impl Lists {
-    /// Fills in the lists in words, `scale` to an element; `most` is the most that MPI takes.
+    /// Fills in the lists in words, `scale` per element; `most` is the maximum that MPI accepts.
     ///
-    /// Does not overflow where every block lies in a buffer, `scale` words to an element.
+    /// Does not overflow if every block lies in a buffer, with `scale` words per element.
     #[inline]
     pub(crate) fn fill(
         &mut self,
@@ -70,7 +70,7 @@ impl Lists {
         self.pack();
     }
 
-    /// Lays the blocks end to end instead; right where the sum of the counts fits.
+    /// Lays the blocks end to end instead; valid if the sum of the counts fits.
     pub(crate) fn pack(&mut self) {
         let mut end = 0;
         self.displs.clear();
@@ -103,7 +103,7 @@ mod tests {
     fn nothing_is_not_sent() {
         let mut lists = Lists::default();
         assert_eq!(lists.fill(&[0, 0], &[0, 5], 8, BIG), Route::Nothing);
-        // Elements without a size have counts and no bytes.
+        // Elements of size zero have counts but no bytes.
         assert_eq!(lists.fill(&[7, 9], &[0, 7], 0, BIG), Route::Nothing);
     }
 

@@ -1,4 +1,4 @@
-//! The collectives, on bytes that were checked and by ranks that are all there.
+//! The collectives, on checked bytes, once all ranks have entered the call.
 
 mod allgatherv;
 mod allreduce;

@@ -1,4 +1,4 @@
-//! The communicator: the methods of the trait, each one turn with MPI.
+//! The communicator: the trait methods, each of which takes one turn with MPI.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -17,17 +17,18 @@ use crate::ranks::{Ranks, Unfreed};
 
 /// Communicates through MPI.
 ///
-/// Created by [`init`](Self::init); rank and size come from the launcher of MPI. Once it, its like and all that came from
-/// [`split_local`] are dropped, MPI is finalized as the process exits; regions do not need MPI and live on.
+/// Created by [`init`](Self::init); rank and size come from the MPI launcher. Once all communicators of the
+/// process, including those of [`split_local`], are dropped, MPI is finalized when the process exits. Regions
+/// do not need MPI and stay usable.
 ///
 /// # Contract
 ///
-/// - **Threads.** Any thread may call, one at a time. Where the MPI library permits fewer, a call
-///   from a thread that it does not permit is an error.
-/// - **Ends.** A rank that unwinds with this communicator alive ends the job through `MPI_Abort`. So
-///   does one that exits with a code other than 0, with that code, or with 0 and this communicator
-///   alive, with 1: drop it before the process ends. One that drops it after an error of MPI, or after a
-///   timeout, ends the job, too, when it exits or after a second.
+/// - **Threads.** Any thread may call, one at a time. Where the MPI library permits fewer threads, a call
+///   from any other thread is an error.
+/// - **Ends.** A rank that unwinds while this communicator is alive ends the job through `MPI_Abort`. So does
+///   a rank that exits with a code other than 0, with that code, and one that exits with 0 while this
+///   communicator is alive, with code 1: drop the communicator before the process ends. A rank that drops it
+///   after an MPI error or a timeout also ends the job, when it exits or after a second.
 ///
 /// [`split_local`]: comm_api::SharedMemoryProvider::split_local
 ///
@@ -49,26 +50,28 @@ pub struct FerrompiBackend {
 }
 
 impl FerrompiBackend {
-    /// Initialises MPI and joins the job that its launcher started; collective over all ranks.
+    /// Initialises MPI and joins the job that the MPI launcher started; collective over all ranks.
     ///
-    /// MPI is asked for its highest thread level, and calls run on communicators of our own, so
-    /// other users of MPI in the same process do not interfere.
+    /// Requests the highest thread level of MPI. Calls use separate MPI communicators, so other users of MPI
+    /// in the same process do not interfere.
     ///
-    /// A process may create several, for its threads say: in the same order on all ranks. MPI is initialised with the first.
+    /// A process may create several communicators, for example one per thread, in the same order on all
+    /// ranks. The first one initialises MPI.
     ///
-    /// `ferrompi` holds at most 255 communicators of a process at once. Each `init` takes two of them until the process ends; on the first
-    /// rank of a node, one more with the first gathered region that other nodes share. Each [`split_local`] takes one, which is freed at the
-    /// next split after all ranks of the node have dropped it.
+    /// `ferrompi` supports at most 255 communicators per process at a time. Each `init` takes two of them
+    /// until the process ends; the first gathered region that other nodes share takes one more on the first
+    /// rank of each node. Each [`split_local`] takes one, which is freed at the next split after all ranks of
+    /// the node have dropped it.
     ///
     /// [`split_local`]: comm_api::SharedMemoryProvider::split_local
     ///
     /// # Errors
     ///
-    /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) if the ranks were
-    /// configured differently, or an earlier communicator of this process with another
-    /// [`check`](MpiConfig::check); [`Failed`](crate::InitErrorKind::Failed) if MPI cannot be
-    /// initialised, was initialised by others in this process, is another one than that of the `mpi.h` that the program was built with,
-    /// or found one rank where the launcher started more, as under the `mpiexec` of another MPI.
+    /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) if the configurations of the
+    /// ranks differ, or if an earlier communicator of this process has another [`check`](MpiConfig::check).
+    /// [`Failed`](crate::InitErrorKind::Failed) if MPI cannot be initialised, was initialised by other code
+    /// of this process, is not the library of the `mpi.h` that the program was built with, or found one rank
+    /// where the launcher started more, as under the `mpiexec` of another MPI.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "every backend takes its configuration"
@@ -97,7 +100,7 @@ impl FerrompiBackend {
             ..rules
         });
         let ranks = Ranks::new(&life, Unfreed::new(world), reduce, of_all);
-        // Its calls are compared among those of all ranks.
+        // Its calls are compared as calls of all ranks.
         let node = Ranks::new(&life, Unfreed::new(node), reduce, None);
         let node = Node::new(node, Arc::clone(&members), rules);
         let nodes = OnceLock::new();
@@ -141,7 +144,7 @@ impl Communicator for Ranks {
 
     fn abort(&self, code: i32) -> ! {
         let code = exit_code(code);
-        // A forked child has no MPI, and ends alone.
+        // A forked child has no MPI, and exits on its own.
         if self.gate().owner().is_here() {
             self.life().end().abort(code)
         }

@@ -1,4 +1,4 @@
-//! What a rank decides before MPI starts; who it is and who the others are comes from MPI.
+//! The configuration of a rank before MPI starts; rank and size come from MPI.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,30 +26,30 @@ pub(crate) const TIMEOUT_SECS: &str = "COBRE_MPI_TIMEOUT_SECS";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpiConfig {
-    /// Who adds floats.
+    /// Which code adds floats.
     pub reduce: MpiReduce,
-    /// Whether the ranks compare what they call, before every call.
+    /// Whether the ranks compare their calls, before every call.
     ///
-    /// With it a mismatch, a refusal, a rank that does not come and one that has left are errors that name
-    /// the rank; without it such a job hangs or computes nonsense, as MPI programs do. Costs a round of small
-    /// messages per call.
+    /// If enabled, a mismatch, a refusal, a rank that never enters a call and a rank that has left are errors
+    /// that name the rank. If disabled, such a job hangs or computes nonsense, as MPI programs do. Costs a
+    /// round of small messages per call.
     pub check: bool,
-    /// How long a call waits for a rank that does not come to it, where [`check`](Self::check) is on; `None`, like
-    /// zero, is for ever.
+    /// How long a call waits for a rank that never enters it, if [`check`](Self::check) is on; `None` and
+    /// zero disable the timeout.
     pub timeout: Option<Duration>,
     /// Identifies the job; must agree between the ranks.
     pub job_id: Option<String>,
 }
 
-/// Names who adds floats.
+/// Which code adds floats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MpiReduce {
     /// This crate, in rank order: the same bits as every other backend.
     #[default]
     Ordered,
-    /// `MPI_Allreduce`, in an order of its own: bits may differ between sizes, machines and runs.
-    /// Minima and maxima of floats stay ordered, since MPI does not say what they do with NaN.
+    /// `MPI_Allreduce`, in an unspecified order: bits may differ between sizes, machines and runs. Minima and
+    /// maxima of floats stay ordered, since MPI does not specify how they treat NaN.
     Native,
 }
 
@@ -60,8 +60,8 @@ impl Default for MpiConfig {
 }
 
 impl MpiConfig {
-    /// Creates the default configuration: ordered reductions, no checks between the ranks, a timeout of a minute where
-    /// they are on.
+    /// Creates the default configuration: ordered reductions, no checks between the ranks, and a timeout of
+    /// one minute for checked calls.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -78,10 +78,10 @@ impl MpiConfig {
     /// |---|---|---|
     /// | `COBRE_MPI_REDUCE` | `ordered` | [`reduce`](Self::reduce), `ordered` or `native` |
     /// | `COBRE_COMM_CHECK` | 0 | [`check`](Self::check), 0 or 1 |
-    /// | `COBRE_MPI_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout) in seconds, 0.5 is half a second, 0 is for ever |
+    /// | `COBRE_MPI_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout) in seconds, fractions allowed, 0 = no timeout |
     /// | `COBRE_JOB_ID` | none | [`job_id`](Self::job_id) |
     ///
-    /// A variable that is empty counts as not set.
+    /// An empty variable counts as not set.
     ///
     /// # Errors
     ///
@@ -90,12 +90,11 @@ impl MpiConfig {
         Self::from_map(&environment(&[REDUCE, CHECK, TIMEOUT_SECS, JOB_ID])?)
     }
 
-    /// Reads the configuration from a map of variables, without looking at anything else.
+    /// Reads the configuration from a map of variables, and accesses nothing else.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) for a value that
-    /// cannot be used.
+    /// [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration) for an unusable value.
     ///
     /// ```
     /// use comm_mpi::{InitErrorKind, MpiConfig};

@@ -1,19 +1,19 @@
-//! Bytes as words that MPI knows: the widest that divides the element, so that counts stay small.
+//! Bytes as MPI words: the widest word that divides the element, so that counts stay small.
 //!
-//! The word depends on what all ranks agree on, the size of an element, and on nothing else: MPI
-//! wants the same type on both ends. A buffer that is not aligned for it is copied.
+//! The word depends only on the size of an element, which all ranks agree on: MPI requires the same type on
+//! both ends. A buffer that is not aligned for the word is copied.
 
 use std::borrow::Cow;
 
 use comm_api::bytemuck::{Pod, cast_slice, pod_collect_to_vec, try_cast_slice, try_cast_slice_mut};
 use ferrompi::MpiDatatype;
 
-/// Marks a type that both MPI and `bytemuck` know.
+/// Marks a type that both MPI and `bytemuck` support.
 pub(crate) trait Word: MpiDatatype + Pod {}
 
 impl<T: MpiDatatype + Pod> Word for T {}
 
-/// Names which word carries elements of some size.
+/// Names the word for elements of some size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Eight,
@@ -51,7 +51,7 @@ pub(crate) use by_width;
 /// Where empty buffers begin: the address of an empty slice may be the one that means "in place".
 static NOWHERE: [u64; 1] = [0];
 
-/// Shows a buffer as words.
+/// Views a buffer as words.
 #[inline]
 pub(crate) fn words<W: Word>(bytes: &[u8]) -> Cow<'_, [W]> {
     if bytes.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn words<W: Word>(bytes: &[u8]) -> Cow<'_, [W]> {
     }
 }
 
-/// Lets `f` write a buffer, not empty, as words; what it does not write stays.
+/// Lets `f` write a non-empty buffer as words; words that `f` does not write stay unchanged.
 #[inline]
 pub(crate) fn with_words<W: Word, R, E>(
     bytes: &mut [u8],

@@ -1,12 +1,12 @@
-//! From `MPI_Init` to the end of MPI, as the process ends: in peace, or for the whole job.
+//! From `MPI_Init` to the end of MPI at process exit: an orderly end, or one of the whole job.
 //!
-//! Finalizing waits for the other ranks, so it is right only if none of them waits for this one. A rank
-//! that exits with 0 and has dropped its communicators finalizes. One that exits with another code,
-//! or with a communicator alive, or after an error that the others did not get, ends the job through
+//! Finalizing waits for the other ranks, so it is correct only if no rank waits for this one. A rank that
+//! exits with 0 and has dropped its communicators finalizes MPI. A rank that exits with another code, or
+//! while a communicator is alive, or after an error that the others did not get, ends the job through
 //! `MPI_Abort`: with its code, or with 1.
 //!
-//! The code is known to a hook of the process, [`comm_kit::exit`]. Where the system has none, MPI is
-//! finalized as its thread ends, before the code is known.
+//! A hook of the process, [`comm_kit::exit`], gets the code. Where the system supports no such hook, MPI is
+//! finalized when its thread ends, before the code is known.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -19,21 +19,21 @@ use std::time::Duration;
 use comm_kit::{Owner, exit};
 use ferrompi::{Communicator, Error, Mpi, ThreadLevel};
 
-/// How long a rank that ends the job lets everybody report what they have to say: launchers lose what
-/// they have not read when they end a job.
+/// How long a rank that ends the job lets all ranks write their output: launchers lose output that they have
+/// not read when they end a job.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// After this time a rank that failed and lives on ends the job: what it reports has been read.
+/// After this time, a rank that failed and keeps running ends the job: its output has been read by then.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// MPI of this process: there is one in its life.
+/// MPI of this process; a process can initialise it only once.
 static END: OnceLock<End> = OnceLock::new();
 
 thread_local! {
-    /// MPI, on the thread that initialised it. It has no destructor, so the hook finds it when all
-    /// others are through.
+    /// MPI, on the thread that initialised it. It has no destructor, so the hook still finds it after all
+    /// destructors have run.
     static MPI: Cell<Option<ManuallyDrop<Mpi>>> = const { Cell::new(None) };
-    /// Whether this thread ends the job: `MPI_Abort` exits, and so comes back to the hook.
+    /// Whether this thread ends the job: `MPI_Abort` exits, and therefore calls the hook again.
     static ENDS_THE_JOB: Cell<bool> = const { Cell::new(false) };
     /// Finalizes MPI at the end of its thread, where there is no hook.
     static THREAD_END: Cell<Option<ThreadEnd>> = const { Cell::new(None) };
@@ -56,34 +56,34 @@ pub(crate) struct End {
     world: Communicator,
     /// How many communicators that `init` created are alive, or have left others alive.
     in_use: AtomicUsize,
-    /// A thread is inside MPI; looked at where MPI takes one at a time.
+    /// Whether a thread is inside MPI; checked where MPI admits one thread at a time.
     pub(crate) inside: AtomicBool,
-    /// This rank failed, and the others may be waiting for it.
+    /// Whether this rank failed while the others may be waiting for it.
     is_broken: AtomicBool,
-    /// Somebody ends MPI, or the job.
+    /// Whether a thread ends MPI, or the job.
     is_ending: AtomicBool,
     keeper: Mutex<Option<Keeper>>,
-    /// What is done before MPI is finalized.
+    /// What to do before MPI is finalized.
     last: Mutex<Vec<Last>>,
 }
 
 type Last = Box<dyn FnOnce() + Send>;
 
-/// A thread of our own that initialised MPI, and finalizes it.
+/// A dedicated thread that initialised MPI, and finalizes it.
 struct Keeper {
     finalize: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-/// Returns MPI of this process, if it was initialised here and not by a parent of this process.
+/// Returns MPI of this process, if it was initialised here and not by a parent process.
 pub(crate) fn current() -> Option<&'static End> {
     END.get().filter(|end| end.owner.is_here())
 }
 
-/// Initialises MPI, and does `more` with it.
+/// Initialises MPI, and runs `more` with it.
 ///
-/// The thread that initialises MPI is the one to finalize it. The main thread is there when the process
-/// ends; in the place of another one, which may end long before, a thread of our own does it.
+/// The thread that initialises MPI must finalize it. The main thread exists until the process ends; any other
+/// thread may end long before, so a dedicated thread is used in its place.
 pub(crate) fn begin<F>(more: F) -> Result<&'static End, Error>
 where
     F: FnOnce(&Mpi) -> Result<(), Error> + Send + 'static,
@@ -105,7 +105,7 @@ where
     more.map(|()| end)
 }
 
-/// Initialises MPI on a thread of our own.
+/// Initialises MPI on a dedicated thread.
 fn keep<F>(more: F) -> Result<(End, Result<(), Error>), Error>
 where
     F: FnOnce(&Mpi) -> Result<(), Error> + Send + 'static,
@@ -134,7 +134,7 @@ where
     Ok((End::of(level, world, Some(keeper)), more))
 }
 
-/// Ends MPI as the process exits.
+/// Ends MPI when the process exits.
 fn exited(code: u8) {
     // A forked child has no MPI.
     if let Some(end) = current() {
@@ -175,7 +175,7 @@ impl End {
         self.in_use.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that it is gone.
+    /// Records that a communicator of this process is gone.
     pub(crate) fn leave_use(&self) {
         // Release: what the threads of a communicator did with MPI happens before the end.
         self.in_use.fetch_sub(1, Ordering::Release);
@@ -186,14 +186,14 @@ impl End {
         self.in_use.load(Ordering::Acquire) == 0
     }
 
-    /// Records that this rank failed in a way that the others do not know of.
+    /// Records that this rank failed in a way that the others do not know about.
     #[cold]
     pub(crate) fn fail(&self) {
         self.is_broken.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the job soon if this rank failed: it takes part in nothing any more. Not at once, so that it
-    /// can say why, and exit with a code of its own.
+    /// Ends the job soon if this rank failed, because the rank takes part in no call any longer. A short
+    /// delay lets the program report the error, and exit with its own code.
     pub(crate) fn left(&'static self) {
         if !self.is_broken.load(Ordering::Relaxed) || self.is_alone() {
             return;
@@ -202,23 +202,23 @@ impl End {
             thread::sleep(LINGER);
             self.end_job(1);
         };
-        // Only one thread may call MPI, or no thread is left to wait: now, then.
+        // Only one thread may call MPI, or no thread is left to wait: end the job now.
         if self.level < ThreadLevel::Serialized || thread::Builder::new().spawn(linger).is_err() {
             self.end_job(1);
         }
     }
 
-    /// Ends the job through `MPI_Abort`; returns if somebody else does, or this thread may not.
+    /// Ends the job through `MPI_Abort`; returns if another thread does, or this thread may not.
     pub(crate) fn end_job(&self, code: i32) {
         if self.permits_this_thread() && !self.is_ending.swap(true, Ordering::Relaxed) {
             self.abort(code);
         }
     }
 
-    /// Ends the job through `MPI_Abort`, whichever communicator the caller has.
+    /// Ends the job through `MPI_Abort`, whichever communicator the caller uses.
     ///
-    /// On the world: on a duplicate of it MPICH kills the ranks one after another, and its launcher returns 9, the code of a
-    /// killed rank, instead of `code` if it sees one of them first.
+    /// Called on the world: on a duplicate of it, MPICH kills the ranks one after another, and if its
+    /// launcher sees a killed rank first, it returns 9 instead of `code`.
     pub(crate) fn abort(&self, code: i32) -> ! {
         self.is_ending.store(true, Ordering::Relaxed);
         ENDS_THE_JOB.set(true);
@@ -230,7 +230,7 @@ impl End {
             return;
         }
         if self.is_ending.swap(true, Ordering::Relaxed) {
-            // Another thread ends the job; an exit would cut it short.
+            // Another thread ends the job; an exit would interrupt it.
             thread::sleep(2 * GRACE);
             return;
         }
@@ -241,7 +241,7 @@ impl End {
             self.finalize();
         } else if !self.is_alone() && self.permits_this_thread() {
             let why = match code {
-                0 if !over => "with 0 while a communicator is alive; drop it before",
+                0 if !over => "with 0 while a communicator is alive; drop it before exiting",
                 0 if in_peace => {
                     "with 0 on a thread that cannot finalize MPI; exit on the main thread"
                 }
@@ -263,7 +263,7 @@ impl End {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what has to be done before MPI is finalized; forgotten if it is not.
+    /// Stores what has to be done before MPI is finalized; dropped if MPI is not finalized.
     pub(crate) fn before_finalizing(&self, last: impl FnOnce() + Send + 'static) {
         self.last().push(Box::new(last));
     }
@@ -272,7 +272,7 @@ impl End {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finalizes MPI, on the thread that initialised it; waits for the other ranks.
+    /// Finalizes MPI on the thread that initialised it; waits for the other ranks.
     fn finalize(&self) {
         let last = std::mem::take(&mut *self.last());
         if self.permits_this_thread() {
@@ -292,7 +292,7 @@ impl End {
     }
 }
 
-/// Returns whether this thread initialised MPI, and nobody has finalized it.
+/// Returns whether this thread initialised MPI, and MPI is not finalized.
 fn is_mpi_here() -> bool {
     let mpi = MPI.take();
     let is_here = mpi.is_some();

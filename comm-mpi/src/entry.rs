@@ -1,23 +1,23 @@
-//! The comparison before a call, where `COBRE_COMM_CHECK=1` asks for it.
+//! The comparison of calls, enabled with `COBRE_COMM_CHECK=1`.
 //!
-//! Before a call each rank sends a card to every other: the place of the call in the sequence,
-//! what it calls or that it refused, and why. Then it reads one card from every other rank, and
-//! all that read decide alike: a refusal wins, then the lowest rank that differs from rank 0.
+//! Before a call, each rank sends a card to every other rank: the position of the call in the sequence, and
+//! either the call or the refusal with its reason. Then it reads one card from every other rank. All readers
+//! decide alike: a refusal wins, then the lowest rank that differs from rank 0.
 //!
-//! A call of one node is compared by the ranks of that node only, with cards of the same kind: where
-//! one rank of a node creates a region and another enters a barrier, both find that they differ.
+//! A call of one node is compared only by the ranks of that node, with cards of the same kind: if one rank of
+//! a node creates a region and another enters a barrier, both notice the difference.
 //!
-//! A rank that refuses sends its cards and returns at once. The cards it left unread are of a place
-//! before that of its next call, and are skipped there. Cards are sent in buffered mode, so that no
-//! send waits for its receiver (but see `hand_out` for Open MPI); the buffer is finite, so a rank
-//! that refuses call after call waits for the card of everybody else from [`AHEAD`] places before. That wait ends: whoever is behind
-//! needs no card but those of its own places, which have all been sent.
+//! A rank that refuses sends its cards and returns at once. The cards that it left unread have an earlier
+//! position than its next call, and are skipped there. Cards are sent in buffered mode, so that no send waits
+//! for its receiver (but see `hand_out` for Open MPI). The buffer is finite, so a rank that refuses many
+//! calls in a row waits for the cards of all others from [`AHEAD`] positions before. That wait ends: a rank
+//! that is behind needs only cards of its own positions, which have all been sent.
 //!
-//! Where a call of one node fails in the comparison, its ranks send their cards to all other nodes, too, and
-//! read theirs: those are in a call of all ranks, or come to their next, and find the same.
+//! If the comparison of a call of one node fails, its ranks send their cards to all other nodes too, and read
+//! theirs. The other nodes are in a call of all ranks, or enter their next one, and find the same result.
 //!
-//! A rank that drops the communicator of all ranks sends a last card, so that whoever comes to a call without it hears at
-//! once. For a card that does not come at all a rank waits until its timeout.
+//! A rank that drops the communicator of all ranks sends a last card, so that a rank that enters a call
+//! without it gets an error at once. If a card never arrives, a rank waits until its timeout.
 
 use std::time::Duration;
 
@@ -45,28 +45,28 @@ const LEFT: u64 = 3;
 
 type Card = [u64; WORDS];
 
-/// How many places a rank that refuses may be ahead of any other.
+/// How many positions a refusing rank may be ahead of any other.
 const AHEAD: u64 = 16;
 
-/// How many communicators, of which each may be that far ahead at once, have room in the buffer.
+/// For how many communicators, each of them that far ahead at once, the buffer has room.
 const COMMUNICATORS: usize = 16;
 
-/// What MPI adds to a card in the buffer, at most.
+/// The maximum overhead that MPI adds to a card in the buffer.
 const OVERHEAD: usize = 512;
 
 /// How long a rank that finalizes waits for the last cards of the others.
 const LAST_CARDS: Duration = Duration::from_secs(5);
 
-/// Gives MPI the memory that buffered mode needs; the system provides what of it is used.
+/// Gives MPI the memory that buffered mode needs; the system allocates only the used part.
 pub(crate) fn prepare(mpi: &Mpi) -> Result<(), Error> {
     let size = usize::try_from(mpi.world().size()).unwrap_or(1);
-    // The card of the call that follows, the one that a node sends late, and the last one.
+    // The card of the following call, the late card of a node, and the last card.
     let places = usize::try_from(AHEAD).unwrap_or(0) + 3;
     let bytes = size * places * COMMUNICATORS * (size_of::<Card>() + OVERHEAD);
     mpi.buffer_attach(vec![0; bytes.min(1 << 30)].into_boxed_slice())
 }
 
-/// Names who takes part in a call.
+/// Which ranks take part in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All ranks.
@@ -75,39 +75,40 @@ pub(crate) enum Scope {
     Node,
 }
 
-/// How the ranks of a communicator compare what they call.
+/// The rules by which the ranks of a communicator compare their calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
-    /// How long one waits for the card of another.
+    /// How long a rank waits for the card of another.
     pub(crate) timeout: Option<Duration>,
-    /// The ranks of this node, where that is not all; also says that this is the communicator of all ranks.
+    /// The ranks of this node, unless that is all ranks; also marks the communicator of all ranks.
     pub(crate) node: Option<&'a [usize]>,
-    /// How many communicators these ranks have made before, this one in the place of one of them, perhaps: MPI gives what it has freed to
-    /// the next, with cards that nobody read. The places of a communicator are above those of all before it, so such a card is an old one.
+    /// How many communicators these ranks have created before. MPI may reuse a freed communicator for the
+    /// next one, together with cards that no rank read. The positions of a communicator are above those of
+    /// all earlier ones, so such a card is recognised as old.
     pub(crate) before: u64,
 }
 
-/// The places of one communicator: more than it has calls.
+/// The positions of one communicator: more than it can have calls.
 const PLACES: u32 = 40;
 
-/// The place of this rank in the sequence of calls, and its outgoing cards.
+/// The position of this rank in the sequence of calls, and its outgoing cards.
 pub(crate) struct Entry {
     rank: usize,
     timeout: Option<Duration>,
-    /// Whether a last card says that this rank has left. The communicator of a node goes without: it is freed, and the next
-    /// that MPI creates in its place would find the card.
+    /// Whether a last card announces that this rank has left. The communicator of a node sends none: it is
+    /// freed, and the next one that MPI creates in its place would find the card.
     says_goodbye: bool,
-    /// Of each rank, whether it takes part in calls of this node.
+    /// For each rank, whether it takes part in calls of this node.
     is_near: Vec<bool>,
-    /// The place among all calls, in which the ranks of this node meet.
+    /// The position among all calls, which the ranks of this node share.
     near: u64,
-    /// The place among the calls of all ranks, in which those of other nodes are met.
+    /// The position among the calls of all ranks, which the ranks of other nodes share.
     far: u64,
-    /// Of each rank, the place of the last card that was read.
+    /// For each rank, the position of the last card that was read.
     seen: Vec<u64>,
-    /// Of each rank, whether that was its last.
+    /// For each rank, whether that was its last card.
     has_left: Vec<bool>,
-    /// Of each rank but this one; made when the first card is sent.
+    /// One for each rank except this one; created when the first card is sent.
     outgoing: Vec<Option<PersistentRequest<u64>>>,
 }
 
@@ -138,7 +139,7 @@ impl Entry {
         self.rank
     }
 
-    /// Meets the other ranks of `scope` and compares what they call.
+    /// Synchronises with the other ranks of `scope` and compares their calls.
     pub(crate) fn enter(
         &mut self,
         comm: &Communicator,
@@ -155,7 +156,7 @@ impl Entry {
             return Ok(());
         };
         if scope == Scope::Node {
-            // Those of other nodes wait for this card, too, or will.
+            // Ranks of other nodes wait for this card too, or will.
             self.far += 1;
             self.hand_out(&card, |is_near| !is_near)?;
             if error.is_fatal() {
@@ -177,7 +178,7 @@ impl Entry {
                 if self.receive(comm, rank)?.is_none()
                     && let Err(over) = patience.pause(|_| {})
                 {
-                    let called = String::from("this rank refused call after call");
+                    let called = String::from("this rank refused many calls in a row");
                     let timeout = self.timeout;
                     Err(patience::error(
                         over,
@@ -193,7 +194,7 @@ impl Entry {
         Ok(self.send(comm, &card(REFUSED, [0; 2], reason), Scope::All)?)
     }
 
-    /// Announces to the others that this rank calls nothing any more; waits for nobody.
+    /// Announces to the others that this rank makes no more calls; waits for no rank.
     pub(crate) fn leave(&mut self, comm: &Communicator) -> Result<(), Error> {
         if !self.says_goodbye {
             return Ok(());
@@ -201,14 +202,14 @@ impl Entry {
         self.send(comm, &card(LEFT, [0; 2], ""), Scope::All)
     }
 
-    /// Returns whether the others send a last card too, which [`drain`](Self::drain) reads.
+    /// Returns whether the others also send a last card, which [`drain`](Self::drain) reads.
     pub(crate) fn says_goodbye(&self) -> bool {
         self.says_goodbye
     }
 
-    /// Reads what the others sent, up to their last cards: MPI is not to be finalized while messages are unread, and some
-    /// libraries complain. A rank that finalizes has sent its last card, so this waits no longer than finalizing does; one that
-    /// does not come is left to that.
+    /// Reads what the others sent, up to their last cards: MPI should not be finalized while messages are
+    /// unread, and some libraries complain about that. A rank that finalizes has sent its last card, so this
+    /// waits no longer than finalizing does; a rank that never finalizes is left to `MPI_Finalize`.
     pub(crate) fn drain(mut self, comm: &Communicator) {
         let mut patience = Patience::new(Some(LAST_CARDS));
         for rank in 0..self.is_near.len() {
@@ -222,7 +223,7 @@ impl Entry {
         }
     }
 
-    /// Returns the place at which this rank meets `rank`.
+    /// Returns the position that this rank shares with `rank`.
     fn place(&self, rank: usize) -> u64 {
         if self.is_near[rank] {
             self.near
@@ -231,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// Takes the next place in the sequence, and sends the card there.
+    /// Takes the next position in the sequence, and sends the card for it.
     fn send(&mut self, comm: &Communicator, card: &Card, scope: Scope) -> Result<(), Error> {
         self.near += 1;
         self.far += u64::from(scope == Scope::All);
@@ -248,7 +249,7 @@ impl Entry {
         self.hand_out(card, |is_near| is_near || scope == Scope::All)
     }
 
-    /// Sends the card of this place to the ranks that `takes_part` chooses.
+    /// Sends the card of this position to the ranks that `takes_part` selects.
     fn hand_out(&mut self, card: &Card, takes_part: impl Fn(bool) -> bool) -> Result<(), Error> {
         for rank in 0..self.is_near.len() {
             let place = self.place(rank);
@@ -259,16 +260,16 @@ impl Entry {
                 buffer.copy_from_slice(card);
                 buffer[SEQUENCE] = place;
                 request.start()?;
-                // In buffered mode this waits for a copy, not for the receiver; with Open MPI 4.1 for the receiver all the same, once
-                // about a dozen cards are unread.
+                // In buffered mode this waits for a copy, not for the receiver. With Open MPI 4.1 it still
+                // waits for the receiver once about a dozen cards are unread.
                 request.wait()?;
             }
         }
         Ok(())
     }
 
-    /// Reads the cards for this place of the ranks that `takes_part` chooses, past those of refused
-    /// calls; `own` is that of this rank.
+    /// Reads the cards of this position from the ranks that `takes_part` selects, skipping those of refused
+    /// calls; `own` is the card of this rank.
     fn read(
         &mut self,
         comm: &Communicator,
@@ -303,7 +304,7 @@ impl Entry {
         Ok(cards)
     }
 
-    /// Returns the card of a rank that was met: one that has left sends no other.
+    /// Returns the card of a rank whose card was read: a rank that has left sends no other.
     fn card_of(&self, rank: usize, card: &Card) -> Card {
         if self.has_left[rank] {
             self::card(LEFT, [0; 2], "")
@@ -312,12 +313,13 @@ impl Entry {
         }
     }
 
-    /// Returns whether the card of `rank` for this place was read.
+    /// Returns whether the card of `rank` for this position was read.
     fn is_met(&self, rank: usize) -> bool {
         rank == self.rank || self.has_left[rank] || self.seen[rank] >= self.place(rank)
     }
 
-    /// Returns why the call is over: who of `rest` is missing like `rank`, and what those that are there called.
+    /// Returns why the call failed: which ranks of `rest` are missing in addition to `rank`, and what the
+    /// others called.
     #[cold]
     fn give_up(
         &mut self,
@@ -349,7 +351,7 @@ impl Entry {
         patience::error(over, operation, self.rank, &missing, &called, timeout).into()
     }
 
-    /// Reads the next card of `rank`, if it is there.
+    /// Reads the next card of `rank`, if it has arrived.
     fn receive(&mut self, comm: &Communicator, rank: usize) -> Result<Option<Card>, Error> {
         let from = i32::try_from(rank).unwrap_or(i32::MAX);
         if comm.iprobe::<u64>(from, CARD)?.is_none() {
@@ -363,7 +365,7 @@ impl Entry {
     }
 }
 
-/// Writes a card, for a place that is filled in when it is sent.
+/// Encodes a card; its position is filled in when it is sent.
 fn card(status: u64, call: [u64; 2], reason: &str) -> Card {
     let mut card = [0; WORDS];
     card[STATUS] = status;
@@ -373,13 +375,13 @@ fn card(status: u64, call: [u64; 2], reason: &str) -> Card {
     card
 }
 
-/// Returns what a card says that its rank calls.
+/// Returns the call that a card describes.
 fn call_of(card: &Card) -> Call {
     Call::from_words([card[CALL], card[CALL + 1]])
 }
 
-/// Decides what becomes of the call, from the cards of all that take part, in rank order. A refusal comes first: it harms
-/// nobody, and who has left is missing in the next call, too.
+/// Decides the outcome of the call from the cards of all participants, in rank order. A refusal comes first
+/// because it is harmless: if a rank has left, it is missing in the next call too.
 fn decide(operation: Operation, cards: &[(usize, Card)]) -> Result<(), CommError> {
     let find = |status| cards.iter().find(|(_, card)| card[STATUS] == status);
     if let Some((rank, card)) = find(REFUSED) {

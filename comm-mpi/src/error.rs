@@ -1,11 +1,11 @@
-//! Why a rank could not join its job, and what MPI's own errors become.
+//! Why a rank could not join its job, and how MPI errors are reported.
 
 use comm_api::{CommError, FailureKind, Operation};
 use ferrompi::Error;
 
 pub use comm_kit::{InitError, InitErrorKind};
 
-/// Names which step of the start MPI could not do.
+/// Reports which step of the start failed in MPI.
 #[cold]
 pub(crate) fn start(step: &str, error: &Error) -> InitError {
     let message = match error {
@@ -15,7 +15,7 @@ pub(crate) fn start(step: &str, error: &Error) -> InitError {
                  the first communicator in the process that mpiexec started, before anything else uses MPI"
             )
         }
-        _ => format!("{step}: {error}; look at what mpiexec printed"),
+        _ => format!("{step}: {error}; see what mpiexec printed"),
     };
     InitError::failed(&[], message)
 }
@@ -40,20 +40,20 @@ pub(crate) fn unlike_the_first(first: bool, variable: &'static str) -> InitError
         ("without", "with")
     };
     let message = format!(
-        "the first communicator of this process was created {first} checks ({variable}), this one is to be {now} them; \
-         create all of a process alike"
+        "the first communicator of this process was created {first} checks ({variable}), this one is configured {now} \
+         them; use the same setting for all communicators of a process"
     );
     InitError::invalid(&[variable], message)
 }
 
-/// MPI was initialised by a thread of our own, and lets no other call it.
+/// A dedicated thread initialised MPI, which admits no other.
 #[cold]
 pub(crate) fn main_thread_only() -> InitError {
     let message = "this MPI library lets only one thread call it: call init on the main thread";
     InitError::failed(&[], message)
 }
 
-/// Puts an error of MPI into the words of the contract.
+/// Converts an MPI error to an error of the contract.
 #[cold]
 pub(crate) fn mpi(operation: Operation, rank: usize, error: &Error) -> CommError {
     match error {
@@ -61,7 +61,7 @@ pub(crate) fn mpi(operation: Operation, rank: usize, error: &Error) -> CommError
         Error::Finalized => CommError::invalid_communicator(),
         Error::Mpi { code, .. } => {
             let message =
-                format!("{error}; this communicator cannot be used any more, restart the job");
+                format!("{error}; this communicator is no longer usable; restart the job");
             CommError::mpi(operation, None, *code, message)
         }
         _ => CommError::failed(operation, FailureKind::Mpi, None, error.to_string()),
@@ -79,13 +79,13 @@ pub(crate) fn wrong_thread(operation: Operation, rank: usize) -> CommError {
     )
 }
 
-/// Another thread is inside MPI, and the library takes one at a time.
+/// Another thread is inside MPI, and the library admits one at a time.
 #[cold]
 pub(crate) fn one_at_a_time(operation: Operation, rank: usize) -> CommError {
     CommError::failed(
         operation,
         FailureKind::Refused,
         Some(rank),
-        "this MPI library lets one thread call it at a time, and another is inside; let it finish",
+        "this MPI library lets one thread call it at a time, and another is inside; wait until it returns",
     )
 }

@@ -1,10 +1,11 @@
 //! Gathered regions: every node holds the parts of all ranks, and the leaders of the nodes exchange them.
 //!
-//! An exchange meets in the memory of the node, on the lines of the region itself, so that it is sound also where calls are not
-//! compared. On one node that is one step. With more it is two, and between them only the leader reaches the region: it broadcasts
-//! the parts of its node to the other leaders and takes theirs. Ranks that follow each other in the world and live on one
-//! node are one run of memory and one broadcast; all are under way at once. (MPI has an allgatherv in place for parts
-//! that lie in the order of their nodes; they need not, and `ferrompi` has none.)
+//! An exchange synchronises in the memory of the node, on the lines of the region itself, so that it is sound
+//! even if calls are not compared. On one node that takes one step. With more nodes it takes two, and between
+//! them only the leader accesses the region: it broadcasts the parts of its node to the other leaders and
+//! receives theirs. Consecutive ranks of the world on one node form one run of memory and one broadcast; all
+//! broadcasts run concurrently. (An in-place allgatherv would require parts in the order of their nodes,
+//! which they need not have, and `ferrompi` has none.)
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,14 +29,14 @@ const CREATE: Operation = Operation::CreateGatheredRegion;
 pub(crate) struct Nodes {
     /// The communicator of the leaders, on a leader.
     leaders: Option<Arc<Unfreed>>,
-    /// Which consecutive ranks of the world live on one node, and which leader it has among the leaders.
+    /// Which consecutive ranks of the world share a node, and which of the leaders is theirs.
     runs: Vec<(Range<usize>, i32)>,
 }
 
-/// How a gathered region lies in the nodes of a job.
+/// The layout of a gathered region across the nodes of a job.
 pub(crate) struct Spread {
     nodes: Arc<Nodes>,
-    /// How many words each run has, and whose they are.
+    /// How many words each run has, and which leader owns it.
     runs: Vec<(usize, i32)>,
 }
 
@@ -93,7 +94,7 @@ impl FerrompiBackend {
         }
     }
 
-    /// Collects who owns how much, and where they live.
+    /// Collects how much each rank owns, and on which node it is.
     fn agree_on_parts<T: CommData>(
         &self,
         count: usize,
@@ -105,13 +106,13 @@ impl FerrompiBackend {
         if let Some(odd) = all.iter().position(|[size, _]| *size != all[0][0]) {
             let (first, other) = (all[0][0], all[odd][0]);
             let message = format!(
-                "rank 0 creates a gathered region of elements of {first} bytes, rank {odd} of {other}; all ranks must pass the \
-                 same type"
+                "rank 0 creates a gathered region of elements of {first} bytes, rank {odd} one of elements of {other} bytes; all \
+                 ranks must pass the same type"
             );
             let kind = FailureKind::Mismatch;
             return Err(CommError::failed(CREATE, kind, Some(odd), message).into());
         }
-        // All ranks have the same counts, so all of them stop here or none.
+        // All ranks have the same counts, so either all of them stop here or none.
         let counts = all.iter().map(|&[_, count]| count);
         let parts = Parts::agreed(counts, size_of::<T>())?;
         if !self.has_other_nodes() {
@@ -130,7 +131,7 @@ impl FerrompiBackend {
         Ok((parts, Some(Spread { nodes, runs })))
     }
 
-    /// Finds out who lives where; collective over the world, once.
+    /// Determines which ranks share a node; collective over the world, once.
     fn find_nodes(&self) -> Result<Nodes, Error> {
         let world = self.ranks.comm();
         let leader = self.node.world()[0] as u64;
@@ -144,7 +145,7 @@ impl FerrompiBackend {
         })
     }
 
-    /// Returns the lowest rank that has no room, if there is one; collective over the world.
+    /// Returns the lowest rank with too little memory, if there is one; collective over the world.
     fn lowest_short(&self, has_room: bool) -> Result<Option<usize>, Trouble> {
         let rank = self.ranks.rank;
         let _inside = self.ranks.life().pass(CREATE, rank)?;
@@ -182,7 +183,7 @@ impl FerrompiBackend {
             spread,
             failed,
         } = region;
-        // A leader goes on to call MPI, and nobody else may come between.
+        // A leader continues with MPI calls, and no other thread may call MPI in between.
         let _inside = spread.as_ref().and(Some(inside));
         let bring = spread.as_ref().map(|spread| {
             |whole: &mut [T]| {
@@ -202,7 +203,7 @@ impl FerrompiBackend {
 }
 
 impl Spread {
-    /// Sends the parts of this node to the other leaders, and takes theirs; on a leader.
+    /// Sends the parts of this node to the other leaders and receives theirs; on a leader.
     fn gather_parts(&self, whole: &mut [u8], elem_size: usize) -> Result<(), Error> {
         if whole.is_empty() {
             return Ok(());
@@ -237,7 +238,7 @@ impl Spread {
     }
 }
 
-/// Cuts the ranks of a world into runs that live on one node; `leader_of[r]` is the leader of the node of rank `r`.
+/// Cuts the ranks of a world into runs on one node; `leader_of[r]` is the leader of the node of rank `r`.
 fn runs(leader_of: &[u64]) -> Vec<(Range<usize>, i32)> {
     let mut leaders = leader_of.to_vec();
     leaders.sort_unstable();

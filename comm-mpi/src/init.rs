@@ -1,4 +1,4 @@
-//! The start: MPI comes up, and the ranks agree that they are one job.
+//! The start: initialises MPI, and lets the ranks agree that they are one job.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +14,12 @@ use crate::launcher;
 use crate::life::Life;
 use crate::runtime;
 
-/// Whether the ranks compare what they call, as the first communicator of this process decided: the memory for it is given to
-/// MPI once.
+/// Whether the ranks compare their calls, as the first communicator of this process decided: MPI is given the
+/// memory for that only once.
 static CHECK: Mutex<Option<bool>> = Mutex::new(None);
 
-/// The right to create a communicator: one at a time, else those of two threads would match up differently on different ranks.
+/// Permits creating a communicator: one at a time, otherwise those of two threads would match up differently
+/// on different ranks.
 pub(crate) type Turn = MutexGuard<'static, Option<bool>>;
 
 /// Waits until no other thread of this process creates a communicator.
@@ -26,18 +27,19 @@ pub(crate) fn turn() -> Turn {
     CHECK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the ranks have in common once they started.
+/// The shared state of the ranks after the start.
 pub(crate) struct Start {
     pub(crate) life: Arc<Life>,
-    /// A communicator of our own, so that nobody else's calls meet ours.
+    /// A separate communicator, so that our calls never match those of other code.
     pub(crate) world: Communicator,
     /// The ranks of this machine, in the order of the world.
     pub(crate) node: Communicator,
-    /// Which rank of the world each of those is.
+    /// The world rank of each of them.
     pub(crate) members: Arc<[usize]>,
 }
 
-/// Initialises MPI, if this is the first communicator of the process, and makes sure that the ranks can work together.
+/// Initialises MPI, if this is the first communicator of the process, and checks that the ranks can work
+/// together.
 pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitError> {
     let end = match end::current() {
         Some(end) => end,
@@ -61,7 +63,7 @@ pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitEr
     let failed = |error| error::start("the ranks could not form a communicator", &error);
     let world = everybody.duplicate().map_err(failed)?;
     let node = if cfg!(comm_mpi_two_nodes) {
-        // For tests: ranks take turns between two nodes, as `--map-by node` puts them.
+        // For tests: ranks alternate between two nodes, as `--map-by node` places them.
         let rank = everybody.rank();
         everybody
             .split(Some(rank % 2), rank)
@@ -91,7 +93,7 @@ pub(crate) fn start(config: &MpiConfig, turn: &mut Turn) -> Result<Start, InitEr
 fn initialise(config: &MpiConfig, turn: &mut Turn) -> Result<&'static End, InitError> {
     runtime::check()?;
     let check = config.check;
-    // The bindings know only of what they did themselves, and MPI ends a job that initialises it twice.
+    // The bindings only know what they did themselves, and MPI ends a job that initialises it twice.
     let end = if Mpi::is_initialized() {
         Err(Error::AlreadyInitialized)
     } else {
@@ -102,7 +104,7 @@ fn initialise(config: &MpiConfig, turn: &mut Turn) -> Result<&'static End, InitE
     Ok(end)
 }
 
-/// Collects which rank of the world each rank of the node is.
+/// Collects the world rank of each rank of the node.
 fn members(node: &Communicator, world: &Communicator) -> Result<Arc<[usize]>, InitError> {
     let rank = u64::try_from(world.rank()).unwrap_or(0);
     let mut members = vec![0; usize::try_from(node.size()).unwrap_or(0)];
@@ -114,10 +116,10 @@ fn members(node: &Communicator, world: &Communicator) -> Result<Arc<[usize]>, In
         .collect())
 }
 
-/// The bytes in which ranks compare themselves; bytes, since words may not mean the same to all.
+/// What the ranks compare, as bytes, because words may differ between machines.
 type Card = [u8; 12];
 
-/// What a byte of a card is about, for the message.
+/// The meaning of each byte of a card, for the message.
 const FIELDS: [(usize, &str, &str); 5] = [
     (0, "byte order", ""),
     (1, "pointer width", ""),
@@ -148,7 +150,7 @@ fn agree(everybody: &Communicator, config: &MpiConfig) -> Result<(), InitError> 
     let mut all = vec![0; own.len() * size];
     everybody
         .allgather(&own, &mut all)
-        .map_err(|error| error::start("the ranks could not compare themselves", &error))?;
+        .map_err(|error| error::start("the ranks could not compare their settings", &error))?;
     let (cards, _) = all.as_chunks::<12>();
     compare(cards)
 }
@@ -168,10 +170,10 @@ fn compare(cards: &[Card]) -> Result<(), InitError> {
         };
         let message = format!("ranks 0 and {odd} have different {what}");
         return Err(if variable.is_empty() {
-            let advice = "all ranks of a job must run on machines of one kind";
+            let advice = "all ranks of a job must run on machines of the same kind";
             InitError::failed(&[], format!("{message}; {advice}"))
         } else {
-            let advice = format!("give all ranks the same {variable}");
+            let advice = format!("set {variable} to the same value on all ranks");
             InitError::invalid(&[variable], format!("{message}; {advice}"))
         });
     }

@@ -11,10 +11,10 @@ pub(crate) fn environment() -> Result<BTreeMap<String, String>, InitError> {
     config::environment(&launcher::variables().collect::<Vec<_>>())
 }
 
-/// Refuses a world of one rank where a launcher started more, or did not say how many.
+/// Rejects a world of one rank if a launcher started more, or did not announce how many.
 ///
-/// A program that runs under the `mpiexec` of another MPI than its own finds no launcher it
-/// understands, so every rank comes up alone and computes everything.
+/// A program under the `mpiexec` of another MPI does not recognise its launcher, so every rank starts alone
+/// and computes everything.
 pub(crate) fn check(size: usize, variables: &BTreeMap<String, String>) -> Result<(), InitError> {
     if size != 1 {
         return Ok(());
@@ -25,10 +25,10 @@ pub(crate) fn check(size: usize, variables: &BTreeMap<String, String>) -> Result
     let name = announced.variable;
     let said = match announced.ranks {
         Some(ranks) => format!("{name} announces {ranks} ranks"),
-        None => format!("{name} announces a rank of a job whose size nobody gives"),
+        None => format!("{name} announces a rank, and no variable the size of the job"),
     };
     let message = format!(
-        "{said}, and MPI found one: started by another MPI's mpiexec? use the one that belongs to the MPI \
+        "{said}, but MPI found one: was it started by another MPI's mpiexec? use the mpiexec of the MPI that \
          this program was built with (srun: --mpi=pmix or --mpi=pmi2); if the job has one rank, set WORLD_SIZE=1 or \
          unset {name}"
     );

@@ -1,7 +1,7 @@
 //! The backend of clusters: ranks under an MPI library, with the same bits as every other backend.
 //!
-//! [`FerrompiBackend`] implements the traits of `comm-api` through `ferrompi`, on whichever MPI the
-//! cluster has. The launcher of MPI starts the ranks and tells each who it is:
+//! [`FerrompiBackend`] implements the traits of `comm-api` through `ferrompi`, on the MPI library of the
+//! cluster. The MPI launcher starts the ranks and gives each its rank and size:
 //!
 //! ```no_run
 //! use comm_api::{Communicator, ReduceOp};
@@ -15,9 +15,9 @@
 //! # }
 //! ```
 //!
-//! | call | becomes |
+//! | call | implementation |
 //! |---|---|
-//! | `barrier`, `broadcast`, `allgatherv` | the call of MPI of that name, in pieces where a count exceeds `i32::MAX` |
+//! | `barrier`, `broadcast`, `allgatherv` | the MPI call of that name, in pieces where a count exceeds `i32::MAX` |
 //! | `allreduce` of integers | `MPI_Allreduce`, where the libraries agree on the result |
 //! | `allreduce` of floats | an exchange, and the fold in rank order that all backends share |
 //! | regions | memory of the node, from `comm-shm`: no windows |
@@ -26,12 +26,12 @@
 //! |---|---|
 //! | a rank exits with a code other than 0, or panics | `MPI_Abort` ends the job, with that code |
 //! | a rank is killed | the launcher ends the job |
-//! | it calls something else, or refuses its arguments | with [`check`](MpiConfig::check) an error on all ranks; without it, what MPI does: a hang, or a wrong result |
-//! | it does not come to a call, or drops its communicator | with [`check`](MpiConfig::check) an error on the others that names it; without it they wait for ever |
-//! | MPI reports an error | that error, and the same on every later call |
+//! | a rank calls something else, or passes invalid arguments | with [`check`](MpiConfig::check) an error on all ranks; without it, what MPI does: a hang, or a wrong result |
+//! | a rank never enters a call, or drops its communicator | with [`check`](MpiConfig::check) an error on the others that names the rank; without it they hang |
+//! | MPI reports an error | that error, and the same error on every later call |
 //!
-//! Architecture invariant: no unsafe code. What MPI does with memory is behind the safe calls of
-//! `ferrompi`, and what ranks share is behind those of `comm-shm`. No drop waits for another rank.
+//! Architecture invariant: no unsafe code. MPI's memory accesses are behind the safe calls of `ferrompi`, and
+//! shared memory is behind those of `comm-shm`. No drop waits for another rank.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,8 +1,8 @@
-//! Who keeps MPI in use, and which threads may call it.
+//! Keeps MPI in use, and controls which threads may call it.
 //!
-//! Everything that needs MPI holds an `Arc` of [`Life`]. When the last of them is gone MPI may be
-//! finalized, but not in that drop: finalizing waits for the other ranks, and no drop does; they may be
-//! waiting for this one, at the fence of a region. It is done as the process ends, see [`End`].
+//! Everything that needs MPI holds an `Arc` of [`Life`]. When the last one is dropped, MPI may be finalized,
+//! but not in that drop: finalizing waits for the other ranks, and no drop does, because they may be waiting
+//! for this rank at the fence of a region. MPI is finalized when the process ends, see [`End`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use ferrompi::ThreadLevel;
 use crate::end::End;
 use crate::error;
 
-/// Keeps MPI in use as long as anybody holds it.
+/// Keeps MPI in use as long as anything holds it.
 pub(crate) struct Life {
     end: &'static End,
 }
@@ -25,12 +25,12 @@ impl Life {
         Arc::new(Self { end })
     }
 
-    /// Returns what ends MPI, or the job.
+    /// Returns the handle that ends MPI, or the job.
     pub(crate) fn end(&self) -> &'static End {
         self.end
     }
 
-    /// Lets this thread into MPI, or tells why not.
+    /// Admits this thread to MPI, or returns why not.
     #[inline]
     pub(crate) fn pass(&self, operation: Operation, rank: usize) -> Result<Pass<'_>, CommError> {
         if self.end.level() == ThreadLevel::Multiple {
@@ -44,7 +44,7 @@ impl Life {
         if !self.end.permits_this_thread() {
             return Err(error::wrong_thread(operation, rank));
         }
-        // Acquire: the calls of the thread that was inside before happened before.
+        // Acquire: the calls of the previous thread happened before.
         if self.end.inside.swap(true, Ordering::Acquire) {
             return Err(error::one_at_a_time(operation, rank));
         }

@@ -12,32 +12,32 @@ use ferrompi::ReduceOp;
 use crate::entry::Rules;
 use crate::ranks::{Ranks, Trouble, Unfreed};
 
-/// Begins the name of the memory of a node, as long as it has one.
+/// The prefix of the temporary name of a node's memory.
 const PREFIX: &str = "cobre-mpi-";
 
-/// The ranks of this machine, and what they made together.
+/// The ranks of this machine, and what they created together.
 pub(crate) struct Node {
     ranks: Ranks,
-    /// How the ranks of a split compare what they call, if they do.
+    /// How the ranks of a split compare their calls, if they do.
     rules: Option<Rules<'static>>,
-    /// Which rank of the world each rank of the node is.
+    /// The world rank of each rank of the node.
     world: Arc<[usize]>,
-    /// Never waited for: whoever comes here is inside a call of the world, and that is one at a time.
+    /// Never contended: only a call of the world takes it, and there is one such call at a time.
     made: Mutex<Made>,
 }
 
-/// What the ranks of a node made together.
+/// What the ranks of a node created together.
 #[derive(Default)]
 struct Made {
     /// The communicators, in the order of their creation, which is the same on all ranks.
     ///
-    /// One that was dropped here may still be used by others, and freeing it is collective. So it
-    /// stays until all ranks of the node have dropped theirs, which is found out at the next split,
-    /// where all are anyway. Finalizing MPI frees what is left.
+    /// A communicator that was dropped here may still be used by other ranks, and freeing it is collective.
+    /// So it is kept until all ranks of the node have dropped theirs, which is determined at the next split,
+    /// where all of them meet anyway. Finalizing MPI frees the rest.
     splits: Vec<Arc<Unfreed>>,
     /// How many there have been, the same on all ranks.
     count: u64,
-    /// The shared memory, once a region was asked for.
+    /// The shared memory, once a region was requested.
     regions: Option<NodeRegions>,
 }
 
@@ -57,7 +57,7 @@ impl Node {
         self.ranks.rank == 0
     }
 
-    /// Returns which rank of the world each rank of the node is.
+    /// Returns the world rank of each rank of the node.
     pub(crate) fn world(&self) -> &Arc<[usize]> {
         &self.world
     }
@@ -90,7 +90,7 @@ impl Node {
         if splits.is_empty() {
             return Ok(());
         }
-        // The list alone holds what was dropped, so nobody can hold it again.
+        // Only the list holds dropped communicators, so none of them can be used again.
         let dropped: Vec<u8> = splits
             .iter()
             .map(|comm| u8::from(Arc::strong_count(comm) == 1))
@@ -118,8 +118,8 @@ impl Node {
         create: impl FnOnce(&NodeRegions) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
         let regions = &mut self.made().regions;
-        // The memory of the node is found under a name that the leader makes up and MPI carries: its
-        // process, and what nobody can guess.
+        // The leader creates the name of the memory of the node, and MPI sends it to the ranks: it consists
+        // of the leader's process id and a part that cannot be guessed.
         let process = std::process::id();
         let mut name = [process.into(), RandomState::new().hash_one(process)];
         self.ranks.perform_compared(operation, |_| {
@@ -139,7 +139,7 @@ impl Node {
         let name = format!("{PREFIX}{process}-{random:016x}");
         if self.is_leader() {
             for name in segments::remove_stale(&segments::folder(), PREFIX) {
-                tracing::info!(name, "removed what a job left that was killed");
+                tracing::info!(name, "removed a segment that a killed job left");
             }
         }
         let config = segment(name, self.ranks.rank, self.ranks.size);
@@ -152,7 +152,8 @@ impl Node {
     }
 }
 
-/// Describes the segment of a node. A fence has no timeout, as the calls of MPI have none; a rank that ends is an error all the same.
+/// Describes the segment of a node. A fence has no timeout, like MPI calls; a rank that ends is an error all
+/// the same.
 fn segment(name: String, rank: usize, size: usize) -> ShmConfig {
     let mut config = ShmConfig::new(name, rank, size);
     config.timeout = None;

@@ -1,4 +1,4 @@
-//! The ranks of one MPI communicator, and whose turn it is to call MPI.
+//! The ranks of one MPI communicator, and the calls they make one at a time.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -14,11 +14,11 @@ use crate::entry::{Entry, Rules, Scope};
 use crate::error;
 use crate::life::{self, Life};
 
-/// The code with which a job ends if a rank panics: that of a Rust program whose main thread does.
+/// The exit code of a job in which a rank panics: that of a Rust program whose main thread panics.
 const PANICKED: i32 = 101;
 
-/// A communicator that its drop does not free: freeing one is collective, and a drop waits for
-/// nobody. Whoever knows that all ranks are there takes it out and drops that.
+/// A communicator that is not freed on drop: freeing is collective, and a drop waits for no rank. Code that
+/// knows that all ranks are there takes the communicator out and drops it.
 pub(crate) struct Unfreed(ManuallyDrop<Communicator>);
 
 impl Unfreed {
@@ -41,7 +41,7 @@ impl Deref for Unfreed {
     }
 }
 
-/// Holds what went wrong inside a collective.
+/// What went wrong inside a collective.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     Mpi(Error),
@@ -60,19 +60,19 @@ impl From<CommError> for Trouble {
     }
 }
 
-/// Holds what one call at a time works with.
+/// The state that one call at a time works with.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) lists: Lists,
     pub(crate) scratch: Vec<u64>,
-    /// How many gathered regions were asked for; the number of the last.
+    /// How many gathered regions were requested; the number of the last one.
     pub(crate) gathered: u64,
-    /// Its drop frees requests of MPI, which not every process and thread may do.
+    /// Its drop frees MPI requests, which not every process and thread may do.
     entry: Option<ManuallyDrop<Entry>>,
 }
 
 impl Trouble {
-    /// Puts it into the words of the contract.
+    /// Converts it to an error of the contract.
     #[cold]
     fn into_error(self, operation: Operation, rank: usize) -> CommError {
         match self {
@@ -82,7 +82,7 @@ impl Trouble {
     }
 }
 
-/// Reaches the other ranks of one communicator of MPI.
+/// The transport to the other ranks of one MPI communicator.
 pub(crate) struct Members {
     comm: Arc<Unfreed>,
     life: Arc<Life>,
@@ -90,7 +90,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Ends the job if this rank cannot go on: the others would wait for it for ever.
+    /// Ends the job if this rank cannot continue: otherwise the others would wait for it endlessly.
     #[cold]
     fn give_up(&self, rank: usize) {
         if !self.alone {
@@ -103,7 +103,7 @@ impl Members {
 impl Transport for Members {
     type State = Work;
 
-    /// Tells the others where they listen: without the comparison of calls nobody does.
+    /// Notifies the others if they can receive it: without the comparison of calls they cannot.
     fn refuse(&self, work: &mut Work, reason: &str) {
         let Some(entry) = &mut work.entry else { return };
         let sent = match self.life.pass(Operation::Other("refuse"), entry.rank()) {
@@ -112,7 +112,7 @@ impl Transport for Members {
         };
         if let Err(trouble) = sent {
             let error = trouble.into_error(Operation::Other("refuse"), entry.rank());
-            tracing::warn!(%error, "the others do not hear of a refusal");
+            tracing::warn!(%error, "cannot notify the other ranks of a refusal");
         }
     }
 
@@ -123,8 +123,8 @@ impl Transport for Members {
 
 /// The ranks of one communicator of MPI.
 ///
-/// `Send` and `Sync` are derived, not claimed: a `ferrompi::Communicator` is both and refuses the
-/// threads that MPI does not permit; all else is atomics and locks.
+/// `Send` and `Sync` are derived, not claimed: a `ferrompi::Communicator` is both, and rejects the threads
+/// that MPI does not permit; everything else is atomics and locks.
 pub(crate) struct Ranks {
     pub(crate) rank: usize,
     pub(crate) size: usize,
@@ -133,7 +133,7 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Takes over a communicator, whose ranks compare what they call if there are rules for it.
+    /// Takes over a communicator, whose ranks compare their calls if there are rules for it.
     pub(crate) fn new(
         life: &Arc<Life>,
         comm: Arc<Unfreed>,
@@ -179,14 +179,14 @@ impl Ranks {
         &self.gate.transport().life
     }
 
-    /// Returns a rank as MPI counts them: it was below `size()`, which came from MPI.
+    /// Returns a rank as an MPI rank: it was below `size()`, which came from MPI.
     #[inline]
     #[expect(clippy::unused_self, reason = "the bound is this communicator's size")]
     pub(crate) fn mpi_rank(&self, rank: usize) -> i32 {
         i32::try_from(rank).unwrap_or(i32::MAX)
     }
 
-    /// Runs one call: through the gate, into MPI, past the comparison where it is asked for.
+    /// Runs one call: through the gate, into MPI, and after the comparison if that is enabled.
     #[inline]
     #[track_caller]
     pub(crate) fn perform<R>(
@@ -201,7 +201,7 @@ impl Ranks {
         self.inside(operation, compare, body)
     }
 
-    /// As [`perform`](Self::perform), for a call that was compared among other ranks before.
+    /// Like [`perform`](Self::perform), for a call that was already compared among other ranks.
     #[track_caller]
     pub(crate) fn perform_compared<R>(
         &self,
@@ -233,8 +233,9 @@ impl Ranks {
         }
     }
 
-    /// Enters a call that has several parts, past the comparison where it is asked for; nobody else enters one
-    /// of these ranks until it is over, and nobody else calls MPI as long as the second is held.
+    /// Enters a call that has several parts, after the comparison if that is enabled. Until the call is over,
+    /// no other thread enters a call of these ranks, and no other thread calls MPI while the second value is
+    /// held.
     #[track_caller]
     pub(crate) fn enter(
         &self,
@@ -262,7 +263,8 @@ impl Ranks {
         operation: Operation,
         trouble: Trouble,
     ) -> CommError {
-        // What the comparison finds is found by all; an error of MPI, or of a wait, may be this rank's alone.
+        // What the comparison finds is found by all ranks; an error of MPI, or of a wait, may concern this
+        // rank alone.
         let is_own = match &trouble {
             Trouble::Mpi(_) => true,
             Trouble::Comm(error) => ends_a_wait(error),
@@ -275,7 +277,7 @@ impl Ranks {
     }
 }
 
-/// Returns whether this rank waits no longer, and the others may still do.
+/// Returns whether this rank has stopped waiting while the others may still wait.
 fn ends_a_wait(error: &CommError) -> bool {
     use FailureKind::{Aborted, TimedOut};
     matches!(
@@ -297,13 +299,13 @@ impl Drop for Ranks {
         if std::thread::panicking() {
             members.give_up(rank);
         }
-        // Takes nobody else.
+        // Accepts no other thread.
         let end = members.life.end();
         if let Some(entry) = work.entry.take()
             && let Ok(_pass) = members.life.pass(Operation::Other("drop"), rank)
         {
             let mut entry = ManuallyDrop::into_inner(entry);
-            // Whoever does not hear of it waits until its timeout.
+            // A rank that is not notified waits until its timeout.
             let _ = entry.leave(&members.comm);
             if entry.says_goodbye() {
                 let comm = Arc::clone(&members.comm);

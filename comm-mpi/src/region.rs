@@ -18,17 +18,17 @@ use crate::gathered::Spread;
 /// Made by [`create_shared_region`](SharedMemoryProvider::create_shared_region),
 /// [`create_partitioned_region`](SharedMemoryProvider::create_partitioned_region) and
 /// [`create_gathered_region`](SharedMemoryProvider::create_gathered_region) of
-/// [`FerrompiBackend`]. The memory and the fences are those of `comm-shm`, not a window of MPI: a
-/// handle can be dropped without the others, a rank that dropped its own or died is an error of
-/// their next fence, and a region works after MPI was finalized.
+/// [`FerrompiBackend`]. The memory and the fences are those of `comm-shm`, not an MPI window: a handle can be
+/// dropped independently of the other ranks, a rank that dropped its handle or died is an error of the
+/// others' next fence, and a region works after MPI was finalized.
 #[derive(Debug)]
 pub struct FerrompiRegion<T> {
     pub(crate) memory: ShmRegion<T>,
-    /// Which rank of the world each rank of the node is.
+    /// The world rank of each rank of the node.
     pub(crate) world: Arc<[usize]>,
-    /// Of a gathered region, how it lies in the nodes; `None` where there is one node.
+    /// The layout of a gathered region across the nodes; `None` with a single node.
     pub(crate) spread: Option<Spread>,
-    /// Why an exchange broke the handle; the memory knows the same with the ranks of the node.
+    /// Why an exchange broke the handle; the memory stores the same error with ranks of the node.
     pub(crate) failed: Option<CommError>,
 }
 
@@ -51,7 +51,7 @@ impl<T: CommData> SharedRegion<T> for FerrompiRegion<T> {
     }
 }
 
-/// Names the rank to blame as the whole job knows it.
+/// Replaces the blamed rank of the node by its world rank.
 #[cold]
 pub(crate) fn in_the_world(mut error: CommError, world: &[usize]) -> CommError {
     if let CommError::CollectiveFailed { rank, .. } = &mut error {
@@ -85,7 +85,7 @@ impl FerrompiBackend {
         }
     }
 
-    /// Creates something in the memory of this node; errors name ranks of the world.
+    /// Creates something in the memory of this node; errors name world ranks.
     #[track_caller]
     pub(crate) fn in_memory<R>(
         &self,
@@ -97,7 +97,8 @@ impl FerrompiBackend {
         created.map_err(|error| in_the_world(error.placeless(), self.node.world()))
     }
 
-    /// Ends the job if this node failed for good: the ranks of other nodes do not hear of it, and may wait for this one.
+    /// Ends the job if this node failed fatally: the ranks of other nodes do not learn of it, and may wait
+    /// for this one.
     pub(crate) fn end_if_unheard(&self, error: &CommError) {
         if error.is_fatal() && self.has_other_nodes() {
             self.ranks.life().end().fail();

@@ -10,16 +10,16 @@ use crate::error::{self, InitError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpiRuntime {
-    /// Its name and version, in one line: `MPICH 4.0.2`.
+    /// The name and version of the library, in one line: `MPICH 4.0.2`.
     pub library: String,
     /// The version of the standard: `MPI 4.0`.
     pub standard: String,
-    /// What it permits threads to do: `Multiple`.
+    /// The thread level: `Multiple`.
     pub thread_level: String,
 }
 
 impl FerrompiBackend {
-    /// Returns which MPI this is. Nothing is sent.
+    /// Describes this MPI library. Sends nothing.
     #[must_use]
     pub fn runtime(&self) -> MpiRuntime {
         let unknown = |_| String::from("unknown");
@@ -31,8 +31,8 @@ impl FerrompiBackend {
     }
 }
 
-/// Refuses to start with another library than that of the `mpi.h` with which the bindings were compiled: handles and constants of
-/// another implementation mean something else, and an older version may lack what the header has.
+/// Rejects a library other than that of the `mpi.h` with which the bindings were compiled: handles and
+/// constants differ between implementations, and an older version may lack what the header declares.
 pub(crate) fn check() -> Result<(), InitError> {
     match (HEADER, Mpi::library_version()) {
         (Some(header), Ok(library)) => compare(header, &one_line(&library), FOLDER),
@@ -49,8 +49,8 @@ fn compare(header: &str, library: &str, folder: Option<&str>) -> Result<(), Init
     }
 }
 
-/// Returns the implementation and its major version. None for what descends from one of the two: many clusters run
-/// programs built with MPICH on a descendant that has the same binary interface.
+/// Returns the implementation and its major version; `None` for derivatives of the two. Many clusters run
+/// programs built with MPICH on a derivative that has the same binary interface.
 fn release(library: &str) -> Option<(&'static str, u32)> {
     ["MPICH ", "Open MPI v"].into_iter().find_map(|name| {
         let version = library.strip_prefix(name)?;
@@ -59,7 +59,7 @@ fn release(library: &str) -> Option<(&'static str, u32)> {
     })
 }
 
-/// Shortens what a library says of itself: MPICH has a table, Open MPI a line with its options.
+/// Shortens a library's description of itself: MPICH has a table, Open MPI a line with its options.
 fn one_line(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default().trim();
     if let Some((name, version)) = first.split_once(" Version:") {
@@ -73,7 +73,7 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What the build script found, and what runs.
+    /// The library that the build script found, and the one at run time.
     #[test]
     fn the_header_is_that_of_the_library() {
         let library = one_line(&Mpi::library_version().unwrap());

@@ -1,4 +1,4 @@
-//! The contract of every backend, on this one.
+//! The contract of every backend, checked on this one.
 
 mod mpiexec;
 
@@ -19,7 +19,7 @@ impl Subject for Mpi {
     }
 
     fn open(_: &Seat) -> Result<FerrompiBackend, Failure> {
-        // Whether the ranks check each other is what the suite sets for each case.
+        // The suite sets for each case whether the ranks check each other.
         Ok(FerrompiBackend::init(MpiConfig::from_env()?)?)
     }
 }

@@ -1,4 +1,4 @@
-//! From the start of a job to its end, in real jobs: what goes wrong, and who hears of it.
+//! Real jobs from start to end: what goes wrong, and which ranks get an error.
 
 mod mpiexec;
 

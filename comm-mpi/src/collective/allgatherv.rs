@@ -1,4 +1,4 @@
-//! A block from everybody to everybody.
+//! Allgatherv: every rank gets the block of every rank.
 
 use comm_api::Blocks;
 use comm_api::bytemuck::zeroed_vec;
@@ -70,8 +70,8 @@ impl Ranks {
         })
     }
 
-    /// Gathers the blocks end to end, then puts them where this rank wants them: farther apart
-    /// than MPI can say.
+    /// Gathers the blocks end to end, then copies them to the displacements of this rank, which exceed the
+    /// range of MPI.
     #[cold]
     fn gather_aside<W: Word>(
         &self,
@@ -94,7 +94,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Broadcasts block by block, each in pieces: more words than one call can count.
+    /// Broadcasts block by block, each in pieces: the words exceed what one call can count.
     #[cold]
     fn gather_in_pieces<W: Word>(
         &self,

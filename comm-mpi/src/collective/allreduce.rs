@@ -1,4 +1,4 @@
-//! Which reductions MPI may do: those whose bits do not depend on an order.
+//! Which reductions MPI may compute: those whose bits do not depend on the order.
 
 use comm_api::{CommError, Operation, ReduceOp, ScalarKind};
 use ferrompi::{Error, ReduceOp as MpiOp};
@@ -9,13 +9,13 @@ use crate::element::{Word, with_words, words};
 use crate::ranks::{Ranks, Trouble};
 
 impl Ranks {
-    /// Combines the buffers of all ranks; without `send` that of this rank is in `recv`. Ranks with one buffer and ranks
-    /// with two make the same calls of MPI.
+    /// Combines the buffers of all ranks; without `send`, the input of this rank is in `recv`. Ranks with one
+    /// buffer and ranks with two make the same MPI calls.
     ///
-    /// Sums and products of signed integers travel as unsigned ones of the same width: the same bits, and no
-    /// overflow, which C leaves undefined. What MPI has no type for is folded here, and what the
-    /// libraries do not agree on: MPICH 4.0 compares unsigned integers as if they were signed,
-    /// Open MPI 4.1 adds bytes with saturation.
+    /// Sums and products of signed integers are computed as unsigned ones of the same width: the same bits,
+    /// without overflow, which is undefined in C. Types that MPI lacks are folded here, and so are operations
+    /// on which the libraries disagree: MPICH 4.0 compares unsigned integers as if they were signed, and Open
+    /// MPI 4.1 adds bytes with saturation.
     #[inline]
     pub(crate) fn allreduce(
         &self,
@@ -28,7 +28,7 @@ impl Ranks {
         use ReduceOp::{BitwiseAnd, BitwiseOr, BitwiseXor, Max, Min, Prod, Sum};
         use ScalarKind::{F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
         if self.size == 1 || recv.is_empty() {
-            // Alone, or nothing to combine: an empty buffer is not handed down.
+            // A single rank, or nothing to combine: an empty buffer is not passed to MPI.
             if let Some(send) = send {
                 recv.copy_from_slice(send);
             }

@@ -1,4 +1,4 @@
-//! Root's bytes to everybody, in pieces that MPI takes.
+//! Broadcast: the root's bytes for every rank, in pieces that MPI accepts.
 
 use ferrompi::Error;
 
@@ -15,7 +15,7 @@ impl Ranks {
         elem_size: usize,
         root: usize,
     ) -> Result<(), Error> {
-        // All ranks agree on the length, so all of them leave here or none.
+        // All ranks agree on the length, so either all of them return here or none.
         if buf.is_empty() || self.size == 1 {
             return Ok(());
         }

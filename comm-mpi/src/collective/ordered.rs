@@ -1,18 +1,18 @@
-//! Reductions in rank order, made of exchanges by MPI and the one fold.
+//! Reductions in rank order, made of MPI exchanges and the fold that all backends share.
 //!
 //! | ranks, bytes | exchange | bytes a rank receives |
 //! |---|---|---|
-//! | two | each sends all it has | n |
-//! | more, small | everybody gathers everything, and folds it | (R - 1) n |
-//! | more, large | each rank gets its slice from everybody, folds it, and all gather the slices | 2 n (R - 1) / R |
+//! | two | each sends its whole buffer | n |
+//! | more, small | every rank gathers all buffers and folds them | (R - 1) n |
+//! | more, large | each rank gets its slice of all buffers and folds it, then all ranks gather the slices | 2 n (R - 1) / R |
 //!
-//! The last is what an unordered reduction needs too. Slices are equally long, since MPICH takes
-//! many times as long to gather blocks of different lengths; the few elements that remain go the
-//! way of the small ones.
+//! An unordered reduction receives as many bytes as the last row. Slices have equal lengths, because MPICH
+//! takes many times as long to gather blocks of different lengths; the few remaining elements are handled
+//! like small buffers.
 //!
-//! `ReduceOp::fold_into` of two operands is commutative, bit for bit: IEEE addition, multiplication,
-//! minimum and maximum are, and a NaN comes out canonical. So the first two operands of a fold may change places;
-//! later ones may not.
+//! `ReduceOp::fold_into` of two operands is commutative, bit for bit: IEEE addition, multiplication, minimum
+//! and maximum are, and a NaN result is canonical. So the first two operands of a fold may be swapped; later
+//! ones may not.
 
 use comm_api::bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
 use comm_api::{ReduceOp, ScalarKind};
@@ -21,18 +21,19 @@ use crate::chunk::{Lists, MOST};
 use crate::element::{Width, Word, by_width, with_words, words};
 use crate::ranks::{Ranks, Trouble};
 
-/// From this many gathered bytes on a rank folds its slice instead of everything.
+/// From this many gathered bytes on, a rank folds its slice instead of everything.
 const SLICES_FROM: usize = 64 << 10;
 
-/// The bytes that are exchanged in slices at a time: this bounds the memory beside the caller's.
-/// Each exchange is two rounds of MPI, which take milliseconds where ranks outnumber cores.
+/// How many bytes are exchanged in slices at a time: this bounds the memory beside the caller's buffers. Each
+/// exchange is two rounds of MPI, which take milliseconds where ranks outnumber cores.
 const SEGMENT: usize = 16 << 20;
 
 /// The tag of the exchange between two ranks.
 const PAIR: i32 = 1;
 
 impl Ranks {
-    /// Folds the buffers of two or more ranks, in rank order; without `send` that of this rank is in `recv`.
+    /// Folds the buffers of two or more ranks, in rank order; without `send`, the input of this rank is in
+    /// `recv`.
     pub(super) fn fold_in_order(
         &self,
         scratch: &mut Vec<u64>,
@@ -53,7 +54,7 @@ impl Ranks {
         recv: &mut [u8],
         fold: Fold,
     ) -> Result<(), Trouble> {
-        // Cuts are made between scalars, some of which are several words.
+        // Cuts are made between scalars, some of which consist of several words.
         let unit = fold.scalar.size() / size_of::<W>();
         let sliced = match self.size {
             2 => 0,
@@ -79,7 +80,8 @@ impl Ranks {
         })
     }
 
-    /// Receives the other's buffer in `recv`, or in room if the own one is there, and folds the two.
+    /// Receives the other buffer in `recv`, or in scratch memory if `recv` holds the own input, and folds the
+    /// two.
     fn fold_pair<W: Word>(
         &self,
         scratch: &mut Vec<u64>,
@@ -106,7 +108,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Gathers all buffers and folds them; short ones.
+    /// Gathers all buffers and folds them; for short buffers.
     fn fold_everything<W: Word>(
         &self,
         scratch: &mut Vec<u64>,
@@ -125,7 +127,7 @@ impl Ranks {
             .try_for_each(|next| fold.into(recv, next))
     }
 
-    /// Folds this rank's slice of everybody's buffer and gathers the slices; `recv` divides evenly.
+    /// Folds this rank's slice of all buffers and gathers the slices; `recv` divides evenly.
     fn fold_slices<W: Word>(
         &self,
         scratch: &mut Vec<u64>,
@@ -171,11 +173,11 @@ impl Fold {
     }
 }
 
-/// Returns `len` words of room, kept from call to call.
+/// Returns `len` words of scratch memory, which is kept between calls.
 fn room<W: Word>(scratch: &mut Vec<u64>, len: usize) -> &mut [W] {
     let words = (len * size_of::<W>()).div_ceil(size_of::<u64>());
     if scratch.len() < words {
-        // A new one instead of a longer one: there is nothing in it to keep.
+        // A new buffer instead of a longer one: its contents need not be preserved.
         *scratch = zeroed_vec(words);
     }
     &mut cast_slice_mut(scratch)[..len]

@@ -1,4 +1,4 @@
-//! The driver: starts a job for each case and looks at how it ended.
+//! The driver: starts a job for each case and checks how it ended.
 
 use std::fs;
 use std::io::Read;
@@ -12,30 +12,30 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{checked, mpiexec};
 
-/// Tells a process which case it is a rank of.
+/// Selects the case of a rank.
 pub(crate) const CASE: &str = "COMM_MPI_CASE";
 
-/// Names the file in which the ranks of a job write their process ids, a line each.
+/// The file in which the ranks of a job write their process ids, one per line.
 pub(crate) const PIDS: &str = "COMM_MPI_PIDS";
 
-/// Begins the line in which a rank says when it left, in milliseconds of the system's clock.
+/// The beginning of the line in which a rank prints when it left, in milliseconds of the system's clock.
 pub(crate) const LEFT_AT: &str = "left at ";
 
-/// What a rank says that is killed while the segment of its region has a name.
+/// What a rank prints that is killed while the segment of its region has a name.
 pub(crate) const NAMED: &str = "the segment has a name";
 
-/// What a rank says that returns an error from `main`.
+/// What a rank prints that returns an error from `main`.
 pub(crate) const REASON: &str = "no feasible solution";
 
-/// How long a job may go on when a rank has left. The backend promises 2 s; this machine may be busy.
+/// How long a job may continue after a rank has left. The backend promises 2 s; this machine may be busy.
 const PROMPT: Duration = Duration::from_secs(5);
 
-/// How long a job may take to end, whatever happens in it.
+/// The maximum duration of a job, whatever happens in it.
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // A rank that waits burns a core.
+    // A waiting rank uses a whole core.
     arguments.test_threads.get_or_insert(1);
     let good = [
         "several_communicators_live_side_by_side",
@@ -124,19 +124,20 @@ pub(crate) fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// All ranks end with 0, and nothing stays.
+/// All ranks end with 0, and nothing is left behind.
 fn ends_well(case: &str) -> Result<(), Failed> {
     well(&Job::launch(case)?)
 }
 
-/// As on one node, on two of two ranks each: MPICH can be told to see them, Open MPI sees one node.
+/// Like a single node, on two nodes with two ranks each: MPICH can be configured to see them, Open MPI sees
+/// one node.
 fn on_two_nodes(case: &str) -> Result<End, Failed> {
     let mut command = mpiexec::launcher(4)?.command();
     command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
     Ok(Job::start(case, command)?.end())
 }
 
-/// Rank 3 is the second of its node, and the error has the number that all ranks know.
+/// Rank 3 is the second rank of its node, and the error has its world rank.
 fn failed_exchange(case: &str) -> Result<(), Failed> {
     let end = on_two_nodes(case)?;
     end.expect(end.code == Some(9), "the job did not end with 9")?;
@@ -150,7 +151,7 @@ fn well(end: &End) -> Result<(), Failed> {
     end.expect(end.left.is_empty(), "something stayed behind")
 }
 
-/// The job ends in bounded time, not with 0, and nothing stays: nobody spins on.
+/// The job ends in bounded time, not with 0, and nothing is left behind: no rank keeps spinning.
 fn ends_badly(case: &str, words: &str) -> Result<(), Failed> {
     badly(&Job::launch(case)?, words)
 }
@@ -163,12 +164,12 @@ fn badly(end: &End, words: &str) -> Result<(), Failed> {
     end.expect(end.left.is_empty(), "something stayed behind")
 }
 
-/// All ranks of a job are killed while its leader waits for the others at the first region. No rank is
-/// left to remove the name of its segment; the next job does.
+/// All ranks of a job are killed while its leader waits for the others at the first region. No rank is left
+/// to remove the name of its segment; the next job does.
 fn stale_segments() -> Result<(), Failed> {
     let end = Job::launch("all_are_killed_at_the_first_region")?;
     end.expect(end.code.is_some_and(|code| code != 0), "nobody was killed")?;
-    // Looked at by the job itself: another one on this machine may have removed it by now.
+    // Checked by the job itself: another job on this machine may have removed it by now.
     end.expect(end.output.contains(NAMED), "the region had no name yet")?;
     well(&Job::launch("a_region_outlives_mpi")?)?;
     let end = End {
@@ -178,15 +179,15 @@ fn stale_segments() -> Result<(), Failed> {
     end.expect(end.left.is_empty(), "the next job left it")
 }
 
-/// As [`ends_badly`], with the code of the rank that left.
+/// Like [`ends_badly`], with the code of the rank that left.
 fn ends_with_the_code(case: &str, words: &str) -> Result<(), Failed> {
     let end = Job::launch(case)?;
     end.expect(end.code == Some(9), "the job did not end with 9")?;
     badly(&end, words)
 }
 
-/// As [`ends_with_the_code`], with more ranks: an `MPI_Abort` that ends fewer than all of them leaves it to a race what the launcher
-/// returns, so each world is started several times.
+/// Like [`ends_with_the_code`], with more ranks. If `MPI_Abort` ended only some of them, the code of the
+/// launcher would depend on a race, so each world is started several times.
 fn larger_ends_with(case: &str, code: i32) -> Result<(), Failed> {
     for ranks in [3, 3, 3, 4, 4, 4] {
         let end = Job::of(ranks, case)?.end();
@@ -197,15 +198,15 @@ fn larger_ends_with(case: &str, code: i32) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Some ranks do not come to two others, which say which, and what they called themselves, and end the job.
+/// Some ranks never enter a call of two others, which report that and their own calls, and end the job.
 fn absent(case: &str, missing: usize, said: [&str; 2]) -> Result<(), Failed> {
     let end = Job::of(2 + missing, case)?.end();
     end.expect(end.code == Some(9), "the job did not end with 9")?;
     said.iter().try_for_each(|words| badly(&end, words))
 }
 
-/// Starts a rank with a folder for temporary files of its own. Under another MPI's launcher each rank is a job of one to Open MPI,
-/// and jobs that share a folder get into each other's way, see [`Job::start`].
+/// Starts a rank with its own folder for temporary files. Under another MPI's launcher, each rank is a job of
+/// one to Open MPI, and jobs that share a folder interfere, see [`Job::start`].
 const APART: &str = r#"TMPDIR="$TMPDIR/$$" exec "$0""#;
 
 fn is_open_mpi() -> Result<bool, Failed> {
@@ -232,7 +233,7 @@ fn strangers() -> Result<(), Failed> {
         }
         Err(error) => return Err(error.into()),
     };
-    // MPICH 5 ends such a job by itself, before the ranks can look around.
+    // MPICH 5 ends such a job by itself, before the ranks can check anything.
     let by_mpi = end.output.contains("unsupported PMI version");
     end.expect(end.code == Some(0) || by_mpi, "the ranks did not find out")
 }
@@ -245,13 +246,13 @@ struct Job {
 
 /// How a job ended.
 struct End {
-    /// The exit code of the launcher; nothing if it had to be killed.
+    /// The exit code of the launcher; `None` if it had to be killed.
     code: Option<i32>,
     output: String,
     left: Vec<String>,
     /// The processes of the ranks.
     pids: Vec<String>,
-    /// How long the job went on after a rank said that it leaves.
+    /// How long the job continued after a rank printed that it leaves.
     lag: Option<Duration>,
 }
 
@@ -264,10 +265,11 @@ impl Job {
         Ok(Self::start(case, mpiexec::launcher(ranks)?.command())?)
     }
 
-    /// Starts a job, with a folder for temporary files that no other has.
+    /// Starts a job, with its own folder for temporary files.
     ///
-    /// Open MPI keeps the files of all jobs of a user below one folder. A job creates it, then its own in it, and fails if
-    /// another that ends at that moment finds the outer one empty and removes it.
+    /// Open MPI keeps the files of all jobs of a user below one folder. A job creates that folder, then its
+    /// own inside, and fails if another job that ends at that moment finds the outer folder empty and removes
+    /// it.
     fn start(case: &str, mut command: Command) -> std::io::Result<Self> {
         static JOBS: AtomicU32 = AtomicU32::new(0);
         let own = std::process::id();
@@ -303,7 +305,7 @@ impl Job {
         let reader = |stream: Option<Box<dyn Read + Send>>| {
             thread::spawn(move || {
                 let mut text = Vec::new();
-                // What a killed job did not write is not missed.
+                // The missing output of a killed job does not matter.
                 let _ = stream.map(|mut stream| stream.read_to_end(&mut text));
                 String::from_utf8_lossy(&text).into_owned()
             })
@@ -326,7 +328,7 @@ impl Job {
         let _ = self.child.wait();
         let pids = fs::read_to_string(self.folder.join("pids")).unwrap_or_default();
         let pids: Vec<String> = pids.lines().map(str::to_owned).collect();
-        // A launcher may be gone a moment before what it started.
+        // A launcher may exit a moment before the processes it started.
         let mut left = processes(&self.mark);
         while !left.is_empty() && start.elapsed() < LIMIT {
             thread::sleep(Duration::from_millis(50));
@@ -370,7 +372,7 @@ fn processes(mark: &str) -> Vec<String> {
     found.map(|entry| shown(&entry)).collect()
 }
 
-/// Finds the segments that processes of a job created; those of others are not its business.
+/// Finds the segments that processes of this job created, ignoring those of others.
 pub(crate) fn segments(pids: &[String]) -> Vec<String> {
     let is_ours = |entry: &fs::DirEntry| {
         let name = entry.file_name();

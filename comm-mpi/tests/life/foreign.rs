@@ -1,4 +1,4 @@
-//! MPI as another library of the process uses it, past the bindings, in one place.
+//! MPI as another library of the process uses it, bypassing the bindings, in one place.
 //!
 //! # Safety
 //!
@@ -18,7 +18,7 @@ unsafe extern "C" {
     fn MPI_Finalize() -> c_int;
 }
 
-/// Initialises MPI, does `more` and finalizes it; returns whether MPI was fine with that.
+/// Initialises MPI, runs `more` and finalizes it; returns whether MPI reported success.
 pub(crate) fn with_mpi(more: impl FnOnce()) -> bool {
     // SAFETY: M2, upheld by the callers, which are tests and call this once.
     let began = unsafe { MPI_Init(ptr::null_mut(), ptr::null_mut()) };

@@ -112,7 +112,7 @@ fn works<C: Communicator>(comm: &C) {
     assert_eq!(sum, comm.size() * (comm.size() + 1) / 2);
 }
 
-/// Each thread has a communicator of its own; they neither meet nor end each other.
+/// Each thread has its own communicator; their calls neither match nor end each other.
 fn several_communicators() {
     let [first, second] = [open(), open()];
     thread::scope(|scope| {
@@ -138,7 +138,7 @@ fn several_communicators() {
 
 fn different_configurations_are_refused() {
     let mut config = MpiConfig::new();
-    // The library does not know ranks yet, the launcher does.
+    // The library does not know the ranks yet, the launcher does.
     let rank = ["PMI_RANK", "OMPI_COMM_WORLD_RANK"];
     let rank = rank.iter().find_map(|name| std::env::var(name).ok());
     config.check = rank.as_deref() == Some("1");
@@ -161,7 +161,7 @@ fn another_thread_may_use_and_drop_it() {
     thread::spawn(move || drop(local)).join().unwrap();
 }
 
-/// More of them than the bindings hold at once.
+/// More of them than the bindings support at once.
 fn splits_come_and_go() {
     let comm = open();
     (0..300).for_each(|_| works(&comm.split_local().unwrap()));
@@ -186,7 +186,7 @@ fn native_sums_are_sums() {
     assert!(least[0] == 0.0 && least[1].is_nan(), "{least:?}");
 }
 
-/// Rank 0 drops its communicator and goes to the fence; rank 1 comes there with its own.
+/// Rank 0 drops its communicator and enters the fence; rank 1 enters the fence with its communicator alive.
 fn a_region_outlives_mpi() {
     let comm = open();
     let rank = comm.rank();
@@ -203,7 +203,7 @@ fn a_region_outlives_mpi() {
     assert_eq!(region.as_slice(), [0, 0, 1, 1]);
 }
 
-/// The child gets an error, drops what it inherited and ends, and nobody notices.
+/// The child gets an error, drops what it inherited and exits, and no rank notices.
 fn a_forked_child_is_refused() {
     let comm = open();
     let mut region = comm.create_shared_region::<u64>(4).unwrap();
@@ -220,8 +220,8 @@ fn a_forked_child_is_refused() {
     region.fence().unwrap();
 }
 
-/// Rank 3 drops its handle, and its node hears of it in the exchange: rank 1, where ranks take turns between two nodes. The others may
-/// wait for the leader of that node until the job ends.
+/// Rank 3 drops its handle, and its node notices it in the exchange: rank 1, where ranks alternate between
+/// two nodes. The others may wait for the leader of that node until the job ends.
 fn a_failed_exchange() -> ExitCode {
     let comm = open();
     let node = comm.split_local().unwrap().size();
@@ -270,7 +270,7 @@ fn adversarial_floats() {
     }
 }
 
-/// The program has initialised MPI by itself, or a library that it uses.
+/// The program has initialised MPI by itself, or a library that it uses has.
 fn an_mpi_of_others() {
     let is_refused = || {
         let error = FerrompiBackend::init(MpiConfig::new()).unwrap_err();
@@ -303,7 +303,7 @@ fn leave(how: impl FnOnce(FerrompiBackend)) {
     }
     let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
     drop(region);
-    panic!("nobody ended the job: {waited:?}");
+    panic!("no rank ended the job: {waited:?}");
 }
 
 /// Writes the process id of this rank, for the driver.
@@ -313,7 +313,7 @@ fn report_process() -> std::io::Result<()> {
     file.write_all(format!("{}\n", std::process::id()).as_bytes())
 }
 
-/// Rank 0 creates a region, to which rank 1 does not come. While rank 0 waits, it kills both.
+/// Rank 0 creates a region, and rank 1 does not enter the call. While rank 0 waits, it kills both.
 fn all_are_killed() {
     let comm = open();
     let pids = comm.allgather_vec(&[std::process::id()]).unwrap().0;
@@ -342,7 +342,7 @@ fn report_leaving() {
     println!("{LEFT_AT}{}", now.unwrap().as_millis());
 }
 
-/// Rank 1 exits on its main thread while a thread of it waits for rank 0, which is late.
+/// Rank 1 exits on its main thread while another of its threads waits for rank 0, which is late.
 fn leave_beside_a_call() {
     let comm = open();
     works(&comm);
@@ -354,7 +354,7 @@ fn leave_beside_a_call() {
     std::process::exit(9);
 }
 
-/// Rank 1 gets an error of MPI that rank 0 does not get, and leaves while rank 0 waits for it.
+/// Rank 1 gets an MPI error that rank 0 does not get, and leaves while rank 0 waits for it.
 fn leave_after_an_error() {
     let comm = open();
     works(&comm);
@@ -367,7 +367,7 @@ fn leave_after_an_error() {
         return;
     }
     let waited: Result<(), CommError> = (0..).try_for_each(|_| comm.barrier());
-    panic!("nobody ended the job: {waited:?}");
+    panic!("no rank ended the job: {waited:?}");
 }
 
 /// Opens the backend with the comparison of calls.
@@ -391,7 +391,7 @@ fn a_region_against_a_barrier() {
     assert_eq!(comm.split_local().err(), Some(error.again("split_local")));
 }
 
-/// As [`a_region_against_a_barrier`], with ranks of other nodes in the barrier: all find the same.
+/// Like [`a_region_against_a_barrier`], with ranks of other nodes in the barrier: all find the same.
 fn a_region_of_one_rank() {
     let comm = open_checked();
     works(&comm);
@@ -415,7 +415,7 @@ fn a_region_of_one_rank() {
     );
 }
 
-/// A refusal takes a place that calls of the node have too.
+/// A refusal takes a position in the sequence that calls of the node have too.
 fn a_refusal_against_a_split() {
     let comm = open_checked();
     for _ in 0..3 {
@@ -431,7 +431,7 @@ fn a_refusal_against_a_split() {
     }
 }
 
-/// As [`a_forked_child_is_refused`], with requests of the comparison under way in the parent.
+/// Like [`a_forked_child_is_refused`], with pending requests of the comparison in the parent.
 fn a_forked_child_of_compared_ranks() {
     let comm = open_checked();
     let local = comm.split_local().unwrap();

@@ -1,13 +1,13 @@
-//! How ranks are started: by the `mpiexec` of the MPI that this program was built with.
+//! Starts ranks with the `mpiexec` of the MPI that this program was built with.
 
 use std::env;
 
 use comm_conformance::{Failure, Launcher};
 
-/// Names the launcher of a world.
+/// The launcher command of a world.
 ///
-/// `MPIEXEC` names another program than the one that belongs to the library, `MPIEXEC_ARGS` adds
-/// arguments, separated by blanks. More ranks than cores are fine, and so is root.
+/// `MPIEXEC` names another program than the one that belongs to the library, `MPIEXEC_ARGS` adds arguments,
+/// separated by blanks. More ranks than cores are permitted, and so is root.
 pub(crate) fn launcher(world: usize) -> Result<Launcher, Failure> {
     let library = ferrompi::Mpi::library_version()?;
     let open_mpi = library.starts_with("Open MPI");
@@ -27,7 +27,7 @@ pub(crate) fn launcher(world: usize) -> Result<Launcher, Failure> {
     Ok(Launcher::mpi(program, arguments, world))
 }
 
-/// Gives the name that the launcher of a library has where both are installed, or the common one.
+/// Returns the name of a library's launcher where both libraries are installed, or the common one.
 fn find(open_mpi: bool) -> String {
     let own = if open_mpi {
         "mpiexec.openmpi"

@@ -16,6 +16,7 @@ const LATER: [&str; 1] = [
 #[rustfmt::skip] // One folder per line.
 const CLEAN: &[&str] = &[
     "comm-kit",
+    "comm-mpi",
     "comm-run",
     "comm-shm",
 ];
