@@ -1,12 +1,13 @@
-//! What a program that this process starts would inherit.
+//! What a program started by this process would inherit.
 
 use std::fs;
 
-/// Lists what the descriptors lead to that a program inherits if this process starts one, beyond the three standard streams.
+/// Lists the targets of the descriptors that a program started by this process inherits, beyond the three
+/// standard streams.
 ///
-/// A descriptor that outlives its process in another one keeps memory, or the end of a link, for as long as that program runs. The list is
-/// empty where the system does not tell (outside of Linux), and other threads that start programs show in it: call it in a process
-/// of its own, and compare.
+/// A descriptor that outlives its process in another one keeps memory, or the end of a link, alive for as
+/// long as that program runs. The list is empty where the system does not report descriptors (other than
+/// Linux). Other threads that start programs affect the list: call this in a separate process, and compare.
 #[must_use]
 pub fn inherited() -> Vec<String> {
     let Ok(entries) = fs::read_dir("/proc/self/fdinfo") else {
@@ -15,7 +16,7 @@ pub fn inherited() -> Vec<String> {
     let numbers = entries.flatten().map(|entry| entry.file_name());
     let found = numbers.filter_map(|number| {
         let number: u32 = number.to_str()?.parse().ok()?;
-        // The folder itself is open while it is read, and may be gone by now.
+        // The folder itself is open while it is read, and may be closed by now.
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
         let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
@@ -26,7 +27,7 @@ pub fn inherited() -> Vec<String> {
     found.collect()
 }
 
-/// How the kernel shows the flag in `fdinfo`: as that of `open`, which the common architectures share.
+/// The flag as the kernel shows it in `fdinfo`: that of `open`, which the common architectures share.
 const CLOSES_ON_EXEC: u32 = 0o2_000_000;
 
 #[cfg(all(test, target_os = "linux"))]

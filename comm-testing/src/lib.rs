@@ -1,9 +1,9 @@
-//! Tests programs that communicate, in one process.
+//! Tests communicating programs within one process.
 //!
 //! | for | look at |
 //! |---|---|
-//! | a program on several ranks | [`threads`], with a timeout of your own [`threads_within`] |
-//! | answers and failures of your choice | [`Script`] |
+//! | a program on several ranks | [`threads`], or [`threads_within`] to set a timeout |
+//! | results and failures of your choice | [`Script`] |
 //! | one rank of a world of threads, with its regions | [`Reference`] |
 //! | a test that cannot run here | [`not_run()`] |
 //! | what a started program would inherit | [`inherited()`] |
@@ -22,7 +22,7 @@
 //! assert_eq!(found, [Ok(2.0), Ok(2.0), Ok(2.0)]);
 //! ```
 //!
-//! Architecture invariant: for tests only. It is written to be obviously correct, not fast.
+//! Architecture invariant: for tests only. The code is meant to be obviously correct, not fast.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -40,7 +40,7 @@ pub use script::Script;
 pub use threads::{threads, threads_within};
 pub use watchdog::{unwatched, watchdog};
 
-/// Keeps the examples of the README true.
+/// Keeps the examples of the README correct.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

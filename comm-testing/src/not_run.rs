@@ -1,23 +1,24 @@
-//! The one place in which a test says that it did not run.
+//! The single place where a test reports that it did not run.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The variable that names the file in which `cargo xtask test` collects what did not run.
+/// The variable that names the file in which `cargo xtask test` collects the tests that did not run.
 const FILE: &str = "COMM_NOT_RUN";
 
 /// Reports that the test of this thread did not run, and why.
 ///
-/// A test returns right after it. The line goes to the standard error of the process, past the test runner, which swallows what a
-/// test that passes prints; and into the file that `COMM_NOT_RUN` names, for a summary of many processes.
+/// A test returns right afterwards. The line goes to the standard error of the process, bypassing the test
+/// runner, which swallows the output of passing tests, and to the file that `COMM_NOT_RUN` names, for a
+/// summary of many processes.
 ///
 /// # Panics
 ///
-/// If that file cannot be written: a test that is left out must not look like one that passed.
+/// If that file cannot be written: a skipped test must not look like a passed one.
 pub fn not_run(reason: impl std::fmt::Display) {
     let line = line(&test(), &reason.to_string());
-    // Nobody may read it; the file below is what counts.
+    // The line may go unread; the file below is what counts.
     let _ = io::stderr().write_all(format!("not run: {line}").as_bytes());
     if let Some(path) = std::env::var_os(FILE)
         && let Err(error) = append(path.as_ref(), &line)
@@ -26,7 +27,7 @@ pub fn not_run(reason: impl std::fmt::Display) {
     }
 }
 
-/// Writes the line at once, so that those of several processes do not mix.
+/// Writes the line in one operation, so that lines of several processes do not mix.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     let mut file = File::options().append(true).create(true).open(path)?;
     file.write_all(line.as_bytes())
@@ -37,7 +38,7 @@ fn test() -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     let binary = std::env::current_exe().unwrap_or_default();
     let binary = binary.file_stem().unwrap_or_default().to_string_lossy();
-    // Cargo adds a hash.
+    // Cargo appends a hash.
     let binary = binary.rsplit_once('-').map_or(&*binary, |(name, _)| name);
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("unnamed");

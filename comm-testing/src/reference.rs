@@ -1,10 +1,11 @@
-//! The communicator that the others are compared with: threads, one mutex, one condition variable.
+//! The reference, with which all other communicators are compared: threads, one mutex, one condition
+//! variable.
 //!
-//! Written to be obviously correct, not fast. Every collective is a meeting: each rank puts
-//! down what it called and what it brought, waits until all have, and takes what all brought.
+//! The code is meant to be obviously correct, not fast. Every collective is a meeting: each rank stores its
+//! call and its contribution, waits until all ranks have, and takes the contributions of all.
 //!
-//! The conformance suite has it as its oracle and as its first subject with more than one rank. For tests,
-//! not a backend for programs.
+//! The conformance suite uses the reference as its oracle and as its first subject with more than one rank.
+//! For tests, not a backend for programs.
 
 mod fold;
 mod meeting;
@@ -27,13 +28,13 @@ pub use fold::{Plain, fold_all};
 use meeting::{Meeting, Met};
 pub use region::ReferenceRegion;
 
-/// Takes part as one rank; dropped, it leaves.
+/// Takes part as one rank; dropping it leaves the communicator.
 #[derive(Debug)]
 pub struct Reference {
     gate: Gate<Member>,
 }
 
-/// Reaches the other ranks of one meeting. A call changes the number of the next step.
+/// The transport to the other ranks of one meeting. A call changes the number of the next step.
 #[derive(Debug)]
 struct Member {
     rank: usize,
@@ -61,7 +62,7 @@ impl Reference {
     ///
     /// # Errors
     ///
-    /// If the seat is taken, the size disagrees, or the others do not come within the timeout.
+    /// If the seat is taken, the size disagrees, or the others do not join within the timeout.
     pub fn open(
         name: &str,
         rank: usize,
@@ -101,14 +102,14 @@ impl Reference {
         }
     }
 
-    /// Meets the others with `data`, having called `call`.
+    /// Meets the other ranks in `call`, with `data`.
     #[track_caller]
     fn meet(&self, call: Call, data: &[u8]) -> Result<Met, CommError> {
         meet(&mut self.gate.enter(call.operation())?, call, data)
     }
 }
 
-/// Meets the others in the next step of a call that is under way.
+/// Meets the other ranks in the next step of the current call.
 fn meet(pass: &mut Pass<'_, Member>, call: Call, data: &[u8]) -> Result<Met, CommError> {
     let step = **pass;
     **pass += 1;

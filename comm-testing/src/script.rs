@@ -8,19 +8,20 @@ use comm_api::{
     Blocks, CommData, CommError, Communicator, Operation, Reduce, ReduceOp, ScalarKind, check,
 };
 
-/// Answers the collectives of a program with what a script says, one after the other.
+/// Answers the collectives of a program with the lines of a script, one after the other.
 ///
 /// # Contract
 ///
-/// - A collective takes the next line of the script. If the line is for another one, or its data have another length or
-///   element, the collective panics and says both.
-/// - Arguments are checked as everywhere; a call that is refused takes no line.
-/// - After a fatal error every later collective returns it again, as on every backend.
-/// - Dropped with lines left, it panics: the program did less than the script says.
+/// - A collective takes the next line of the script. If the line is for another collective, or its data have
+///   another length or element size, the collective panics and shows both.
+/// - Arguments are checked as on every backend; a refused call takes no line.
+/// - After a fatal error every later collective returns that error again, as on every backend.
+/// - Dropping the communicator with lines left panics: the program did less than the script expects.
 /// - [`abort`](Communicator::abort) panics, so that a test survives it.
 ///
-/// It has no regions. For a program that needs some, [`threads`](crate::threads) has real ones: a rank that returns from its body
-/// makes the next `fence` or `exchange` of the others fail, and a region too large is `AllocationFailed` on all.
+/// It has no regions. Programs that need them can use [`threads`](crate::threads), whose regions are real: a
+/// rank that returns from its body makes the next `fence` or `exchange` of the others fail, and a region that
+/// is too large is `AllocationFailed` on all ranks.
 ///
 /// ```
 /// use comm_api::{CommError, Communicator, ReduceOp};
@@ -49,21 +50,21 @@ struct State {
     cause: Option<CommError>,
 }
 
-/// What the next collective does.
+/// The result of the next collective.
 #[derive(Debug)]
 enum Scripted {
-    /// The collective of this name leaves these bytes in its buffer; `element` is what they are made of.
+    /// The collective with this name writes these bytes to its buffer; `element` is the size of an element.
     Answer {
         operation: Operation,
         element: usize,
         bytes: Vec<u8>,
     },
-    /// Whichever collective it is fails.
+    /// The collective fails, whichever it is.
     Fail(CommError),
 }
 
 impl Script {
-    /// Creates a communicator that is `rank` of `size` and has no lines yet.
+    /// Creates a communicator that is `rank` of `size`, with an empty script.
     ///
     /// # Panics
     ///
@@ -136,7 +137,7 @@ impl Script {
             Some(Scripted::Fail(error)) => {
                 let error = error.again(called).here();
                 if error.is_fatal() {
-                    // Nothing follows: what is left is for programs that go on.
+                    // Drops the remaining lines, which are for programs that continue after the error.
                     state.lines.clear();
                     state.cause = Some(error.clone());
                 }

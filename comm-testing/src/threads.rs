@@ -9,26 +9,26 @@ use comm_api::Communicator;
 
 use crate::reference::Reference;
 
-/// How long a rank waits for the others unless a test says otherwise.
+/// The default timeout of a rank that waits for the others.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Runs `body` on `ranks` ranks, each a thread, and returns what they returned, in rank order.
 ///
-/// The ranks keep the contract of every backend: ranks that call different things, a rank that leaves (`body` returns)
-/// or panics, and one that does not come within a minute are errors on the others. The thread of a rank has its name:
-/// `rank 2`.
+/// The ranks keep the contract of every backend: if ranks call different things, or a rank leaves (`body`
+/// returns), panics, or does not enter a call within a minute, the others get an error. The thread of a rank
+/// is named after it: `rank 2`.
 ///
 /// # Panics
 ///
-/// With the panic of the rank that panicked first, after all have ended. (Of ranks that panic because another one left
-/// a fence of a region, any may count as the first.)
+/// With the panic of the rank that panicked first, after all ranks have ended. (If ranks panic because
+/// another one left a fence of a region, any of them may count as the first.)
 ///
 /// ```
 /// use comm_api::{CommError, Communicator, FailureKind};
 ///
 /// let results = comm_testing::threads(2, |comm| match comm.rank() {
 ///     0 => comm.barrier(),
-///     _ => Ok(()), // leaves without a word
+///     _ => Ok(()), // leaves
 /// });
 /// let Err(CommError::CollectiveFailed { kind, rank, .. }) = &results[0] else { panic!() };
 /// assert_eq!((*kind, *rank), (FailureKind::PeerLost, Some(1)));
@@ -41,8 +41,8 @@ where
     threads_within(TIMEOUT, ranks, body)
 }
 
-/// Runs `body` as [`threads`] does; a rank waits for the others for as long as `timeout` says, and gets
-/// [`TimedOut`](comm_api::FailureKind::TimedOut) then.
+/// Runs `body` like [`threads`]; a rank waits for the others for at most `timeout`, and then gets
+/// [`TimedOut`](comm_api::FailureKind::TimedOut).
 ///
 /// # Panics
 ///
@@ -55,7 +55,8 @@ where
     let first_to_panic = OnceLock::new();
     let run = |comm: Reference| {
         catch_unwind(AssertUnwindSafe(|| {
-            // Dropped in this order while a panic unwinds: it is noted, and only then do the others learn of it.
+            // Dropped in this order while a panic unwinds: the panic is recorded before the other ranks are
+            // notified.
             let comm = comm;
             let _note = Note {
                 rank: comm.rank(),
@@ -87,7 +88,7 @@ where
     values
 }
 
-/// Notes, dropped while a panic unwinds, that its rank panicked, if none did before.
+/// Records, when dropped while a panic unwinds, that its rank panicked, unless another one did before.
 struct Note<'a> {
     rank: usize,
     first_to_panic: &'a OnceLock<usize>,
@@ -96,7 +97,7 @@ struct Note<'a> {
 impl Drop for Note<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            // Not the first, then.
+            // Another rank panicked first.
             let _ = self.first_to_panic.set(self.rank);
         }
     }

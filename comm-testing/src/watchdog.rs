@@ -1,4 +1,4 @@
-//! Ends a test that hangs: the test runner would wait for it for ever.
+//! Ends a test that hangs: the test runner has no timeout.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -6,30 +6,32 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-/// How long a test may take that waits for sockets, threads or processes.
+/// The time limit of a test that waits for sockets, threads or processes.
 const LIMIT: Duration = Duration::from_mins(3);
 
 thread_local! {
-    /// What keeps the watchdog of this thread from its work; gone with the thread.
+    /// Suspends the watchdog of this thread; dropped with the thread.
     static GUARD: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// Gives the test of this thread three minutes from now; then the process is ended, with the name of the test.
+/// Ends the process after three minutes, with the name of this thread's test, unless the test is over by
+/// then.
 ///
-/// Helpers that open sockets or start processes call it, so that no test has to think of it. It ends with the thread: the test
-/// runner has one for each test.
+/// Helpers that open sockets or start processes call it, so that no test has to. The watchdog ends with the
+/// thread: the test runner has one thread per test.
 pub fn watchdog() {
     let name = thread::current().name().unwrap_or("unnamed").to_owned();
     GUARD.set(Some(watch(LIMIT, move || {
         let line = format!("watchdog: {name} takes longer than {LIMIT:?}\n");
-        // Past the test runner, which would swallow it; if it fails, the signal still tells.
+        // Bypasses the test runner, which would swallow the line; if writing fails, the signal is still
+        // visible.
         let _ = io::stderr().write_all(line.as_bytes());
         std::process::abort();
     })));
 }
 
-/// Runs what takes as long as it takes, as compiling does: until it is over, the watchdog of this thread rests. Then the test has three
-/// minutes from there.
+/// Runs a task of unknown duration, such as compiling, with the watchdog of this thread suspended. Afterwards
+/// the test has three minutes again.
 pub fn unwatched<R>(run: impl FnOnce() -> R) -> R {
     let watched = GUARD.take().is_some();
     let result = run();
@@ -39,7 +41,7 @@ pub fn unwatched<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Calls `bark` after `limit`, unless what is returned was dropped by then.
+/// Calls `bark` after `limit`, unless the returned value was dropped by then.
 fn watch(limit: Duration, bark: impl FnOnce() + Send + 'static) -> Sender<()> {
     let (guard, dropped) = mpsc::channel();
     thread::spawn(move || {
@@ -81,7 +83,7 @@ mod tests {
             is_watched()
         });
         assert!(test.join().unwrap());
-        // The watchdog from before was called off, not only forgotten.
+        // The previous watchdog was cancelled, not only forgotten.
         assert_eq!(
             heard.recv_timeout(LONG / 2),
             Err(RecvTimeoutError::Disconnected)

@@ -1,4 +1,4 @@
-//! Worlds of threads: what a test of a program sees.
+//! Worlds of threads: the results that a test of a program sees.
 
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ fn ranks_that_call_different_things_get_a_mismatch() {
         0 => comm.barrier(),
         _ => comm.broadcast(&mut [0_u8], 0),
     });
-    // Each rank's error names what that rank called, whichever of them found out.
+    // Each rank's error names the call of that rank, whichever rank found the mismatch.
     for (result, called) in results
         .into_iter()
         .zip([Operation::Barrier, Operation::Broadcast])
@@ -54,7 +54,7 @@ fn ranks_that_call_different_things_get_a_mismatch() {
     }
 }
 
-/// A test of a program that meets a late rank takes milliseconds, and not the minute of a world without a timeout of its own.
+/// A test of a program with a late rank takes milliseconds, not the default timeout of a minute.
 #[test]
 fn a_world_waits_as_long_as_its_timeout_says() {
     let (told, heard) = mpsc::channel();
@@ -63,7 +63,7 @@ fn a_world_waits_as_long_as_its_timeout_says() {
     let began = Instant::now();
     let results = threads_within(timeout, 2, |comm| {
         if comm.rank() == 1 {
-            // Until the other one has its error, and hangs up.
+            // Until the other one has its error, and leaves.
             let _ = heard.lock().unwrap().recv();
             return None;
         }

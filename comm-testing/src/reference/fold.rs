@@ -1,5 +1,5 @@
-//! The fold, one element and one rank at a time, from the words of the contract alone: it shares nothing with the fold
-//! that backends use and that it judges.
+//! The fold, one element and one rank at a time, written from the contract alone: it shares no code with the
+//! backends' fold, which it checks.
 
 use comm_api::bytemuck;
 use comm_api::{Reduce, ReduceOp, ScalarKind};
@@ -21,7 +21,8 @@ pub trait Plain: Reduce {
     fn take_in(folded: &mut [Self], next: &[Self], op: ReduceOp);
 }
 
-/// Adds the loops for one type, so that they are compiled in this crate, optimised, and not in every test that uses it.
+/// Adds the loops for one type, so that they are compiled and optimised in this crate, and not in every test
+/// that uses it.
 macro_rules! loops {
     // A loop for each operation, which the compiler turns into vector instructions.
     ($op:ident, $folded:ident, $next:ident: $($each:ident),+) => {
@@ -44,7 +45,8 @@ macro_rules! loops {
     };
 }
 
-/// Folds from the left, in rank order; a NaN is made canonical once, if anything was folded.
+/// Folds from the left, in rank order; a NaN is made canonical once, unless a single rank leaves nothing to
+/// fold.
 #[doc(hidden)]
 #[must_use]
 pub fn fold_all<T: Plain>(all: &[Vec<T>], op: ReduceOp) -> Vec<T> {
@@ -61,7 +63,7 @@ pub fn fold_all<T: Plain>(all: &[Vec<T>], op: ReduceOp) -> Vec<T> {
     folded
 }
 
-/// Folds the bytes that all ranks brought into `recv`.
+/// Folds the contributions of all ranks into `recv`.
 pub(super) fn bytes(brought: &[impl AsRef<[u8]>], recv: &mut [u8], kind: ScalarKind, op: ReduceOp) {
     match kind {
         ScalarKind::I8 => elements::<i8>(brought, recv, op),
@@ -157,7 +159,7 @@ mod tests {
         bytemuck::pod_read_unaligned(&recv)
     }
 
-    /// Figures worked out by hand: no other fold is asked.
+    /// Figures computed by hand, independent of any other fold.
     #[test]
     fn every_operation_gives_what_the_contract_says() {
         assert_eq!(folded(&[200_u8, 100], ReduceOp::Sum), 44);

@@ -1,4 +1,4 @@
-//! Where ranks meet: one mutex, one condition variable, one table per step.
+//! The meetings of ranks: one mutex, one condition variable, one table per step.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use comm_kit::clock::{Clock, sleep_limit};
 use comm_kit::words::{self, Lost};
 use comm_kit::{Call, interrupt};
 
-/// Brings the ranks of one communicator, or of one region, together.
+/// Synchronises the ranks of one communicator or one region.
 #[derive(Debug)]
 pub(super) struct Meeting {
     size: usize,
@@ -21,14 +21,14 @@ pub(super) struct Meeting {
 #[derive(Debug)]
 struct State {
     seated: Vec<bool>,
-    /// Why a rank will put down nothing more.
+    /// Why a rank will contribute nothing more.
     gone: Vec<Option<Lost>>,
-    /// The first fatal error, which is every later answer.
+    /// The first fatal error, which every later call returns.
     cause: Option<CommError>,
     steps: BTreeMap<u64, Entries>,
 }
 
-/// Holds what the ranks put down in one step, until all have taken it.
+/// The contributions of the ranks in one step, until all ranks have taken them.
 #[derive(Debug)]
 struct Entries {
     parts: Vec<Option<Part>>,
@@ -36,16 +36,16 @@ struct Entries {
     room: Arc<Meeting>,
 }
 
-/// Describes what one rank did in a step.
+/// What one rank did in a step.
 #[derive(Debug, Clone)]
 enum Part {
-    /// It called `call` and brought `data`.
+    /// The rank called `call` and contributed `data`.
     Called { call: Call, data: Arc<[u8]> },
-    /// It refused its own arguments.
+    /// The rank refused its own arguments.
     Refused { reason: String },
 }
 
-/// Holds what all ranks brought, in rank order, and a fresh meeting for the same ranks.
+/// The contributions of all ranks, in rank order, and a new meeting for the same ranks.
 #[derive(Debug)]
 pub(super) struct Met {
     pub(super) data: Vec<Arc<[u8]>>,
@@ -81,20 +81,20 @@ impl Meeting {
         Ok(state.seated.iter().all(|&seated| seated))
     }
 
-    /// Leaves for good: steps that still miss this rank will never be complete.
+    /// Leaves permanently: steps that still lack this rank will never be complete.
     pub(super) fn leave(&self, rank: usize, how: Lost) {
         self.lock().gone[rank].get_or_insert(how);
         self.bell.notify_all();
     }
 
-    /// Ends the meeting for all.
+    /// Ends the meeting for all ranks.
     pub(super) fn abort(&self, rank: usize, code: i32) {
         let message = words::aborted(code);
         let error = CommError::failed("abort", FailureKind::Aborted, Some(rank), message);
         self.end(&mut self.lock(), Operation::Other("abort"), error);
     }
 
-    /// Puts down a refusal and goes on at once.
+    /// Stores a refusal and returns at once.
     pub(super) fn refuse(&self, rank: usize, step: u64, reason: &str) {
         let reason = reason.to_owned();
         let mut state = self.lock();
@@ -102,7 +102,8 @@ impl Meeting {
         self.take(&mut state, step);
     }
 
-    /// Puts down `call` and `data`, waits for all, and decides: all ranks see the same parts, so all decide alike.
+    /// Stores `call` and `data`, waits for all ranks, and decides: all ranks see the same contributions, so
+    /// all decide alike.
     pub(super) fn meet(
         &self,
         rank: usize,
@@ -120,7 +121,7 @@ impl Meeting {
         }
         self.put_down(&mut state, rank, step, Part::Called { call, data });
         loop {
-            // A complete step counts, whatever happened since: who contributed may leave.
+            // A complete step counts, whatever happened since: a rank that has contributed may leave.
             let parts = &state.steps[&step].parts;
             if parts.iter().all(Option::is_some) {
                 let verdict = decide(operation, parts);
@@ -152,7 +153,7 @@ impl Meeting {
             let slept = self.bell.wait_timeout(state, limit);
             drop(slept);
             clock.waited(limit);
-            // Not under the lock: the hook may take long, or panic.
+            // Not under the lock, because the hook may be slow, or panic.
             let interrupted = interrupt::requested();
             state = self.lock();
             if interrupted {
@@ -173,7 +174,7 @@ impl Meeting {
         self.bell.notify_all();
     }
 
-    /// Counts one rank as done with a step, and clears the table after the last.
+    /// Counts one rank as done with a step, and clears the table after the last rank.
     fn take(&self, state: &mut State, step: u64) {
         if let Some(table) = state.steps.get_mut(&step) {
             table.taken += 1;
@@ -183,13 +184,14 @@ impl Meeting {
         }
     }
 
-    /// Sets `error` as the cause unless there is one; returns the cause as the error of `operation`.
+    /// Stores `error` as the cause unless there already is one; returns the cause as the error of
+    /// `operation`.
     fn end(&self, state: &mut State, operation: Operation, error: CommError) -> CommError {
         self.bell.notify_all();
         state.cause.get_or_insert(error).again(operation)
     }
 
-    /// Returns the error at the timeout: who is missing, unless those who came disagree.
+    /// Returns the error of a timeout: the missing ranks, or a mismatch if the others disagree.
     fn late(&self, operation: Operation, parts: &[Option<Part>], missing: &[usize]) -> CommError {
         disagreement(operation, parts).unwrap_or_else(|| {
             let absent = words::ranks(missing);
@@ -204,7 +206,7 @@ impl Meeting {
     }
 }
 
-/// Decides a complete step: a refusal, else a disagreement, else the data of all.
+/// Decides a complete step: a refusal, otherwise a mismatch, otherwise the data of all.
 fn decide(operation: Operation, parts: &[Option<Part>]) -> Result<Vec<Arc<[u8]>>, CommError> {
     let refused = |(rank, part): (usize, &Option<Part>)| match part {
         Some(Part::Refused { reason }) => Some(words::refused(operation, rank, Some(reason))),
@@ -221,7 +223,7 @@ fn decide(operation: Operation, parts: &[Option<Part>]) -> Result<Vec<Arc<[u8]>>
     Ok(parts.iter().filter_map(data).collect())
 }
 
-/// Returns the error of ranks that called different things, if those who came did.
+/// Returns the error of ranks that called different things, if they did.
 fn disagreement(operation: Operation, parts: &[Option<Part>]) -> Option<CommError> {
     let called = |(rank, part): (usize, &Option<Part>)| match part {
         Some(Part::Called { call, .. }) => Some((rank, *call)),

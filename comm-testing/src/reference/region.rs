@@ -1,4 +1,4 @@
-//! The region of the reference: every rank holds a copy, and fences and exchanges bring what the others wrote.
+//! The region of the reference: every rank holds a copy, and fences and exchanges copy what the others wrote.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use comm_kit::{Call, CommId, Origin, Parts, Phases};
 use super::meeting::{Meeting, Met};
 use super::{Reference, meet};
 
-/// Holds one rank's copy of a region, which is the same on all ranks in a read phase.
+/// One rank's copy of a region, which is the same on all ranks in a read phase.
 #[derive(Debug)]
 pub struct ReferenceRegion<T> {
     rank: usize,
@@ -25,7 +25,7 @@ pub struct ReferenceRegion<T> {
 impl Reference {
     /// Creates a region of which this rank owns `mine` elements.
     ///
-    /// Two steps: who owns how much, and whether all of them found the memory.
+    /// Takes two steps: how much each rank owns, and whether all of them allocated the memory.
     #[track_caller]
     pub(super) fn create<T: CommData>(
         &self,
@@ -41,7 +41,7 @@ impl Reference {
         let mut meeting = Arc::clone(&pass.transport().meeting);
         let share = |own: u64| {
             let met = meet(&mut pass, call, &own.to_ne_bytes())?;
-            // Every step has a meeting of its own to give away; the last one is that of the region.
+            // Every step creates a new meeting; the last one becomes that of the region.
             meeting = met.room;
             let numbers = met.data.iter();
             let numbers = numbers.map(|number| bytemuck::pod_read_unaligned(number));
@@ -75,7 +75,7 @@ impl<T: CommData> ReferenceRegion<T> {
         self.phases.check_exchange(communicator, self.rank)
     }
 
-    /// Ends the write phase with `meet`, which brings the part of this rank and returns those of all.
+    /// Ends the write phase with `meet`, which passes on the part of this rank and returns those of all.
     pub(super) fn exchange(
         &mut self,
         meet: impl FnOnce(&[u8]) -> Result<Met, CommError>,
@@ -125,7 +125,7 @@ impl<T: CommData> SharedRegion<T> for ReferenceRegion<T> {
         };
         let data = bytemuck::cast_slice(mine);
         let met = self.meeting.meet(self.rank, self.step, Call::fence(), data);
-        // A broken handle lets the others wait for nothing.
+        // A broken handle must not let the others wait in vain.
         let met = met.inspect_err(|_| self.meeting.leave(self.rank, Lost::Dropped));
         let met = check::placed(met)?;
         self.step += 1;

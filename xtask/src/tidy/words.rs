@@ -19,6 +19,7 @@ const CLEAN: &[&str] = &[
     "comm-mpi",
     "comm-run",
     "comm-shm",
+    "comm-testing",
 ];
 
 /// The phrases that appear nowhere, word by word; split, so that this file has none of them.
