@@ -1,4 +1,4 @@
-//! What an exact sum costs beside a plain loop, pairwise and compensated summation.
+//! The cost of an exact sum, compared with a plain loop, pairwise and compensated summation.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! Adds long slices faster: significands of one sign and exponent add up as they are, and each of these sums is added once.
+//! Adds long slices faster: significands with the same sign and exponent are added directly, and each of
+//! these sums is added to the digits once.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::large_stack_arrays,
@@ -7,25 +8,25 @@
 
 use crate::digits::{self, Digits, INFINITE};
 
-/// How many numbers the bins have room for: each adds less than 2^53 to a bin of 64 bits.
+/// How many numbers the bins can hold: each adds less than 2^53 to a bin of 64 bits.
 const BLOCK: usize = 1 << 11;
-/// From how many numbers on this takes less time than one addition for each.
+/// From how many numbers on this is faster than one addition per number.
 pub(crate) const WORTHWHILE: usize = 1 << 10;
-/// One for each sign and exponent.
+/// One bin for each sign and exponent.
 const BINS: usize = 1 << 12;
-/// The bins of what is not finite, of both signs.
+/// The bins of non-finite numbers, of both signs.
 const NOT_FINITE: [usize; 2] = [INFINITE as usize, INFINITE as usize + BINS / 2];
-/// How many bins are looked at together, because most are empty.
+/// How many bins are checked together, because most are empty.
 const GROUP: usize = 16;
 /// With more groups in use, emptying the bins takes longer than adding the block's numbers one by one.
 const MANY_GROUPS: usize = BINS / GROUP / 2;
-/// How many blocks are added one by one before the bins are tried again.
+/// How many blocks are added number by number before the bins are tried again.
 const PAUSE: usize = 31;
 
-/// Adds the numbers and returns whether any was finite and not zero. `rest` gets what has to be looked at number by number: the blocks
-/// that hold what is not finite, or nothing but zeros.
+/// Adds the numbers and returns whether any was finite and not zero. `rest` gets the blocks that must be
+/// added number by number: those with a non-finite number, and those with only zeros.
 ///
-/// Takes no more room than one addition for each.
+/// Uses up no more of the digits' headroom than one addition per number.
 pub(crate) fn extend<T: Copy + Into<f64>>(
     digits: &mut Digits,
     numbers: &[T],
@@ -60,7 +61,7 @@ pub(crate) fn extend<T: Copy + Into<f64>>(
     any
 }
 
-/// Adds every bin to the digits, leaves it at zero, and returns how many groups were in use.
+/// Adds every bin to the digits, resets it to zero, and returns how many groups were in use.
 fn empty(digits: &mut Digits, bins: &mut [u64; BINS]) -> usize {
     let mut used = 0;
     for (group, bins) in bins.chunks_exact_mut(GROUP).enumerate() {

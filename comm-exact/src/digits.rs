@@ -1,34 +1,35 @@
 //! A wide signed integer: every `f64`, and the product of any two, is a whole multiple of its lowest bit.
 //!
-//! The digits have base 2^32 and are kept in 64 bits, so that a carry can wait: adding a number changes a digit by less than 2^32,
-//! so that after 2^31 - 1 additions no digit has left its 64 bits. The arithmetic wraps, so that digits which no sum has written,
-//! such as bytes from elsewhere, give some number and not a panic.
+//! The digits have base 2^32 and are stored in 64 bits, so that carries can be deferred: adding a number
+//! changes a digit by less than 2^32, so no digit exceeds its 64 bits within 2^31 - 1 additions. The
+//! arithmetic wraps, so that digits from untrusted bytes produce some number instead of a panic.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "numbers are cut into digits, and positions of bits are below 5 000"
 )]
 
-/// The number of digits. The product of the two largest numbers ends in digit 131; the two above have room for 2^95 of them.
+/// The number of digits. The product of the two largest numbers ends in digit 131; the two digits above have
+/// room for 2^95 such products.
 pub(crate) const DIGITS: usize = 134;
-/// The bit position of 2^0: the lowest bit weighs 2^-2148, the product of the two smallest numbers.
+/// The bit position of 2^0: the lowest bit is worth 2^-2148, the product of the two smallest numbers.
 const POINT: u32 = 2148;
 /// The bit position of the smallest number, 2^-1074.
 const SMALLEST: u32 = POINT - 1074;
-/// How many additions the digits have room for after [`spread`] or from zero.
+/// How many additions the digits can take after [`spread`] or from zero.
 pub(crate) const ROOM: i64 = (1 << 31) - 1;
-/// How many additions the digits are worth after [`spread`].
+/// How many additions the digits count as after [`spread`].
 pub(crate) const SPREAD: i64 = 2;
 
 const TOP: usize = DIGITS - 1;
 const MASK: i64 = 0xffff_ffff;
 const SIGN: u64 = 1 << 63;
-/// The exponent field of what is not finite.
+/// The exponent field of non-finite numbers.
 pub(crate) const INFINITE: u64 = 0x7ff;
 
-/// The digits, the lowest first. All but the top one count as unsigned once carried.
+/// The digits, the lowest first. After carrying, all except the top one are unsigned.
 pub(crate) type Digits = [i64; DIGITS];
 
-/// Returns the significand of a number, with the bit that a normal number does not store.
+/// Returns the significand of a number, including the implicit bit of a normal number.
 #[inline]
 pub(crate) fn significand(bits: u64) -> u64 {
     (bits & ((1 << 52) - 1)) | (u64::from(exponent(bits) != 0) << 52)
@@ -72,7 +73,7 @@ pub(crate) fn deposit(digits: &mut Digits, significand: u64, upper: u64) {
     let low = (significand & 0xffff_ffff) << shift;
     let high = (significand >> 32) << shift;
     change(&mut digits[index], low & 0xffff_ffff, sign);
-    // What is left of the low part fills just the bits below the high part.
+    // The rest of the low part exactly fills the bits below the high part.
     change(
         &mut digits[index + 1],
         (low >> 32) | (high & 0xffff_ffff),
@@ -103,14 +104,15 @@ pub(crate) fn add_product(digits: &mut Digits, a: f64, b: f64) -> bool {
     true
 }
 
-/// Adds digit by digit; the room of both is used up together.
+/// Adds digit by digit; both operands' additions count.
 pub(crate) fn merge(digits: &mut Digits, others: &Digits) {
     for (digit, other) in digits.iter_mut().zip(others) {
         *digit = digit.wrapping_add(*other);
     }
 }
 
-/// Hands each digit's excess to the next one, all at once: the number stays, and no digit but the top one exceeds 2^33.
+/// Passes each digit's excess to the next one, in parallel: the number stays the same, and no digit except
+/// the top one exceeds 2^33.
 pub(crate) fn spread(digits: &mut Digits) {
     let before = *digits;
     digits[0] = before[0] & MASK;
@@ -120,7 +122,8 @@ pub(crate) fn spread(digits: &mut Digits) {
     digits[TOP] = before[TOP].wrapping_add(before[TOP - 1] >> 32);
 }
 
-/// Carries through all digits: below the top each is then at least 0 and below 2^32, and the top one has the number's sign.
+/// Carries through all digits: afterwards each digit below the top is at least 0 and below 2^32, and the top
+/// one has the number's sign.
 fn carry(digits: &mut Digits) {
     let mut carried = 0;
     for digit in &mut digits[..TOP] {
@@ -131,7 +134,7 @@ fn carry(digits: &mut Digits) {
     digits[TOP] = digits[TOP].wrapping_add(carried);
 }
 
-/// Returns the nearest `f64`, of two equally near ones the even one; `None` if the number is 0.
+/// Returns the nearest `f64`, with ties to even; `None` if the number is 0.
 pub(crate) fn round(digits: &Digits) -> Option<f64> {
     let mut digits = *digits;
     carry(&mut digits);
@@ -153,11 +156,12 @@ pub(crate) fn round(digits: &Digits) -> Option<f64> {
     Some(f64::from_bits(magnitude | if negative { SIGN } else { 0 }))
 }
 
-/// Reads bits of digits that are carried and not negative.
+/// Reads the bits of digits that are carried and not negative.
 struct Bits<'a>(&'a Digits);
 
 impl Bits<'_> {
-    /// Returns digit `index`, as if there were endless ones; the top one counts twice, because it may hold 64 bits.
+    /// Returns digit `index` as if there were infinitely many; the top one counts twice, because it may hold
+    /// 64 bits.
     fn digit(&self, index: usize) -> u64 {
         let top = self.0[TOP].cast_unsigned();
         match index {
@@ -167,7 +171,7 @@ impl Bits<'_> {
         }
     }
 
-    /// Returns the position of the highest bit that is set.
+    /// Returns the position of the highest set bit.
     fn highest(&self) -> Option<u32> {
         let mut digits = (0..=DIGITS).rev();
         let index = digits.find(|&index| self.digit(index) != 0)?;

@@ -1,8 +1,9 @@
 //! Sums and dot products with the same bits for 1 rank and for 1 000.
 //!
-//! An `allreduce` of `f64` folds in rank order, so its bits are the same on every backend. But a sum of partial sums changes with the
-//! number of ranks and of threads, because each rounds. [`ExactSum`] does not round: it adds to integer digits, wide enough for every
-//! `f64`, and merging accumulators is an `allreduce` of integers, which no order can change.
+//! An `allreduce` of `f64` folds in rank order, so its bits are the same on every backend. But a sum of
+//! partial sums depends on the number of ranks and threads, because each partial sum is rounded. [`ExactSum`]
+//! does not round: it adds to integer digits that are wide enough for every `f64`, and merges accumulators
+//! with an `allreduce` of integers, whose result does not depend on the order.
 //!
 //! ```
 //! use comm_api::{CommError, Communicator};
@@ -20,7 +21,8 @@
 //! # }
 //! ```
 //!
-//! Architecture invariant: this crate stands on `comm-api` alone, holds no `unsafe`, and computes with integers only.
+//! Architecture invariant: this crate depends only on `comm-api`, contains no `unsafe` code, and computes
+//! with integers only.
 
 mod bins;
 mod digits;

@@ -6,7 +6,7 @@ use comm_api::{Argument, CommError, Communicator, Operation, ReduceOp, memory};
 use crate::sum::{ExactSum, Words};
 
 impl ExactSum {
-    /// Returns the sum of what the accumulators of all ranks hold, on every rank.
+    /// Returns the sum of the accumulators of all ranks, on every rank.
     ///
     /// ```
     /// use comm_exact::ExactSum;
@@ -36,9 +36,9 @@ impl ExactSum {
     }
 }
 
-/// Reduces many sums at once: `sums` become those of all ranks, and `totals` their values.
+/// Reduces many sums at once: `sums` are replaced by those over all ranks, and `totals` by their values.
 ///
-/// One collective, whatever their number.
+/// A single collective, whatever the number of sums.
 ///
 /// ```
 /// use comm_exact::{ExactSum, exact_sums};
@@ -59,9 +59,10 @@ impl ExactSum {
 ///
 /// # Errors
 ///
-/// [`CommError::InvalidBufferSize`] if `sums` and `totals` differ in length, and [`CommError::AllocationFailed`] if this rank has no
-/// room for what it receives; the others get [`Refused`](comm_api::FailureKind::Refused) then. Otherwise as
-/// [`Communicator::allreduce`]. The values of `sums` stay as they were.
+/// [`CommError::InvalidBufferSize`] if `sums` and `totals` differ in length. [`CommError::AllocationFailed`]
+/// if this rank has too little memory for the received data; the others then get
+/// [`Refused`](comm_api::FailureKind::Refused). Otherwise as [`Communicator::allreduce`]. After an error the
+/// values of `sums` are unchanged.
 pub fn exact_sums<C: Communicator>(
     comm: &C,
     sums: &mut [ExactSum],

@@ -10,8 +10,9 @@ use crate::digits::{self, DIGITS, Digits, ROOM, SPREAD};
 
 /// A sum of `f64` without rounding errors.
 ///
-/// It does not matter in which order numbers are added, nor how they are split over ranks and threads: [`value`](Self::value) is the
-/// exact sum, rounded once. Every number and every product of two numbers is added exactly, the smallest and the largest ones too.
+/// The result depends neither on the order of the numbers nor on how they are split over ranks and threads:
+/// [`value`](Self::value) is the exact sum, rounded once. Every number and every product of two numbers is
+/// added exactly, including the smallest and the largest ones.
 ///
 /// ```
 /// use comm_exact::ExactSum;
@@ -22,27 +23,27 @@ use crate::digits::{self, DIGITS, Digits, ROOM, SPREAD};
 /// assert_eq!(1e100 + 1.0 - 1e100, 0.0);
 /// ```
 ///
-/// The rules of IEEE 754 for what is not finite: a NaN gives a NaN, and so do infinities of both signs, or an infinity times zero.
-/// The sum of nothing is 0; the sum of `-0.0` alone is `-0.0`.
+/// Non-finite numbers follow IEEE 754: a NaN gives a NaN, and so do infinities of both signs, or an infinity
+/// times zero. The sum of nothing is 0; the sum of `-0.0` alone is `-0.0`.
 ///
-/// It takes 1 120 bytes of plain old data, so it travels and lives in shared regions. Any bytes are some accumulator: of bytes that
-/// no accumulator wrote the value means nothing, but nothing panics.
+/// An accumulator is 1 120 bytes of plain old data, so it can be sent and stored in shared regions. Any bytes
+/// are a valid accumulator: the value of bytes that no accumulator wrote is meaningless, but nothing panics.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 #[bytemuck(crate = "comm_api::bytemuck")]
 pub struct ExactSum {
     digits: Digits,
-    /// How many additions the digits are worth: none of them exceeds this times 2^32.
+    /// How many additions the digits count as: no digit exceeds this times 2^32.
     pending: i64,
-    /// What the digits cannot say. Zero means no, and anything else yes.
+    /// What the digits cannot represent. Zero means no, and any other value yes.
     seen: Seen,
 }
 
-/// The words of an accumulator: integers, which add up alike in any order.
+/// The words of an accumulator: integers, whose sum does not depend on the order.
 pub(crate) type Words = [i64; DIGITS + 6];
 const _: () = assert!(size_of::<Words>() == size_of::<ExactSum>());
 
-/// Holds what was added besides numbers that the digits hold.
+/// Records what was added besides the numbers that the digits hold.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 #[bytemuck(crate = "comm_api::bytemuck")]
@@ -51,14 +52,14 @@ struct Seen {
     infinity: i64,
     negative_infinity: i64,
     negative_zero: i64,
-    /// Anything but `-0.0`.
+    /// Anything other than `-0.0`.
     other: i64,
 }
 
 const NEGATIVE_ZERO: u64 = 1 << 63;
 
 impl ExactSum {
-    /// Creates the sum of nothing, which is 0.
+    /// Creates an empty sum, which is 0.
     #[must_use]
     pub const fn new() -> Self {
         let seen = Seen {
@@ -86,7 +87,8 @@ impl ExactSum {
         }
     }
 
-    /// Adds every number of a slice: `f64`, or a type that every `f64` holds exactly, such as `f32` and `i32`.
+    /// Adds every number of a slice: `f64`, or a type that converts to `f64` without loss, such as `f32` and
+    /// `i32`.
     pub fn extend<T: Copy + Into<f64>>(&mut self, numbers: &[T]) {
         const CHUNK: usize = 1 << 30;
         for chunk in numbers.chunks(CHUNK) {
@@ -100,7 +102,7 @@ impl ExactSum {
         }
     }
 
-    /// Adds the product of two numbers, which is not rounded: the sum of products is exact.
+    /// Adds the product of two numbers without rounding it: a sum of products is exact.
     ///
     /// ```
     /// use comm_exact::ExactSum;
@@ -119,12 +121,12 @@ impl ExactSum {
         let negative = a.is_sign_negative() != b.is_sign_negative();
         self.seen.note_zeros(u64::from(!(zero && negative)));
         if !digits::add_product(&mut self.digits, a, b) {
-            // Only the kind of the result counts: a product of what is not finite is not rounded.
+            // Only the kind of the result counts: a product of non-finite numbers is not rounded.
             self.seen.note_special(a * b);
         }
     }
 
-    /// Adds what another accumulator holds, for example that of another thread.
+    /// Adds another accumulator, for example that of another thread.
     pub fn merge(&mut self, other: &Self) {
         let mut other = *other;
         if other.pending > ROOM / 2 || other.pending < 0 {
@@ -135,9 +137,10 @@ impl ExactSum {
         self.seen.merge(&other.seen);
     }
 
-    /// Returns the sum: the `f64` next to it, of two equally near ones the even one.
+    /// Returns the sum: the nearest `f64`, with ties to even.
     ///
-    /// Infinite only if the exact sum, rounded like that, is beyond the largest `f64`, or if an infinity was added.
+    /// Infinite only if the exact sum, rounded like that, exceeds the largest `f64`, or if an infinity was
+    /// added.
     #[must_use]
     pub fn value(&self) -> f64 {
         let seen = &self.seen;
@@ -156,16 +159,16 @@ impl ExactSum {
         digits::round(&self.digits).unwrap_or(zero)
     }
 
-    /// Makes the accumulator fit for travel: however many ranks add theirs, no word overflows.
+    /// Prepares the accumulator for a reduction: however many ranks add theirs, no word overflows.
     pub(crate) fn settle(&mut self) {
         self.spread();
         self.seen.settle();
     }
 
-    /// Takes room for `more` additions.
+    /// Reserves headroom for `more` additions.
     #[inline]
     fn make_room(&mut self, more: i64) {
-        // As unsigned numbers, because the bytes may come from anywhere.
+        // As unsigned numbers, because the bytes may come from an untrusted source.
         let pending = self
             .pending
             .cast_unsigned()
@@ -186,7 +189,7 @@ impl ExactSum {
 }
 
 impl Seen {
-    /// Adds numbers one by one to the digits, and notes what these do not hold.
+    /// Adds numbers one by one to the digits, and records what these do not hold.
     #[inline]
     fn extend<T: Copy + Into<f64>>(&mut self, digits: &mut Digits, numbers: &[T]) {
         let mut other = 0;
@@ -200,7 +203,7 @@ impl Seen {
         self.note_zeros(other);
     }
 
-    /// Notes numbers, given as the union of their bits that are not those of `-0.0`.
+    /// Records numbers, given as the union of their bits that differ from `-0.0`.
     #[inline]
     fn note_zeros(&mut self, other: u64) {
         if other == 0 {
@@ -263,7 +266,7 @@ impl<T: Into<f64>> AddAssign<T> for ExactSum {
 }
 
 impl<T: Into<f64>> FromIterator<T> for ExactSum {
-    /// Adds all numbers up.
+    /// Adds up all numbers.
     ///
     /// ```
     /// use comm_exact::ExactSum;

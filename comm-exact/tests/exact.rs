@@ -1,4 +1,4 @@
-//! Sums against integers of any size, which know no rounding.
+//! Compares sums with big integers, which do not round.
 
 mod judge;
 
@@ -6,10 +6,10 @@ use comm_exact::ExactSum;
 use judge::{Exact, bits};
 use rstest::rstest;
 
-/// How many random sums are judged; the ignored test judges ten times as many.
+/// How many random sums are checked; the ignored test checks ten times as many.
 const SUMS: u64 = 1_000_000;
 
-/// Draws numbers of one kind; each kind is hard in its own way.
+/// Draws numbers of one kind; each kind is hard in a different way.
 fn draw(random: &mut fastrand::Rng) -> Vec<f64> {
     let count = random.usize(1..=8);
     let kind = random.u8(0..6);
@@ -22,7 +22,7 @@ fn draw(random: &mut fastrand::Rng) -> Vec<f64> {
     let mut numbers: Vec<f64> = (0..count)
         .map(|_| match kind {
             0 => any(random),
-            // Close to each other, and so to a tie.
+            // Close to each other, and therefore to a tie.
             1 => (random.f64() - 0.5) * 2_f64.powi(random.i32(-60..60)),
             2 => f64::from_bits(random.u64(..1 << 53)) * [1.0, -1.0][random.usize(..2)],
             3 => f64::MAX * (random.f64() - 0.5) * 2.0,
@@ -32,7 +32,7 @@ fn draw(random: &mut fastrand::Rng) -> Vec<f64> {
         })
         .collect();
     match random.u8(0..4) {
-        // What is left after the large ones are gone.
+        // What remains after the large numbers cancel.
         0 => numbers.extend(numbers.clone().iter().skip(1).map(|number| -number)),
         // Half a unit in the last place, and a little more or less.
         1 => {
@@ -103,7 +103,8 @@ fn random_products_are_not_rounded() {
     }
 }
 
-/// Long slices take another way: blocks of one exponent range, of all of them, of zeros alone, and with what is not finite.
+/// Long slices take another path: blocks of one exponent range, of all ranges, of zeros only, and with
+/// non-finite numbers.
 #[rstest]
 #[case::narrow(2)]
 #[case::wide(2046)]
@@ -131,7 +132,7 @@ fn a_long_slice_gives_the_bits_of_its_numbers_one_by_one(#[case] exponents: u64)
     }
 }
 
-/// All significands are as large as they can be, and add up in one place.
+/// All significands are as large as possible, and are added in one place.
 #[test]
 fn a_long_slice_of_one_number_overflows_nothing() {
     for number in [2.0 - f64::EPSILON, f64::MIN] {
@@ -173,7 +174,7 @@ fn ieee_754_says(#[case] numbers: &[f64], #[case] expected: f64) {
     assert_eq!(sum.value().to_bits(), expected.to_bits(), "{}", sum.value());
 }
 
-/// That something was added is noted by every way that a slice takes, also when all of it is gone from the sum.
+/// Every path of a slice records that something was added, even if all of it cancels.
 #[rstest]
 fn what_cancels_after_a_negative_zero_leaves_zero(#[values(2, 1022, 1024, 3000)] count: usize) {
     let cancels: Vec<f64> = (0..count).map(|i| [1.5, -1.5][i % 2]).collect();
@@ -200,7 +201,7 @@ fn a_product_alone_is_as_ieee_754_says(#[case] a: f64, #[case] b: f64, #[case] e
     assert_eq!(sum.value().to_bits(), expected.to_bits(), "{}", sum.value());
 }
 
-/// Adding an accumulator to itself doubles what its digits hold, and uses their room up as that many additions would.
+/// Adding an accumulator to itself doubles its digits, and uses as much headroom as that many additions.
 #[rstest]
 #[case(f64::MAX)]
 #[case(f64::MIN)]

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const WORDS: usize = size_of::<ExactSum>() / size_of::<i64>();
 
-/// Words that are likely to overflow something.
+/// Words that are likely to cause an overflow.
 fn word() -> impl Strategy<Value = i64> {
     prop_oneof![
         any::<i64>(),
@@ -80,7 +80,7 @@ impl Communicator for Alike {
     }
 
     fn abort(&self, _: i32) -> ! {
-        panic!("nobody aborts here")
+        panic!("this test does not abort")
     }
 
     fn allgatherv_bytes(

@@ -5,15 +5,15 @@ use comm_api::{
 };
 use comm_kit::{CommId, HeapRegion, exit_code};
 
-/// Communicates with nobody: rank 0 of 1.
+/// A communicator without other ranks: rank 0 of 1.
 ///
-/// Takes no memory and no start-up. Generic code compiled for it has no trace of communication
-/// left but the argument checks and the copies.
+/// Takes no memory and no start-up time. In generic code compiled for it, only the argument checks and the
+/// copies remain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LocalBackend;
 
 impl LocalBackend {
-    /// Creates the communicator; the same as naming the unit struct.
+    /// Creates the communicator; the same as using the unit struct.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -54,7 +54,7 @@ impl Communicator for LocalBackend {
         Ok(())
     }
 
-    /// Without the label of the provided method: there is nobody to compare it with.
+    /// Passes no label, unlike the provided method: there is no other rank to compare it with.
     #[inline]
     fn allgatherv<T: CommData>(
         &self,

@@ -1,14 +1,14 @@
 //! The backend of one process: nothing to install, nothing to configure.
 //!
-//! [`LocalBackend`] is a communicator of size 1. What is an identity copies, what is a no-op does
-//! nothing, and both make the checks that every backend makes, so that a program that runs here
-//! has its arguments right everywhere:
+//! [`LocalBackend`] is a communicator of size 1. Collectives that are identities copy, those that are no-ops
+//! do nothing, and all make the checks that every backend makes, so that a program that runs here passes
+//! valid arguments everywhere:
 //!
-//! | call | does |
+//! | call | effect |
 //! |---|---|
-//! | `allgatherv`, `allreduce` | check, and copy `send` to `recv` |
-//! | `broadcast` | check |
-//! | `barrier`, `rank`, `size` | nothing that is left after inlining |
+//! | `allgatherv`, `allreduce` | checks the arguments, and copies `send` to `recv` |
+//! | `broadcast` | checks the arguments |
+//! | `barrier`, `rank`, `size` | no code after inlining |
 //!
 //! Its regions are [`HeapRegion`]s, which keep the phases of a shared region on the heap of one rank.
 //!

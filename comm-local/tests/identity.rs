@@ -1,4 +1,4 @@
-//! What copies and what does nothing: the two must not be confused.
+//! Which calls copy and which do nothing: the two must not be confused.
 
 use comm_api::{Blocks, CommError, Communicator, ReduceOp, ScalarKind};
 use comm_local::LocalBackend;
@@ -31,7 +31,7 @@ fn allgatherv_copies(#[values(0, 1, 5, 1000)] len: usize, #[values(0, 3)] displ:
 fn allreduce_copies_bit_for_bit(
     #[values(ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max)] op: ReduceOp,
 ) {
-    // One rank: the result is the input, a NaN's payload and a signalling bit included.
+    // One rank: the result is the input, including a NaN's payload and signalling bit.
     let bits = [0x7ff0_0000_0000_0001, 0xfff8_dead_beef_0001, 1 << 63, 1_u64];
     let send = bits.map(f64::from_bits);
     let mut recv = [0.0; 4];

@@ -1,4 +1,4 @@
-//! The exact sum as an integer, and whether a number is the one next to it.
+//! The exact sum as an integer, and a check whether a number is the nearest one.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -21,14 +21,14 @@ impl Exact {
         self.0 *= 2;
     }
 
-    /// Judges by distance: no other `f64` is nearer, and of two at the same distance it is the even one.
+    /// Checks by distance: no other `f64` is nearer, and ties go to the even one.
     pub fn rounds_to(&self, value: f64) -> bool {
         let Self(exact) = self;
         if exact.sign() != Sign::NoSign && value.is_sign_negative() != (exact.sign() == Sign::Minus)
         {
             return false;
         }
-        // What would come after the largest number, if there were one more.
+        // What would follow the largest number.
         let beyond: BigInt = BigInt::from(1) << (1024 + 2148);
         let place = |number: f64| match number {
             f64::INFINITY => beyond.clone(),

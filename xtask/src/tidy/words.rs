@@ -15,7 +15,9 @@ const LATER: [&str; 1] = [
 /// The folders whose code is checked too: rustdoc, docstrings, comments and string literals.
 #[rustfmt::skip] // One folder per line.
 const CLEAN: &[&str] = &[
+    "comm-exact",
     "comm-kit",
+    "comm-local",
     "comm-mpi",
     "comm-run",
     "comm-shm",
