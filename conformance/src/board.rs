@@ -1,7 +1,7 @@
 //! A notice board outside of the communicator under test: files in the directory of the job.
 //!
-//! What one rank has posted, every rank can read from then on, whatever the communicator does.
-//! That is how the suite knows in which order things happened.
+//! Whatever one rank has posted, every rank can read from then on, independent of the communicator. That is
+//! how the suite knows in which order things happened.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ impl Board {
         Self { dir }
     }
 
-    /// Posts a notice; whoever sees it sees all of it.
+    /// Posts a notice; a rank that sees it sees all of it.
     pub(crate) fn post(&self, key: &str, value: &str) -> io::Result<()> {
         let draft = self.dir.join(format!(".{key}"));
         fs::write(&draft, value)?;
@@ -41,7 +41,7 @@ impl Board {
                 return Ok(value);
             }
             if start.elapsed() > limit {
-                let message = format!("nobody posted '{key}' within {limit:?}");
+                let message = format!("no rank posted '{key}' within {limit:?}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             thread::sleep(Duration::from_millis(1));

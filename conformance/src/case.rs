@@ -1,4 +1,4 @@
-//! A case: a plain function that every rank runs, and which clauses it is about.
+//! A case: a plain function that every rank runs, and the clauses it covers.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::orders::Placement;
 use crate::run::Run;
 use crate::subject::Failure;
 
-/// Is the result of a case on one rank; a panic is a failure, too.
+/// The result of a case on one rank; a panic is a failure, too.
 pub(crate) type Verdict = Result<(), Failure>;
 
 /// Describes one case.
@@ -44,13 +44,13 @@ impl Case {
         }
     }
 
-    /// Sets the smallest world, where the case shows nothing in smaller ones.
+    /// Sets the smallest world, for cases that show nothing in smaller ones.
     pub(crate) fn at_least(mut self, ranks: usize) -> Self {
         self.from_world = ranks;
         self
     }
 
-    /// Sets the largest world, where the case takes long and shows nothing more in larger ones.
+    /// Sets the largest world, for cases that take long and show nothing more in larger ones.
     pub(crate) fn at_most(mut self, ranks: usize) -> Self {
         self.to_world = ranks;
         self
@@ -68,24 +68,24 @@ impl Case {
         self
     }
 
-    /// Lets ranks die: the launcher does not end the others then.
+    /// Permits ranks to die: the launcher does not end the other ranks then.
     pub(crate) fn deaths(mut self) -> Self {
         self.deaths = true;
         self
     }
 
-    /// Restricts the case to runs with `--big`, where each rank finds `bytes` of memory.
+    /// Restricts the case to runs with `--big`; each rank needs `bytes` of memory.
     pub(crate) fn big(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Returns the memory that each rank takes; 0 where it does not matter.
+    /// Returns the memory that each rank needs; 0 if it does not matter.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Checks whether ranks of this case die on purpose.
+    /// Returns whether ranks of this case die on purpose.
     pub(crate) fn ranks_die(&self) -> bool {
         self.deaths
     }
@@ -95,7 +95,7 @@ impl Case {
         self.rounds
     }
 
-    /// Returns why a backend of this model does not run the case, or nothing if it does.
+    /// Returns why a backend with this model does not run the case; `None` if it does.
     pub(crate) fn left_out_by(&self, model: &Model) -> Option<&'static str> {
         let clauses = self.clauses.iter().find_map(|&c| model.leaves_out(c));
         let needs = || self.needs.iter().find_map(|&need| model.lacks(need));
@@ -106,7 +106,7 @@ impl Case {
         clauses.or_else(needs).or_else(worlds)
     }
 
-    /// Returns the jobs to start for a backend of this model, among `worlds`.
+    /// Returns the jobs to start for a backend with this model, among `worlds`.
     pub(crate) fn jobs(&self, model: &Model, worlds: &[usize]) -> Vec<(usize, Placement)> {
         let placements: &[Placement] = match model.ranks {
             Ranks::Threads => &[Placement::Threads],
@@ -122,7 +122,7 @@ impl Case {
         let worlds = worlds.iter().copied().filter(possible);
         worlds
             .flat_map(|world| placements.iter().map(move |&placement| (world, placement)))
-            // One thread of a process is one process.
+            // A job of one thread is the same as a job of one process.
             .filter(|&(world, placement)| {
                 world > 1 || placement == Placement::Processes || model.ranks == Ranks::Threads
             })

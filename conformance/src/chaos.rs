@@ -1,12 +1,13 @@
-//! Chaos: random programs in real processes, and faults injected from outside, round after round.
+//! Chaos: random programs in real processes, with faults injected from outside, in rounds.
 //!
-//! A round is a seed and a world. The driver draws a [`Plan`](plan::Plan) from them, starts the ranks, injects the faults, and judges by
-//! the contract: nobody gets wrong data; who survives a death is told in time, by the right kind of error, and all of them
-//! blame the same rank, which really died (C12, C13); where nobody was to die, nobody is lost. Then a job without faults of the
-//! same name must run at once, and nothing may be left (C14).
+//! A round consists of a seed and a world. The driver draws a [`Plan`](plan::Plan) from them, starts the
+//! ranks, injects the faults, and judges by the contract. No rank gets wrong data. Every survivor of a death
+//! is notified in time, with the right kind of error, and all survivors blame the same rank, which really
+//! died (C12, C13). If no rank was to die, none is reported lost. Then a job with the same name and without
+//! faults must run at once, and nothing may be left behind (C14).
 //!
-//! The ranks draw the same plan from the same seed: they say when they come to the points that the driver waits for, and
-//! leave by themselves where the plan says so.
+//! The ranks draw the same plan from the same seed: they report when they reach the points that the driver
+//! waits for, and leave by themselves where the plan requires it.
 
 mod blocked_log;
 mod fault;
@@ -40,8 +41,8 @@ use options::Options;
 pub(crate) use rank::cases;
 pub(crate) use round::Round;
 
-/// Returns how long the ranks of a world look for each other where one is killed at the start: long enough for all of them to
-/// be started before.
+/// Returns how long the ranks of a world wait for each other if one is killed at the start: long enough for
+/// all of them to be started before.
 fn start_patience(world: usize) -> Duration {
     Duration::from_millis(1000 + 50 * world as u64)
 }
@@ -49,7 +50,7 @@ fn start_patience(world: usize) -> Duration {
 /// How long a rank may take for one program, before its watchdog ends it.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// The argument that asks for chaos instead of the suite.
+/// The argument that selects chaos instead of the suite.
 const FLAG: &str = "--chaos";
 
 /// Returns the name of the case that ranks run under this fault.
@@ -57,7 +58,7 @@ fn case_name(fault: Fault) -> String {
     format!("chaos::{}", fault.name())
 }
 
-/// Checks whether the arguments of this process ask for chaos.
+/// Returns whether the arguments of this process select chaos.
 pub(crate) fn is_asked_for() -> bool {
     std::env::args_os().any(|argument| argument == FLAG)
 }
@@ -81,7 +82,7 @@ fn unfit(model: &Model) -> Option<&'static str> {
     without_deaths.or_else(|| model.lacks(Need::Processes))
 }
 
-/// Runs the rounds and prints each; returns whether all went well.
+/// Runs the rounds and prints each; returns whether all of them passed.
 fn run<S: Subject>(options: &Options, out: &mut impl Write) -> io::Result<bool> {
     let start = Instant::now();
     let mut log = Log::default();

@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// Names a clause of the contract that every backend keeps.
+/// A clause of the contract that every backend keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Clause {
     /// Identity: rank in `0..size`, unique, constant.
     C1,
-    /// `allgatherv`: block `r` holds the data of rank `r`; nobody returns before all contributed.
+    /// `allgatherv`: block `r` holds the data of rank `r`; no rank returns before all have contributed.
     C2,
     /// `allreduce`: a left fold in rank order, the same bits everywhere.
     C3,
     /// `broadcast`: every rank ends with the buffer of the root.
     C4,
-    /// `barrier`: nobody leaves before everybody entered.
+    /// `barrier`: no rank leaves before all have entered.
     C5,
     /// Sequencing: thousands back to back, any mix, no interference.
     C6,
@@ -23,15 +23,15 @@ pub enum Clause {
     C8,
     /// Shared regions and their phases.
     C9,
-    /// Mismatch: ranks that call different things all get told.
+    /// Mismatch: if ranks call different things, all of them get an error.
     C10,
-    /// Refusal: wrong arguments on one rank are an error on all, and nothing more.
+    /// Refusal: invalid arguments on one rank are an error on all, without further effects.
     C11,
-    /// Failure: a rank that dies or stays away is an error on the others in bounded time.
+    /// Failure: if a rank dies or never enters a call, the others get an error in bounded time.
     C12,
     /// After a fatal error every call returns the first cause again, at once.
     C13,
-    /// Clean end: nothing stays behind, and the next job starts at once.
+    /// Clean end: nothing is left behind, and the next job starts at once.
     C14,
     /// Gathered regions: an exchange shows the parts of all ranks to all.
     C15,

@@ -1,4 +1,4 @@
-//! One clock for all processes of a machine, and a measure of how late the machine runs.
+//! One clock for all processes of a machine, and a measure of how busy the machine is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,11 +15,11 @@ pub(crate) fn now() -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// Measures how late a thread of this process is woken, and how long the thread that asks was ready
-/// to run and did not: what the machine, not the backend under test, adds to a time bound.
+/// Measures how late a thread of this process is woken, and how long the querying thread was runnable without
+/// a processor: the delay that the machine, not the backend under test, adds to a time bound.
 ///
-/// What it adds is capped, and a thread that runs all the time is not kept from running: a backend that spins
-/// while it waits takes the processors itself, and has no excuse.
+/// The delay is capped, and a thread that runs all the time is not delayed: a backend that spins while it
+/// waits uses up the processors itself, and has no excuse.
 #[derive(Debug)]
 pub(crate) struct Metronome {
     began: Instant,
@@ -33,11 +33,11 @@ pub(crate) struct Metronome {
 /// The time between two ticks.
 const TICK: Duration = Duration::from_millis(2);
 
-/// The most that a bound may be exceeded by, however busy the machine is.
+/// The maximum by which a bound may be exceeded, however busy the machine is.
 pub(crate) const MOST_SLACK: Duration = Duration::from_millis(500);
 
 impl Metronome {
-    /// Starts ticking; the thread that starts it is the one that asks.
+    /// Starts ticking; the starting thread is the one that queries.
     pub(crate) fn start() -> Self {
         let (worst, stop) = (
             Arc::new(AtomicU64::new(0)),
@@ -64,7 +64,7 @@ impl Metronome {
         }
     }
 
-    /// Returns what a bound may be exceeded by.
+    /// Returns by how much a bound may be exceeded.
     pub(crate) fn slack(&self) -> Duration {
         let late = Duration::from_micros(self.worst.load(Ordering::Relaxed));
         let now = Times::of_this_thread();
@@ -76,9 +76,10 @@ impl Metronome {
     }
 }
 
-/// Returns what a bound may be exceeded by after `elapsed`, in which a thread was woken `late` at worst: four times that,
-/// since a report passes through a few wake-ups, on both sides; or twice the time the thread that asks was kept waiting for
-/// a processor, since the rank that reports was, too. Nothing if the thread ran for most of the time.
+/// Returns by how much a bound may be exceeded after `elapsed`, in which a thread was woken `late` at worst.
+/// That is four times `late`, since a report passes through a few wake-ups on both sides; or twice the time
+/// that the querying thread was kept waiting for a processor, since the reporting rank was, too. Zero if the
+/// thread ran for most of the time.
 fn excuse(late: Duration, times: Times, elapsed: Duration) -> Duration {
     if 2 * times.ran > elapsed {
         return Duration::ZERO;
@@ -86,7 +87,7 @@ fn excuse(late: Duration, times: Times, elapsed: Duration) -> Duration {
     (4 * late).max(2 * times.queued).min(MOST_SLACK)
 }
 
-/// Holds how long a thread has run, and how long it has been ready to and did not, where the system counts that.
+/// How long a thread has run, and how long it was runnable without running, where the system counts that.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
     ran: Duration,
@@ -111,7 +112,7 @@ impl Drop for Metronome {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It holds nothing and only sleeps: a panic in it is impossible, and harmless here.
+            // The thread holds nothing and only sleeps: a panic in it is impossible, and harmless here.
             let _ = thread.join();
         }
     }
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn who_spins_has_no_excuse() {
-        // What a thread has run shows at the next tick of the system.
+        // The run time of a thread appears at the next tick of the system.
         let look = Instant::now();
         while Times::of_this_thread().ran.is_zero() {
             if look.elapsed() > Duration::from_secs(10) {
@@ -150,7 +151,7 @@ mod tests {
         let began = Instant::now();
         let start = Times::of_this_thread().ran;
         let ran = || Times::of_this_thread().ran.saturating_sub(start);
-        // Until it has run for most of the time, however busy the machine is.
+        // Until the thread has run for most of the time, however busy the machine is.
         while ran() < ms(50) || 2 * ran() <= began.elapsed() + ms(5) {
             assert!(began.elapsed() < Duration::from_mins(1), "never ran much");
             std::hint::spin_loop();

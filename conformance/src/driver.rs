@@ -1,4 +1,4 @@
-//! The driver role: selects the jobs, runs each one, and says what came of it.
+//! The driver role: selects the jobs, runs each of them, and reports the results.
 
 mod job;
 mod judge;
@@ -27,7 +27,7 @@ pub(crate) use options::Options;
 /// The worlds that a backend is tested in.
 pub(crate) const WORLDS: [usize; 5] = [1, 2, 3, 4, 8];
 
-/// Runs the suite as tests, or as a table; in `worlds` unless others are asked for.
+/// Runs the suite as tests, or as a table; in `worlds` unless the arguments select others.
 pub(crate) fn main<S: Subject>(cases: Vec<Case>, worlds: &[usize]) -> ExitCode {
     let options = Options::parse();
     if let Some(pinned) = Model::of(S::NAME)
@@ -48,26 +48,26 @@ pub(crate) fn main<S: Subject>(cases: Vec<Case>, worlds: &[usize]) -> ExitCode {
     mimic(&selection, options.tests)
 }
 
-/// Prints what is wrong with the arguments or the orders; returns the exit code for it.
+/// Prints what is wrong with the arguments or the orders; returns the exit code for that.
 pub(crate) fn usage(reason: &str) -> ExitCode {
-    // Without a standard error stream there is nobody to tell.
+    // Without a standard error stream, the message is lost.
     let _ = writeln!(std::io::stderr(), "error: {reason}");
     ExitCode::from(2)
 }
 
-/// Lists what to run, and what is not promised.
+/// The jobs to run, and the cases that are not promised.
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) jobs: Vec<Job>,
     pub(crate) left_out: Vec<(Arc<Case>, &'static str)>,
-    /// What takes more than was asked for, or more memory than there is.
+    /// Cases that need more than was requested, or more memory than there is.
     pub(crate) not_run: Vec<(Arc<Case>, String)>,
     /// How many jobs run at a time.
     pub(crate) at_once: usize,
 }
 
 impl Selection {
-    /// Selects the jobs of a backend, in `worlds` unless others are asked for.
+    /// Selects the jobs of a backend, in `worlds` unless the arguments select others.
     fn new<S: Subject>(
         cases: Vec<Case>,
         options: &Options,
@@ -80,8 +80,8 @@ impl Selection {
             not_run: Vec::new(),
             at_once: pool::width(),
         };
-        // A launcher of its own may start ranks that burn a processor each, as MPI's do; and room for
-        // big calls was looked for as if each ran by itself.
+        // The ranks of another launcher may each use a whole processor while waiting, as MPI ranks do; and
+        // the memory for big calls was checked as if each job ran by itself.
         if options.big || S::launcher(1).is_ok_and(|launcher| launcher.is_some()) {
             selection.at_once = 1;
         }
@@ -128,7 +128,7 @@ impl Selection {
     }
 }
 
-/// Checks the suite itself: a name is one case, and every clause has one.
+/// Checks the suite itself: case names are unique, and every clause has a case.
 fn sound(cases: &[Case]) -> Result<(), String> {
     let mut names = BTreeSet::new();
     if let Some(twice) = cases.iter().find(|case| !names.insert(&case.name)) {

@@ -1,6 +1,6 @@
-//! What a backend says through `tracing`, for its tests.
+//! Collects what a backend logs through `tracing`, for its tests.
 //!
-//! There is one listener in a process, so tests that listen take turns.
+//! A process has one subscriber, so tests that use it take turns.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ impl Visit for EventText {
     }
 }
 
-/// Passes every event to a function; spans mean nothing to it.
+/// Passes every event to a function; ignores spans.
 #[derive(Debug)]
 pub struct Each<F>(pub F);
 
@@ -60,12 +60,12 @@ fn keep(event: &Event<'_>) {
     lines().push(line.0);
 }
 
-/// Returns what was heard: level, message and fields of every event.
+/// Returns the collected lines: level, message and fields of every event.
 pub fn lines() -> MutexGuard<'static, Vec<String>> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to listen, with nothing heard so far, until the turn is dropped.
+/// Starts collecting, with no lines so far, until the returned turn is dropped.
 pub fn listen() -> MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = tracing::subscriber::set_global_default(Each(keep));
@@ -83,13 +83,13 @@ fn heard(words: &[&str]) -> usize {
 ///
 /// # Panics
 ///
-/// If it is not `times`.
+/// If the number is not `times`.
 #[track_caller]
 pub fn assert_heard(times: usize, words: &[&str]) {
     assert_eq!(heard(words), times, "{words:?} in {:#?}", lines());
 }
 
-/// Waits until a line holds all of `words`; gives up after half a minute.
+/// Waits until a line contains all of `words`, for at most half a minute.
 #[must_use]
 pub fn hears(words: &[&str]) -> bool {
     let deadline = Instant::now() + Duration::from_secs(30);

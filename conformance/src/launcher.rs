@@ -1,12 +1,12 @@
-//! Launchers of other makes, for backends whose ranks find each other through theirs.
+//! Other launchers, for backends whose ranks find each other through their own launcher.
 
 use std::ffi::OsString;
 use std::process::Command;
 
-/// Describes the program that starts the ranks, where it is not `comm-run`: an `mpiexec`.
+/// Describes the program that starts the ranks if it is not `comm-run`: an `mpiexec`.
 ///
-/// The suite appends its own program to the arguments and expects as many ranks of it as the
-/// world has; the launcher must pass its environment on, and exit with 0 only if all ranks did.
+/// The suite appends its own program to the arguments and expects one rank of it per rank of the world. The
+/// launcher must pass its environment on, and exit with 0 only if all ranks did.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     pub(crate) program: OsString,
@@ -16,13 +16,14 @@ pub struct Launcher {
     pub(crate) most: usize,
 }
 
-/// The most calls of one kind where ranks outnumber cores: MPI waits without yielding, and a call
+/// The maximum number of calls of one kind where ranks outnumber cores: MPI waits without yielding, so a call
 /// takes as long as a turn of the scheduler.
 const MOST: usize = 200;
 
 impl Launcher {
-    /// Makes MPI libraries yield where ranks outnumber cores. Open MPI does when it is told; the
-    /// collectives that MPICH writes for shared memory never do, 8 ms per barrier, so it gets others.
+    /// Makes MPI libraries yield where ranks outnumber cores. Open MPI has a setting for that. MPICH's
+    /// collectives for shared memory never yield, which costs 8 ms per barrier, so other collectives are
+    /// selected.
     pub const YIELDING: [(&'static str, &'static str); 5] = [
         ("OMPI_MCA_mpi_yield_when_idle", "1"),
         ("MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM", "mpir"),
@@ -31,7 +32,7 @@ impl Launcher {
         ("MPIR_CVAR_REDUCE_POSIX_INTRA_ALGORITHM", "mpir"),
     ];
 
-    /// Names the `mpiexec` of MPICH or Open MPI that is to start `world` ranks.
+    /// Uses the `mpiexec` of MPICH or Open MPI to start `world` ranks.
     pub fn mpi(
         program: impl Into<OsString>,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
@@ -51,7 +52,7 @@ impl Launcher {
         launcher
     }
 
-    /// Names the program and its arguments.
+    /// Sets the program and its arguments.
     pub fn new(
         program: impl Into<OsString>,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
@@ -65,7 +66,7 @@ impl Launcher {
         }
     }
 
-    /// Returns a command to start something other than the suite with.
+    /// Returns a command that starts something other than the suite.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
@@ -81,14 +82,15 @@ impl Launcher {
         self
     }
 
-    /// Caps the calls of cases that make thousands, where each takes milliseconds.
+    /// Limits the number of calls in cases that make thousands, for launchers under which each takes
+    /// milliseconds.
     #[must_use]
     pub fn at_most(mut self, calls: usize) -> Self {
         self.most = calls;
         self
     }
 
-    /// Names a variable in which it tells a process its rank; the first that is set counts.
+    /// Names a variable that tells a process its rank; the first that is set counts.
     #[must_use]
     pub fn rank_in(mut self, variable: &'static str) -> Self {
         self.rank.push(variable);

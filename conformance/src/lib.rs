@@ -1,6 +1,6 @@
-//! One suite for every backend: the contract of `comm-api`, clause by clause.
+//! A single suite for every backend: the contract of `comm-api`, clause by clause.
 //!
-//! A backend joins with a [`Subject`] and a test of its own without harness, under 30 lines:
+//! A backend joins with a [`Subject`] and a test without a harness, in under 30 lines:
 //!
 //! ```no_run
 //! # use comm_conformance::{Failure, Model, Seat, Subject};
@@ -19,17 +19,17 @@
 //! }
 //! ```
 //!
-//! One binary, two roles. The driver starts itself again as the ranks of a job, real processes or
-//! threads of one, through [`comm_run`] or the
-//! [`Launcher`] of the backend; each (case, world) is a job and a test of its own. A rank
-//! runs the case and reports to the driver through a file of its own. A job passes when every
-//! process exits with 0, every rank has reported the rank and size it was ordered to have, and every
-//! rank has finished; ranks whose case is about dying announce how, and must leave that way.
+//! One binary has two roles. The driver starts itself again as the ranks of a job, which are real processes
+//! or threads of one process, through [`comm_run`] or the [`Launcher`] of the backend; each (case, world) is
+//! a separate job and test. A rank runs the case and reports to the driver through a file of its own. A job
+//! passes if every process exits with 0, every rank has reported the rank and size that the driver assigned,
+//! and every rank has finished. In cases about dying ranks, the ranks announce how they will leave, and must
+//! leave that way.
 //!
-//! A backend cannot pick its cases. Its [`Model`] says what it promises; what it does not promise
-//! is listed as such, with the reason.
+//! A backend cannot pick its cases. Its [`Model`] declares what it promises; everything else is listed as not
+//! promised, with the reason.
 //!
-//! Architecture invariant: this crate knows no backend but its own reference.
+//! Architecture invariant: this crate knows no backend except its own reference.
 
 mod board;
 mod case;
@@ -80,7 +80,8 @@ pub fn main<S: Subject>() -> ExitCode {
     main_in::<S>(&driver::WORLDS)
 }
 
-/// Runs the suite in these worlds, unless others are asked for: for a second look at a backend, set up in another way.
+/// Runs the suite in these worlds, unless the arguments select others: for a second run of a backend with
+/// other settings.
 #[doc(hidden)]
 #[must_use]
 pub fn main_in<S: Subject>(worlds: &[usize]) -> ExitCode {

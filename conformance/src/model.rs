@@ -1,4 +1,4 @@
-//! What a backend promises: the only way to leave a clause out.
+//! What a backend promises: the only way to exclude a clause.
 
 use std::time::Duration;
 
@@ -6,10 +6,9 @@ use crate::clause::Clause;
 
 /// Declares what a backend promises.
 ///
-/// A backend cannot pick its cases. Where its model does not promise what a case is about, the
-/// case is listed as "not promised", with the reason; everything else must pass. The models of
-/// the backends of this workspace are constants here, and a subject of such a name with another
-/// model is refused.
+/// A backend cannot pick its cases. If its model does not promise what a case covers, the case is listed as
+/// "not promised", with the reason; everything else must pass. The models of the backends of this workspace
+/// are constants here, and a subject with such a name and another model is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Model {
     /// How many ranks there can be.
@@ -18,13 +17,13 @@ pub struct Model {
     pub ranks: Ranks,
     /// What happens when a rank dies.
     pub death: Death,
-    /// Who finds out which rank died first.
+    /// Which ranks determine the first death.
     pub ruling: Ruling,
     /// When a rank that dumps core counts as dead.
     pub shows: Shows,
-    /// When mismatches and refusals are told to the other ranks.
+    /// When mismatches and refusals are reported to the other ranks.
     pub checks: Checks,
-    /// Who may return from a collective before all have entered.
+    /// Which ranks may return from a collective before all have entered.
     pub early: Early,
     /// Whether regions are shared between the ranks of a node.
     pub memory: Memory,
@@ -64,12 +63,12 @@ pub enum Death {
     EndsTheJob,
 }
 
-/// Describes who finds out which rank died first.
+/// Which ranks determine the first death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling {
     /// Every rank by itself.
     Anyone,
-    /// Rank 0 for all: while it is stopped, nobody hears of another death before the timeout.
+    /// Rank 0 for all: while it is stopped, no rank is notified of another death before the timeout.
     RankZero,
 }
 
@@ -82,7 +81,7 @@ pub enum Shows {
     WhenLinksClose,
 }
 
-/// Describes when mismatches and refusals are told to the other ranks.
+/// When mismatches and refusals are reported to the other ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checks {
     /// Always.
@@ -91,10 +90,10 @@ pub enum Checks {
     OnRequest,
 }
 
-/// Describes who may return from a collective before all have entered.
+/// Which ranks may return from a collective before all have entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Early {
-    /// Nobody: every collective synchronises.
+    /// None: every collective synchronises.
     Nobody,
     /// The root of a broadcast, and a rank with nothing to receive.
     RootOrEmpty,
@@ -118,7 +117,7 @@ pub enum Opens {
     Once,
 }
 
-/// Names what a case takes for granted beyond its clauses.
+/// What a case requires beyond its clauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Every collective synchronises, the root included.
@@ -127,12 +126,12 @@ pub(crate) enum Need {
     SeveralOpens,
     /// Ranks that can be killed alone.
     Processes,
-    /// A death is told while rank 0 is stopped.
+    /// A death is reported while rank 0 is stopped.
     RulingWithoutRankZero,
 }
 
 impl Model {
-    /// Promises everything: what a new backend starts from.
+    /// Promises everything: the starting point of a new backend.
     pub const FULL: Self = Self {
         worlds: Worlds::Any,
         ranks: Ranks::Both,
@@ -158,8 +157,9 @@ impl Model {
     /// The model of `comm-shm`.
     pub const SHM: Self = Self::FULL;
 
-    /// The model of `comm-tcp`. Its 100 ms begin when the kernel closes the sockets of the dead, which it does after it
-    /// has freed their memory; the suite's clock starts before that, when the rank announces its end.
+    /// The model of `comm-tcp`. Its 100 ms begin when the kernel closes the sockets of the dead rank, after
+    /// it has freed that rank's memory. The suite's clock starts before that, when the rank announces its
+    /// end.
     pub const TCP: Self = Self {
         memory: Memory::Heap,
         death: Death::Reported {
@@ -180,7 +180,7 @@ impl Model {
         ..Self::FULL
     };
 
-    /// The model of the communicator that the others are compared with.
+    /// The model of the reference, with which the other backends are compared.
     #[doc(hidden)]
     pub const REFERENCE: Self = Self {
         ranks: Ranks::Threads,
@@ -200,7 +200,7 @@ impl Model {
         }
     }
 
-    /// Returns why `clause` is not promised, or nothing if it is.
+    /// Returns why `clause` is not promised; `None` if it is.
     #[must_use]
     pub fn leaves_out(&self, clause: Clause) -> Option<&'static str> {
         match (clause, self.worlds, self.death) {
@@ -213,7 +213,7 @@ impl Model {
         }
     }
 
-    /// Returns why `need` is not met, or nothing if it is.
+    /// Returns why `need` is not met; `None` if it is.
     pub(crate) fn lacks(&self, need: Need) -> Option<&'static str> {
         match need {
             Need::Synchronising if self.early == Early::RootOrEmpty => {
@@ -226,7 +226,7 @@ impl Model {
                 Some("its ranks are threads and cannot be killed alone")
             }
             Need::RulingWithoutRankZero if self.ruling == Ruling::RankZero => {
-                Some("nobody hears of a death while rank 0 is stopped")
+                Some("no rank is notified of a death while rank 0 is stopped")
             }
             _ => None,
         }
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn known_models_match_the_contract() {
         use Clause::{C10, C11, C12, C14};
-        // C15 is promised by all.
+        // All of them promise C15.
         let table = [
             ("local", Worlds::One, false, &[C10, C11, C12, C14][..]),
             ("shm", Worlds::Any, true, &[]),

@@ -1,4 +1,5 @@
-//! Mutants: communicators that are wrong in one way, and how tests show that a case or a round of chaos notices it.
+//! Mutants: communicators with one defect each, and how tests show that a case or a round of chaos notices
+//! it.
 //!
 //! Not public: a backend has [`main`](crate::main).
 
@@ -18,8 +19,8 @@ use crate::orders::{Orders, Placement};
 use crate::subject::{Seat, Subject};
 use crate::{driver, rank, rank_cases, suite};
 
-/// Changes one thing about a communicator `C`. Every method gets the right communicator, and does the right thing unless
-/// a mutation overrides it.
+/// Changes one thing about a communicator `C`. Every method gets the correct communicator, and does the right
+/// thing unless a mutation overrides it.
 pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     /// Returns the seat that the communicator really takes.
     fn seat(&self, seat: Seat) -> Seat {
@@ -107,7 +108,7 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         error
     }
 
-    /// Changes how many elements of a gathered region this rank asks for.
+    /// Changes how many elements of a gathered region this rank requests.
     fn gathered_count(&self, comm: &C, count: usize) -> usize {
         let _ = comm;
         count
@@ -135,7 +136,7 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
     }
 }
 
-/// Wraps a communicator and changes what its mutation says.
+/// Wraps a communicator and applies its mutation.
 pub struct Mutant<C, M: ?Sized> {
     comm: C,
     mutation: Arc<M>,
@@ -310,7 +311,7 @@ where
     }
 
     fn fence(&mut self) -> Result<(), CommError> {
-        // A fence that fails leaves a broken handle, which is not written to any more.
+        // A failed fence leaves a broken handle, which must not be written.
         let writing = std::mem::take(&mut self.writing);
         if writing {
             let written = bytemuck::cast_slice_mut(self.region.as_mut_slice());
@@ -331,7 +332,7 @@ impl<C: SharedMemoryProvider, M: ?Sized, T: CommData> fmt::Debug for MutantRegio
     }
 }
 
-/// Returns the name of the subject this process was started as a rank of, if it was.
+/// Returns the name of the subject that this process was started as a rank of, if it was.
 #[must_use]
 pub fn ordered_subject() -> Option<String> {
     Some(Orders::from_env()?.ok()?.subject)
@@ -346,7 +347,7 @@ pub fn rank_role<S: Subject>() -> ExitCode {
     }
 }
 
-/// Runs one case in one world, with ranks that are ordered to be of `subject`.
+/// Runs one case in one world, with ranks that are ordered to run `subject`.
 ///
 /// # Errors
 ///
@@ -354,7 +355,7 @@ pub fn rank_role<S: Subject>() -> ExitCode {
 ///
 /// # Panics
 ///
-/// If there is no such case: then nothing was shown.
+/// If there is no such case: the test would show nothing.
 pub fn run_case<S: Subject>(
     subject: &'static str,
     case: &str,
@@ -374,7 +375,7 @@ pub fn run_case<S: Subject>(
     job.of(subject).run().map(drop)
 }
 
-/// Runs a round of one kind of fault, with ranks that are ordered to be of `subject`.
+/// Runs a round with one kind of fault, with ranks that are ordered to run `subject`.
 ///
 /// # Errors
 ///
@@ -382,7 +383,7 @@ pub fn run_case<S: Subject>(
 ///
 /// # Panics
 ///
-/// If there is no such fault: then nothing was shown.
+/// If there is no such fault: the test would show nothing.
 pub fn run_chaos<S: Subject>(
     subject: &'static str,
     fault: &str,

@@ -1,4 +1,4 @@
-//! Inputs that differ per rank and element, and hashes of results: small, seeded, the same
+//! Inputs that differ per rank and element, and hashes of results: small, seeded, and reproducible
 //! everywhere.
 
 use comm_api::CommData;
@@ -9,7 +9,7 @@ use comm_api::bytemuck;
 pub(crate) struct Noise(u64);
 
 impl Noise {
-    /// Starts from a seed and what tells this stream from others.
+    /// Starts from a seed and an id that distinguishes this stream from others.
     pub(crate) fn new(seed: u64, stream: &[usize]) -> Self {
         let mut noise = Self(seed);
         for &part in stream {
@@ -60,7 +60,8 @@ impl Noise {
     }
 }
 
-/// Returns `len` elements: a prime number of drawn ones, so that no cut into pieces falls into step, again and again.
+/// Returns `len` elements, repeating a prime number of random ones, so that no cut into pieces aligns with
+/// the period.
 pub(crate) fn repeated<T: Copy>(len: usize, draw: impl FnMut() -> T) -> Vec<T> {
     let drawn: Vec<T> = std::iter::repeat_with(draw).take(len.min(9_973)).collect();
     let mut elements = Vec::with_capacity(len);
@@ -71,19 +72,19 @@ pub(crate) fn repeated<T: Copy>(len: usize, draw: impl FnMut() -> T) -> Vec<T> {
     elements
 }
 
-/// Returns the `len` elements that `rank` brings to the round `round`: anything, every bit pattern.
+/// Returns the `len` elements that `rank` contributes to the round `round`: any bit pattern.
 pub(crate) fn input<T: CommData>(round: usize, rank: usize, len: usize) -> Vec<T> {
     let mut data = vec![T::zeroed(); len];
     fill(bytemuck::cast_slice_mut(&mut data), round, rank);
     data
 }
 
-/// Fills `bytes` with what `rank` brings to `round`.
+/// Fills `bytes` with the contribution of `rank` to `round`.
 pub(crate) fn fill(bytes: &mut [u8], round: usize, rank: usize) {
     source(round, rank).fill(bytes);
 }
 
-/// Returns the words, little end first, of what `rank` brings to `round`.
+/// Returns the words, in little-endian order, of the contribution of `rank` to `round`.
 pub(crate) fn source(round: usize, rank: usize) -> Noise {
     Noise::new(0x00c0_b4e0, &[round, rank])
 }
@@ -100,7 +101,7 @@ pub(crate) fn mix(hash: u64, bytes: &[u8]) -> u64 {
     noise.next()
 }
 
-/// Asserts that two buffers hold the same bytes; says where they first differ.
+/// Asserts that two buffers hold the same bytes; the message shows where they first differ.
 #[track_caller]
 pub(crate) fn same<T: CommData>(what: &str, actual: &[T], expected: &[T]) {
     assert_eq!(actual.len(), expected.len(), "{what}: lengths");

@@ -1,4 +1,4 @@
-//! What the driver orders the ranks it starts to do, through their environment.
+//! The orders of the driver to the ranks it starts, passed through their environment.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,7 +14,7 @@ pub(crate) enum Placement {
     Threads,
 }
 
-/// Describes what a process is to run; `rank` is nothing where one process holds all ranks.
+/// What a process is to run; `rank` is `None` if one process holds all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Orders {
     pub(crate) subject: String,
@@ -27,7 +27,7 @@ pub(crate) struct Orders {
     pub(crate) limit: Duration,
     pub(crate) programs: usize,
     pub(crate) seed: u64,
-    /// How many calls a case makes at most.
+    /// The maximum number of calls of a case.
     pub(crate) most: usize,
 }
 
@@ -36,7 +36,7 @@ const PREFIX: &str = "COMM_CONFORMANCE_";
 /// The variable with the rank.
 pub(crate) const RANK: &str = "COMM_CONFORMANCE_RANK";
 
-/// Begins an order to take the rank from another variable, which a launcher sets.
+/// The prefix of an order to take the rank from another variable, which a launcher sets.
 const IN: &str = "in ";
 
 /// Orders the rank to be taken from the first of `variables` that is set.
@@ -66,7 +66,7 @@ impl Orders {
         .collect()
     }
 
-    /// Reads the orders of this process; nothing if it is no rank.
+    /// Reads the orders of this process; `None` if it is not a rank.
     pub(crate) fn from_env() -> Option<Result<Self, String>> {
         let mut variables: BTreeMap<String, String> = env::vars()
             .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), value)))

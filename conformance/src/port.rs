@@ -1,4 +1,4 @@
-//! Ports for backends that meet at one.
+//! Ports for backends whose ranks meet at one.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,15 +6,15 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::{Mutex, PoisonError};
 
-/// Ports that the system gives to nobody who does not ask for them, so that no connection of another
-/// process sits on one when its name is used again. Linux begins at 32768, others at 49152.
+/// Ports that the system never assigns by itself, so that no connection of another process holds one when its
+/// name is used again. Linux begins to assign at 32768, other systems at 49152.
 const QUIET: std::ops::Range<u16> = 12_000..32_000;
 
 /// How many ports are tried for a new name.
 const TRIES: u32 = 100;
 
-/// The ports of the names that this process has used; for the others the name itself tells where to look first, so that a
-/// job that starts again finds the same port.
+/// The ports of the names that this process has used. For other names, the name itself determines where to
+/// look first, so that a job that starts again finds the same port.
 static PORTS: Mutex<BTreeMap<String, u16>> = Mutex::new(BTreeMap::new());
 
 /// Listens on loopback: on a free port for a new name, on the same port for a name used before.

@@ -1,7 +1,7 @@
 //! Random programs: sequences of collectives drawn from a seed, the same on every rank.
 //!
-//! Determinism compares what they return with the reference and with hashes that are written down; chaos mixes them
-//! with other steps and compares them with their inputs, which every rank can compute.
+//! Determinism compares their results with the reference and with recorded hashes. Chaos mixes them with
+//! other steps and compares their results with the inputs, which every rank can compute.
 
 use comm_api::{
     CommData, CommError, Communicator, ReduceOp, ScalarKind, SharedMemoryProvider, SharedRegion,
@@ -13,7 +13,7 @@ use crate::noise::{Noise, input, mix, same};
 use crate::suite::allreduce::naive::Naive;
 use crate::suite::elements::{Cut, Triple};
 
-/// Holds what every rank calls, in order.
+/// The calls of every rank, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     calls: Vec<Collective>,
@@ -44,7 +44,7 @@ pub(crate) enum Collective {
         counts: Vec<usize>,
         gap: usize,
     },
-    /// A gathered region comes, is written, exchanged and read, and goes.
+    /// A gathered region is created, written, exchanged and read, and dropped.
     Exchange {
         element: Element,
         counts: Vec<usize>,
@@ -55,7 +55,7 @@ pub(crate) enum Collective {
     },
 }
 
-/// Names a collective before its arguments are drawn.
+/// A collective before its arguments are drawn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CollectiveKind {
     Barrier,
@@ -67,7 +67,7 @@ pub(crate) enum CollectiveKind {
     Refused,
 }
 
-/// Names the type that travels.
+/// The element type of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Element {
     Byte,
@@ -85,18 +85,18 @@ const ELEMENTS: [Element; 5] = [
     Element::Cut,
 ];
 
-/// Holds how often each kind of call comes, and how often each limit of lengths.
+/// The weights of each kind of call, and of each limit of lengths.
 ///
-/// What a seed draws depends on these numbers.
+/// The results of a seed depend on these numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mix {
     pub(crate) kinds: &'static [(usize, CollectiveKind)],
     pub(crate) lengths: &'static [(usize, usize)],
 }
 
-/// The mix of determinism: mostly small, sometimes past a page, rarely past every slot.
+/// The mix of determinism: mostly small, sometimes more than a page, rarely more than a slot.
 ///
-/// Its results are written down: it stays as it is.
+/// Its results are recorded, so it must not change.
 const WRITTEN_DOWN: Mix = Mix {
     kinds: &[
         (2, CollectiveKind::Barrier),
@@ -167,7 +167,7 @@ impl Program {
         Self::of(&WRITTEN_DOWN, seed, size)
     }
 
-    /// Draws a program that exchanges gathered regions, too.
+    /// Draws a program that also exchanges gathered regions.
     pub(crate) fn draw_exchanging(seed: u64, size: usize) -> Self {
         Self::of(&EXCHANGING, seed, size)
     }
@@ -215,10 +215,10 @@ impl Program {
     }
 }
 
-/// Holds what a call left on one rank.
+/// The result of a call on one rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// A number that stands for an outcome without data.
+    /// A number that represents an outcome without data.
     Number(u64),
     /// All of the receive buffer.
     Bytes(Vec<u8>),
@@ -236,7 +236,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the outcome of a refused call on the rank that is to blame.
+    /// Returns the outcome of a refused call on the rank to blame.
     fn own_refusal(root: usize) -> Self {
         Self::Number(1000 + root as u64)
     }
@@ -255,7 +255,7 @@ impl Collective {
             CollectiveKind::Refused if size > 1 => Self::Refused {
                 culprit: noise.below(size),
             },
-            // A rank without others has nobody to tell of a refusal.
+            // A single rank has no other rank to notify of a refusal.
             CollectiveKind::Broadcast | CollectiveKind::Refused => Self::Broadcast {
                 element: noise.pick(&ELEMENTS),
                 len: mix.length(noise),
@@ -263,7 +263,7 @@ impl Collective {
             },
             CollectiveKind::Reduce => {
                 let scalar = noise.pick(&ScalarKind::ALL);
-                // Results are written down of these: they stay as they are.
+                // The results of these are recorded: they must not change.
                 let ops = if scalar.is_float() { 3 } else { 5 };
                 Self::Reduce {
                     scalar,
@@ -293,7 +293,8 @@ impl Collective {
         }
     }
 
-    /// Calls it as one rank, and says when a second call follows the first one. `index` tells its inputs from those of other steps.
+    /// Makes the call as one rank, and returns when a second call follows the first one. `index`
+    /// distinguishes its inputs from those of other steps.
     pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
         &self,
         comm: &C,
@@ -327,7 +328,7 @@ impl Collective {
     ///
     /// # Panics
     ///
-    /// If it is something else; the message shows where it first differs.
+    /// If it differs; the message shows where.
     pub(crate) fn check(&self, actual: &Outcome, index: usize, rank: usize, size: usize) {
         let (what, expected) = match self {
             Self::Barrier => ("a barrier".to_owned(), Outcome::Number(1)),
@@ -412,7 +413,7 @@ fn reduce_result<T: Naive>(index: usize, op: ReduceOp, len: usize, size: usize) 
     Outcome::bytes(&fold_all(&all, op))
 }
 
-/// Every rank lays the blocks out in an order of its own, with gaps that must stay.
+/// Every rank lays out the blocks in a different order, with gaps that must stay unchanged.
 fn gather<T: CommData>(
     comm: &impl Communicator,
     index: usize,

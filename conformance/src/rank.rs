@@ -15,7 +15,7 @@ use crate::report::Leaving;
 use crate::run::{Position, Run};
 
 thread_local! {
-    /// Where the last panic of this thread came from: the payload alone does not say.
+    /// Where the last panic of this thread came from: the payload alone does not contain that.
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn main(cases: &[Case], orders: &Orders) -> ExitCode {
     };
     panic::set_hook(Box::new(|info| {
         let text = format!("{info}");
-        // A backend may end the process of a rank that unwinds, and the report with it.
+        // A backend may end the process of a rank that unwinds, and lose its report.
         say(&text);
         LAST_PANIC.with(|last| last.replace(text));
     }));
@@ -69,7 +69,7 @@ pub(crate) fn main(cases: &[Case], orders: &Orders) -> ExitCode {
     }
 }
 
-/// Runs the case on one rank and reports; gives the number of failures, 0 or 1.
+/// Runs the case on one rank and reports; returns the number of failures, 0 or 1.
 fn perform(case: &Case, run: &Run) -> usize {
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| case.run(run)));
     match (outcome, run.announced()) {
@@ -96,9 +96,9 @@ fn fail(run: &Run, message: &str) -> usize {
     1
 }
 
-/// Ends the process when the case takes too long, saying where each rank stands.
+/// Ends the process when the case takes too long, after printing where each rank is.
 ///
-/// By abort, since a rank that hangs may hold any lock that an orderly exit wants.
+/// Uses `abort`, because a hanging rank may hold any lock that an orderly exit needs.
 fn watch(limit: Duration, positions: Vec<(usize, Arc<Position>)>) {
     thread::spawn(move || {
         thread::sleep(limit);

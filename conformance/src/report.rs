@@ -1,4 +1,4 @@
-//! What a rank reports to the driver, in a file of its own that no program output can be mistaken for.
+//! The report of a rank to the driver, in a separate file that cannot be confused with program output.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Describes how a rank is going to leave without finishing, because its case is about that.
+/// How a rank is going to leave without finishing, because its case requires that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaving {
     /// The process is killed by this signal.
@@ -70,7 +70,7 @@ impl RankReport {
         self.line(&format!("failed {}", message.escape_debug()));
     }
 
-    /// Reports how long after the death of another rank this one was told.
+    /// Reports how long after the death of another rank this one got its error.
     pub(crate) fn told(&self, told: Told) {
         let [took, bound, slack] = [told.took, told.bound, told.slack].map(|it| it.as_nanos());
         self.line(&format!("told {took} {bound} {slack}"));
@@ -81,7 +81,7 @@ impl RankReport {
         self.line("panicked");
     }
 
-    /// Reports that the case is through.
+    /// Reports that the case is complete.
     pub(crate) fn finished(&self) {
         self.line("finished");
     }
@@ -91,18 +91,18 @@ impl RankReport {
             .file
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        // A line that is not written is a rank that has not reported, which fails the case.
+        // A rank whose line is not written has not reported, which fails the case.
         let _ = file.write_all(format!("{text}\n").as_bytes());
     }
 }
 
-/// Says how soon a rank was told of a death.
+/// How soon a rank got the error about a death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Told {
     pub(crate) took: Duration,
-    /// How long it may take.
+    /// The time limit.
     pub(crate) bound: Duration,
-    /// What the machine was measured to add.
+    /// The measured delay of the machine.
     pub(crate) slack: Duration,
 }
 
@@ -117,13 +117,13 @@ impl Told {
         })
     }
 
-    /// Returns whether only the slack lets it pass.
+    /// Returns whether it passes only because of the slack.
     pub(crate) fn is_excused(&self) -> bool {
         self.took > self.bound
     }
 }
 
-/// Holds what a rank has reported.
+/// What a rank has reported.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) greeting: String,

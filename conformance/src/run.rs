@@ -1,4 +1,4 @@
-//! What a case holds on one rank: its seat, the notice board, and the report to the driver.
+//! The state of a case on one rank: its seat, the notice board, and the report to the driver.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub(crate) struct Run {
     expected: Mutex<Option<Leaving>>,
 }
 
-/// Holds where a rank stands, for the message of a watchdog.
+/// The current position of a rank, for the message of a watchdog.
 #[derive(Debug, Default)]
 pub(crate) struct Position(Mutex<String>);
 
@@ -40,7 +40,7 @@ impl Position {
 }
 
 impl Run {
-    /// Takes the place of `rank`; fails if another process has taken it.
+    /// Takes the seat of `rank`; fails if another process has taken it.
     pub(crate) fn new(orders: Orders, rank: usize) -> std::io::Result<Self> {
         let report = RankReport::create(&orders.report(rank), rank, orders.size, &orders.name)?;
         Ok(Self {
@@ -63,19 +63,19 @@ impl Run {
         calls.min(self.orders.most)
     }
 
-    /// Returns all ranks but this one.
+    /// Returns all ranks except this one.
     pub(crate) fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let rank = self.rank;
         (0..self.size()).filter(move |&other| other != rank)
     }
 
-    /// Checks whether ranks are processes, which can be killed alone.
+    /// Returns whether ranks are processes, which can be killed individually.
     pub(crate) fn processes(&self) -> bool {
         self.orders.placement() == Placement::Processes
     }
 
-    /// Returns the seat of this rank in the communicator `tag`; its timeout is short of the
-    /// watchdog's, so that a hang shows as the backend's own error where it has one.
+    /// Returns the seat of this rank in the communicator `tag`. Its timeout is shorter than the watchdog's,
+    /// so that a hang appears as the backend's own error if it has one.
     pub(crate) fn seat(&self, tag: &str) -> Seat {
         let name = if tag.is_empty() {
             self.orders.name.clone()
@@ -99,7 +99,7 @@ impl Run {
         self.open_seat::<S>(&self.seat(""))
     }
 
-    /// Opens a communicator and reports what it says about itself.
+    /// Opens a communicator and reports its rank and size.
     pub(crate) fn open_seat<S: Subject>(&self, seat: &Seat) -> Result<S::Comm, Failure> {
         self.at(format_args!("opening {}", seat.name()));
         let comm = S::open(seat)?;
@@ -117,12 +117,12 @@ impl Run {
         Ok(comm)
     }
 
-    /// Notes where this rank stands.
+    /// Records the current position of this rank.
     pub(crate) fn at(&self, place: fmt::Arguments<'_>) {
         self.position.set(place.to_string());
     }
 
-    /// Returns the place for watchdogs to look at.
+    /// Returns the position for watchdogs to read.
     pub(crate) fn position(&self) -> Arc<Position> {
         Arc::clone(&self.position)
     }
@@ -143,7 +143,7 @@ impl Run {
         Ok(self.board.post(&format!("{key}-{}", self.rank), value)?)
     }
 
-    /// Reads a notice of `rank`, if it is there.
+    /// Reads a notice of `rank`, if there is one.
     pub(crate) fn posted(&self, rank: usize, key: &str) -> Option<String> {
         self.board.read(&format!("{key}-{rank}"))
     }
@@ -167,7 +167,7 @@ impl Run {
         Ok(())
     }
 
-    /// Spends time on purpose, so that this rank comes late.
+    /// Sleeps on purpose, so that this rank is late.
     pub(crate) fn dawdle(&self, time: Duration) {
         self.at(format_args!("coming late on purpose"));
         let start = Instant::now();

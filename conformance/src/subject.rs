@@ -1,4 +1,4 @@
-//! How a backend joins: a type, a name, a model, and how to open a seat.
+//! How a backend joins the suite: a type, a name, a model, and a function that opens a seat.
 
 use std::error::Error;
 use std::io;
@@ -12,7 +12,7 @@ use crate::launcher::Launcher;
 use crate::model::Model;
 use crate::port;
 
-/// Is what went wrong while a seat was opened or a case ran.
+/// The error of opening a seat or running a case.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Joins a backend to the suite.
@@ -44,20 +44,20 @@ pub trait Subject: 'static {
     /// The communicator under test.
     type Comm: Communicator + SharedMemoryProvider + 'static;
 
-    /// The name in the tables, and of the backend in `cargo xtask conformance --backend`.
+    /// The name in the tables, and that of the backend in `cargo xtask conformance --backend`.
     const NAME: &'static str;
 
     /// What the backend promises.
     const MODEL: Model;
 
-    /// How long one case may take; a rank that takes longer says where it stands and is ended.
+    /// The maximum duration of a case; a rank that exceeds it reports its position and is ended.
     const LIMIT: Duration = Duration::from_mins(1);
 
-    /// Returns the program that starts the ranks, where it is not `comm-run`.
+    /// Returns the program that starts the ranks, if it is not `comm-run`.
     ///
     /// # Errors
     ///
-    /// If there is none: a backend that was asked for and cannot be started fails.
+    /// If there is none: a backend that was requested and cannot be started fails.
     fn launcher(world: usize) -> Result<Option<Launcher>, Failure> {
         let _ = world;
         Ok(None)
@@ -67,19 +67,19 @@ pub trait Subject: 'static {
     ///
     /// # Errors
     ///
-    /// Whatever the backend says; the case fails with it.
+    /// Any error of the backend; the case fails with it.
     fn open(seat: &Seat) -> Result<Self::Comm, Failure>;
 }
 
 /// The key of the port that rank 0 listens on.
 pub(crate) const PORT: &str = "port";
 
-/// The key of the port from which chaos passes bytes on slowly.
+/// The key of the port from which chaos forwards bytes slowly.
 pub(crate) const SLOW_PORT: &str = "slow-port";
 
-/// Describes the place of one rank in one communicator.
+/// The seat of one rank in one communicator.
 ///
-/// A case may open several communicators: each has a name of its own, the same on all its ranks.
+/// A case may open several communicators: each has its own name, the same on all its ranks.
 #[derive(Debug, Clone)]
 pub struct Seat {
     pub(crate) rank: usize,
@@ -112,7 +112,7 @@ impl Seat {
         &self.name
     }
 
-    /// Returns how long a collective may wait for a rank that is alive; `None` is for ever.
+    /// Returns how long a collective may wait for a rank that is alive; `None` means no timeout.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
@@ -133,11 +133,11 @@ impl Seat {
         self.board.post(&format!("seat-{}-{key}", self.name), value)
     }
 
-    /// Waits for what a rank of this communicator has published.
+    /// Waits for a value that a rank of this communicator publishes.
     ///
     /// # Errors
     ///
-    /// If nobody publishes it within [`connect_timeout`](Self::connect_timeout).
+    /// If no rank publishes it within [`connect_timeout`](Self::connect_timeout).
     pub fn lookup(&self, key: &str) -> io::Result<String> {
         self.board
             .wait(&format!("seat-{}-{key}", self.name), self.connect_timeout)
@@ -165,14 +165,14 @@ impl Seat {
         self.lookup(self.door)?.parse().map_err(io::Error::other)
     }
 
-    /// Returns whether somebody passes on the bytes of this job, which a backend that guards itself against that
-    /// must be told.
+    /// Returns whether a proxy forwards the bytes of this job. A backend that defends itself against that
+    /// must be configured for it.
     #[must_use]
     pub fn is_relayed(&self) -> bool {
         self.relayed
     }
 
-    /// Sets what a mutant takes instead of this seat.
+    /// Sets the seat that a mutant takes instead of this one.
     #[doc(hidden)]
     #[must_use]
     pub fn taken_as(mut self, name: String, rank: usize, size: usize) -> Self {
@@ -180,7 +180,7 @@ impl Seat {
         self
     }
 
-    /// Sets the timeout: cases about absent ranks do not wait for a minute.
+    /// Sets the timeout, so that cases about absent ranks do not wait for a minute.
     #[doc(hidden)]
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
@@ -188,19 +188,19 @@ impl Seat {
         self
     }
 
-    /// Notes that workers reach rank 0 through somebody who passes their bytes on.
+    /// Records that workers reach rank 0 through a proxy that forwards their bytes.
     pub(crate) fn with_relay(mut self) -> Self {
         self.relayed = true;
         self
     }
 
-    /// Sends this rank to the port of a slow link instead of that of rank 0.
+    /// Directs this rank to the port of a slow link instead of that of rank 0.
     pub(crate) fn over_slow_link(mut self) -> Self {
         self.door = SLOW_PORT;
         self
     }
 
-    /// Sets the time for the start, for cases in which it cannot succeed.
+    /// Sets the timeout of the start, for cases in which it cannot succeed.
     #[must_use]
     pub(crate) fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;

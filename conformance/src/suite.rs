@@ -49,9 +49,9 @@ pub(crate) fn cases<S: Subject>() -> Vec<Case> {
     .collect()
 }
 
-/// Lets each rank in turn come late to `call`: nobody may return before it came.
+/// Lets each rank in turn enter `call` late: no rank may return before that.
 ///
-/// The late rank says so on the notice board just before it calls; whoever returns looks there.
+/// The late rank posts a notice just before its call; a rank that returns checks for it.
 fn nobody_leaves_early(
     run: &Run,
     what: &str,
@@ -73,7 +73,7 @@ fn nobody_leaves_early(
     Ok(())
 }
 
-/// Returns a communicator that may be broken: `comm` stays as it is.
+/// Returns a separate communicator that may be broken: `comm` stays intact.
 fn spare<S: Subject>(
     run: &Run,
     comm: &S::Comm,
@@ -112,14 +112,14 @@ fn fails(what: &str, result: Result<(), CommError>, kind: FailureKind, rank: usi
     message
 }
 
-/// Checks that an error is fatal to a region and to nothing else.
+/// Checks that an error is fatal to a region only.
 #[track_caller]
 fn ends_the_region(what: &str, result: &Result<(), CommError>) {
     let scope = result.as_ref().err().and_then(CommError::fatal_to);
     assert_eq!(scope, Some(Scope::Region), "{what}: {result:?}");
 }
 
-/// Checks that collectives work and no data of an earlier call shows.
+/// Checks that collectives work and show no data of an earlier call.
 fn still_works<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     run.at(format_args!("checking that the communicator still works"));
     comm.barrier()?;

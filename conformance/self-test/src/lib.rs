@@ -1,3 +1,3 @@
-//! The suite, tested: the reference passes it, and every communicator with a fault fails.
+//! The suite, tested: the reference passes it, and every defective communicator fails.
 //!
-//! A package of its own, because the suite is compiled with optimisation, and these tests need none.
+//! A separate package, because the suite is compiled with optimisation, and these tests need none.

@@ -23,6 +23,6 @@ impl Subject for Oracle {
 }
 
 fn main() -> ExitCode {
-    // Eight threads that take turns would be half of the time, and find what four find.
+    // Eight threads that take turns would take half of the total time, and find what four find.
     comm_conformance::main_in::<Oracle>(&[1, 2, 3, 4])
 }

@@ -1,4 +1,4 @@
-//! A log that blocks, as one does whose reader was stopped.
+//! A log that blocks, like one whose reader is stopped.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -9,21 +9,21 @@ use tracing::Event;
 use crate::events::Each;
 use crate::subject::Failure;
 
-/// Blocks whoever writes to the log of this process, until it is dropped.
+/// Blocks every thread that writes to the log of this process, until it is dropped.
 ///
-/// The program itself gets by: its own thread does not wait. What a backend does on other threads for
-/// the sake of all ranks must not wait for a log.
+/// The program itself continues: its own thread does not wait. The threads on which a backend works for all
+/// ranks must not wait for a log.
 #[derive(Debug)]
 pub(super) struct BlockedLog;
 
-/// Whether the log takes lines again.
+/// Whether the log accepts lines again.
 static OPEN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// Longer than a death may take to be told.
+/// Longer than the bound for reporting a death.
 const LONG: Duration = Duration::from_secs(3);
 
 impl BlockedLog {
-    /// Makes the log of this process block all threads but this one.
+    /// Makes the log of this process block all threads except this one.
     pub(super) fn install() -> Result<Self, Failure> {
         let program = thread::current().id();
         tracing::subscriber::set_global_default(Each(move |_: &Event<'_>| {
@@ -43,10 +43,10 @@ impl Drop for BlockedLog {
     }
 }
 
-/// Waits until the log takes lines again.
+/// Waits until the log accepts lines again.
 fn block() {
     let (open, changed) = &OPEN;
     let guard = open.lock().unwrap_or_else(PoisonError::into_inner);
-    // A wait that ends without the log being open has lasted long enough to be noticed.
+    // If the wait ends before the log is open, it has lasted long enough to be noticed.
     drop(changed.wait_timeout_while(guard, LONG, |open| !*open));
 }

@@ -1,13 +1,13 @@
-//! Action a round is about.
+//! The kinds of faults, one per round.
 
 use clap::ValueEnum;
 
 use crate::noise::Noise;
 
-/// Names the fault of one round, in the table and for `--fault`.
+/// The fault of one round, as named in the table and by `--fault`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Fault {
-    /// Nothing: what must work after every other round.
+    /// None: what must work after every other round.
     Nothing,
     /// One rank is killed.
     KillOne,
@@ -27,11 +27,11 @@ pub(crate) enum Fault {
     Stop,
     /// One rank is stopped for a while; one is killed.
     StopAndKill,
-    /// Ranks get many signals that they handle.
+    /// Ranks get many signals, for which they have handlers.
     Flood,
     /// The same, and one is killed.
     FloodAndKill,
-    /// Strangers come to the ports that the ranks listen on.
+    /// Strangers connect to the ports that the ranks listen on.
     Knock,
     /// The same, and one is killed.
     KnockAndKill,
@@ -39,7 +39,7 @@ pub(crate) enum Fault {
     Suspend,
     /// The same, and one is killed meanwhile.
     SuspendAndKill,
-    /// Ranks have no file descriptor left.
+    /// Ranks have no file descriptors left.
     NoDescriptors,
     /// The same, and one is killed.
     NoDescriptorsAndKill,
@@ -47,11 +47,11 @@ pub(crate) enum Fault {
     DumpCore,
     /// The log of every rank blocks, and one is killed.
     BlockLogAndKill,
-    /// Bytes to and from some ranks come slowly, for longer than the timeout.
+    /// Bytes to and from some ranks arrive slowly, for longer than the timeout.
     SlowLink,
-    /// Strangers come to the ports all the time while ranks come late to the start.
+    /// Strangers connect to the ports all the time while ranks start late.
     StormAtStart,
-    /// Ranks come late to the start.
+    /// Ranks start late.
     LateStart,
     /// A rank is stopped at the start.
     StopAtStart,
@@ -62,10 +62,10 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Draws a fault. A job without one follows every round anyway, and is not drawn.
+    /// Draws a fault. A job without faults follows every round anyway, and is not drawn.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut noise = Noise::new(seed, &[0x7e3e]);
-        // The deaths in mid-program, where most can go wrong, come twice as often.
+        // The deaths in the middle of a program, where most can go wrong, are drawn twice as often.
         let each = &Self::value_variants()[1..];
         let twice = [
             Self::KillOne,
@@ -86,7 +86,7 @@ impl Fault {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Checks whether ranks die or leave, so that the others cannot finish, or at the end perhaps not.
+    /// Returns whether ranks die or leave, so that the others cannot finish, except perhaps at the very end.
     pub(crate) fn is_deadly(self) -> bool {
         !matches!(
             self,

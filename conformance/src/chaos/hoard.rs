@@ -1,4 +1,4 @@
-//! File descriptors, used up.
+//! Uses up all file descriptors.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ pub(super) struct Hoard {
     before: Rlimit,
 }
 
-/// How many descriptors a process may have meanwhile: fewer than the usual limit are faster used up.
+/// How many descriptors the process may have meanwhile: fewer than the usual limit are used up faster.
 const LIMIT: u64 = 256;
 
 impl Hoard {
@@ -39,7 +39,7 @@ impl Hoard {
 impl Drop for Hoard {
     fn drop(&mut self) {
         self.files.clear();
-        // It was allowed before.
+        // The limit was permitted before.
         let _ = setrlimit(Resource::Nofile, self.before);
     }
 }

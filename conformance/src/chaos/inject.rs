@@ -13,7 +13,7 @@ use super::{slow_link, stranger};
 use crate::board::Board;
 use crate::clock;
 
-/// Records what was done to a rank, and when: between the two times.
+/// What was done to a rank, between the two times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Injected {
     pub(super) rank: usize,
@@ -22,14 +22,14 @@ pub(super) struct Injected {
     pub(super) to: Duration,
 }
 
-/// Names what was done.
+/// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InjectedKind {
     Killed,
     Stopped,
 }
 
-/// Holds what the injections of one round share.
+/// The shared state of the injections of one round.
 pub(super) struct Injector<'a> {
     pub(super) handle: &'a Handle,
     pub(super) board: &'a Board,
@@ -41,7 +41,7 @@ pub(super) struct Injector<'a> {
 }
 
 impl Injector<'_> {
-    /// Injects all that `plan` says, each fault when its time comes, until the job is over.
+    /// Injects all faults of `plan`, each at its time, until the job is over.
     pub(super) fn run<'scope, 'env>(
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
@@ -71,7 +71,8 @@ impl Injector<'_> {
             Action::Kill(ranks) => {
                 let from = clock::now();
                 for &rank in ranks {
-                    // Who has ended by then is not among the dead: the judge looks how each one ended.
+                    // A rank that has already ended is not among the dead: the judge checks how each rank
+                    // ended.
                     let _ = self.handle.signal(rank, Signal::Kill);
                 }
                 let to = clock::now();
@@ -83,7 +84,7 @@ impl Injector<'_> {
                 let from = clock::now();
                 if self.handle.signal(*rank, Signal::Stop).is_ok() {
                     self.pause(*time);
-                    // A rank that was killed in the meantime need not go on.
+                    // A rank that was killed in the meantime need not continue.
                     let _ = self.handle.signal(*rank, Signal::Continue);
                     self.done(*rank, InjectedKind::Stopped, from, clock::now());
                 }
@@ -91,7 +92,7 @@ impl Injector<'_> {
             Action::Suspend(time) => {
                 let ranks = 0..self.handle.pids().len();
                 let from = clock::now();
-                // Who has ended, or is killed in the meantime, need not stop or go on.
+                // A rank that has ended, or is killed in the meantime, need not stop or continue.
                 let stop = |rank: &usize| self.handle.signal(*rank, Signal::Stop).is_ok();
                 let stopped: Vec<usize> = ranks.filter(stop).collect();
                 self.pause(*time);
@@ -130,7 +131,7 @@ impl Injector<'_> {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Lets the time of the plan pass, unless the job is over before.
+    /// Waits for a delay of the plan, unless the job ends before.
     fn pause(&self, time: Duration) {
         let start = Instant::now();
         while let Some(rest) = time.checked_sub(start.elapsed())

@@ -1,4 +1,5 @@
-//! Whether a job with faults kept the contract: from what the ranks said, how they ended, and what was done to them.
+//! Decides whether a job with faults kept the contract: from the reports of the ranks, their exits, and the
+//! injected faults.
 
 use std::time::Duration;
 
@@ -12,18 +13,18 @@ use super::witness::{NO_START, Witness};
 use crate::model::{Ruling, Shows};
 use crate::report::{Account, Leaving};
 
-/// Holds what is known about a job that has ended.
+/// What is known about a job that has ended.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) plan: &'a Plan,
-    /// How soon a death is told, and who finds out which one is.
+    /// How soon a death is reported, and which ranks determine the first death.
     pub(super) within: Duration,
     pub(super) ruling: Ruling,
-    /// Action the machine added, as the driver measured it.
+    /// The delay caused by the machine, as the driver measured it.
     pub(super) slack: Duration,
     pub(super) timed_out: bool,
     pub(super) exits: Vec<Option<Exit>>,
-    /// When each process was seen to have ended.
+    /// When the driver saw the exit of each process.
     pub(super) ended: Vec<Duration>,
     pub(super) shows: Shows,
     pub(super) accounts: Vec<Option<Account>>,
@@ -35,7 +36,7 @@ pub(super) struct Evidence<'a> {
 
 const KILL: i32 = 9;
 
-/// Lists what is wrong, and returns how long the last survivor took to be told.
+/// Lists what is wrong, and returns how long the last survivor took to get its error.
 pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) {
     let mut problems = Vec::new();
     if evidence.timed_out {
@@ -48,7 +49,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
         problems.extend(wrong.into_iter().map(|text| format!("rank {rank} {text}")));
     }
     let deadly = evidence.plan.fault.is_deadly();
-    // At the end the victim may have finished before, and so may those who survive it.
+    // At the end of the program the victim may have finished before, and so may the survivors.
     let may_finish = !deadly || evidence.plan.fault == Fault::KillAtEnd;
     if dead.is_empty() && !may_finish {
         problems.push("nobody died: the plan was not carried out".to_owned());
@@ -92,13 +93,13 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> (Vec<String>, Option<Duration>) 
     (problems, slowest)
 }
 
-/// Describes how a rank went, and when: between the two times.
+/// How a rank went, between the two times.
 #[derive(Debug, Clone, Copy)]
 struct Dead {
     rank: usize,
     from: Duration,
     to: Duration,
-    /// How it left by itself; killed otherwise.
+    /// How the rank left by itself; `None` if it was killed.
     way: Option<LeaveBy>,
 }
 
@@ -150,7 +151,7 @@ impl Evidence<'_> {
             None => Exit::Code(0),
         };
         if exit != Some(wanted) {
-            let exit = exit.map_or("nobody knows how".to_owned(), |exit| exit.to_string());
+            let exit = exit.map_or("in an unknown way".to_owned(), |exit| exit.to_string());
             wrong.push(format!("ended: {exit}, not: {wanted}"));
         }
         let finished = account.is_some_and(|account| account.finished);
@@ -160,7 +161,7 @@ impl Evidence<'_> {
         wrong
     }
 
-    /// Checks what a survivor was told, and returns how long that took.
+    /// Checks the error of a survivor, and returns how long it took.
     fn testimony(
         &self,
         rank: usize,
@@ -168,7 +169,8 @@ impl Evidence<'_> {
         dead: &[Dead],
     ) -> (Vec<String>, Option<Duration>) {
         let mut wrong = Vec::new();
-        // A fence or a split names whoever has let go of it: a survivor may have, once it was told.
+        // A fence or a split names the rank that dropped its handle: that may be a survivor, after its own
+        // error.
         let let_go = |blamed: Option<usize>| {
             let other = blamed.and_then(|other| self.witnesses.get(other)?.as_ref());
             other.is_some_and(|other| other.told <= witness.entered)
@@ -218,7 +220,7 @@ impl Evidence<'_> {
         let awake = self.injected.iter().filter(awake).map(|record| record.to);
         let mut since = awake.fold(cause.to.max(witness.entered), Duration::max);
         if self.plan.starves(rank).is_some() {
-            // Without descriptors it may have to hear of the death from one that has some.
+            // Without descriptors, the rank may have to learn of the death from a rank that has some.
             let told = |(other, witness): (usize, &Option<Witness>)| {
                 let told = witness.as_ref()?.told;
                 self.plan.starves(other).is_none().then_some(told)

@@ -1,4 +1,4 @@
-//! Action happened, a line per round and a table in the end.
+//! Prints what happened: one line per round, and a table at the end.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -47,7 +47,7 @@ impl Log {
         out.flush()
     }
 
-    /// Prints the table; tells whether nothing failed.
+    /// Prints the table; returns whether nothing failed.
     pub(super) fn summary(&self, out: &mut impl Write, time: Duration) -> io::Result<bool> {
         writeln!(
             out,

@@ -36,7 +36,7 @@ pub(super) struct Options {
     quiet: bool,
 }
 
-/// How many rounds there are unless the arguments say otherwise.
+/// The default number of rounds.
 const ROUNDS: usize = 50;
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -44,10 +44,10 @@ fn minutes(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|reason| reason.to_string())
 }
 
-/// The worlds unless the arguments say otherwise, in turn.
+/// The default worlds, in turn.
 const WORLDS: [usize; 4] = [2, 3, 4, 8];
 
-/// The large worlds, in turn, and how many rounds it takes until the next one.
+/// The large worlds, in turn, and the number of rounds from one to the next.
 const LARGE: ([usize; 2], usize) = ([32, 64], 25);
 
 impl Options {
@@ -63,7 +63,7 @@ impl Options {
         }
     }
 
-    /// Checks whether `rounds` in `time` are enough.
+    /// Returns whether `rounds` in `time` are enough.
     pub(super) fn enough(&self, rounds: usize, time: Duration) -> bool {
         let most = self.rounds.or(self.time.is_none().then_some(ROUNDS));
         most.is_some_and(|most| rounds >= most) || self.time.is_some_and(|most| time >= most)

@@ -1,5 +1,5 @@
-//! The plan of one round: which faults are injected, and when; drawn from a seed, so that the driver and every rank
-//! know the same one.
+//! The plan of one round: which faults are injected, and when. It is drawn from a seed, so that the driver
+//! and every rank have the same plan.
 
 mod dice;
 
@@ -14,16 +14,16 @@ use dice::Dice;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) fault: Fault,
-    /// How many steps the program has; without a number it goes on until a call fails.
+    /// The number of steps of the program; without a number it continues until a call fails.
     pub(crate) steps: Option<usize>,
     /// How long each rank waits before it opens its communicator.
     pub(crate) late: Vec<Duration>,
-    /// How long a call may wait for a rank that is alive, where the fault is about that time.
+    /// How long a call may wait for a living rank, if the fault is about that time.
     pub(crate) timeout: Option<Duration>,
     pub(crate) injections: Vec<Injection>,
 }
 
-/// Describes one fault, and when it is injected: `delay` after rank `who` has come to `point`.
+/// A fault, and when it is injected: `delay` after rank `who` has reached `point`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Injection {
     pub(crate) who: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Injection {
     pub(crate) what: Action,
 }
 
-/// Names a place in the program.
+/// A point in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
     /// Just before the communicator is opened.
@@ -41,43 +41,44 @@ pub(crate) enum Point {
     Step(usize),
 }
 
-/// Names what is done.
+/// What happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// From outside: these ranks are killed at once.
     Kill(Vec<usize>),
     /// From outside: this rank is stopped for a while.
     Stop(usize, Duration),
-    /// From outside: this rank gets so many signals that it has a handler for.
+    /// From outside: this rank gets this many signals, for which it has a handler.
     Flood(usize, usize),
-    /// From outside: so many strangers come to each port that a rank listens on.
+    /// From outside: this many strangers connect to each port that a rank listens on.
     Knock(usize),
     /// From outside: all ranks are stopped for a while.
     Suspend(Duration),
-    /// From outside: so long strangers come to each port that a rank listens on, one after the other.
+    /// From outside: for this long, strangers connect to each port that a rank listens on, one after the
+    /// other.
     Storm(Duration),
-    /// From outside: what passes between these ranks and the port of rank 0 passes at so many bytes a second.
+    /// From outside: the bytes between these ranks and the port of rank 0 pass at this rate per second.
     Slow(Vec<usize>, usize),
-    /// These ranks use up their file descriptors when they come to the point.
+    /// These ranks use up their file descriptors when they reach the point.
     Starve(Vec<usize>),
     /// The log of every rank blocks, from the beginning.
     BlockLog,
-    /// The rank that came to the point does it itself.
+    /// The rank that reached the point does it itself.
     Leave(LeaveBy),
 }
 
-/// Names how a rank leaves by itself.
+/// How a rank leaves by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaveBy {
     /// Exits with this code.
     Exit(i32),
     /// Panics.
     Panic,
-    /// Drops all it has, and finishes.
+    /// Drops everything it has, and finishes.
     Drop,
     /// Calls `abort` with this code.
     Abort(i32),
-    /// Dumps core, with so many MiB of its own.
+    /// Dumps core, with this many MiB of its own.
     Dump(usize),
 }
 
@@ -95,18 +96,19 @@ impl Plan {
             _ => vec![Duration::ZERO; world],
         };
         let timeout = match fault {
-            // With more ranks than processors a call may well take as long as each of them waits for its turn.
+            // With more ranks than processors, a call may well take as long as each of them waits for its
+            // turn.
             Fault::Suspend | Fault::SuspendAndKill => {
                 Some(Duration::from_millis(1500 + 40 * world as u64))
             }
             Fault::SlowLink => Some(Duration::from_millis(800 + 40 * world as u64)),
-            // If nobody is told, the round is over soon all the same.
+            // If no rank gets an error, the round is over soon all the same.
             Fault::BlockLogAndKill => Some(Duration::from_secs(5)),
             _ => None,
         };
         let injections = dice.injections(fault, timeout.unwrap_or_default());
         let steps = match (fault, injections.first().map(|injection| injection.point)) {
-            // The last step is the one that the kill comes with.
+            // The last step is the one at which the kill happens.
             (Fault::KillAtEnd, Some(Point::Step(last))) => Some(last + 1),
             _ if fault.is_deadly() => None,
             // Each step may take seconds.
@@ -122,7 +124,7 @@ impl Plan {
         }
     }
 
-    /// Checks whether `rank` reaches the port of rank 0 over a slow link.
+    /// Returns whether `rank` reaches the port of rank 0 over a slow link.
     pub(crate) fn slows(&self, rank: usize) -> bool {
         let hits = |injection: &Injection| matches!(&injection.what, Action::Slow(ranks, _) if ranks.contains(&rank));
         self.injections.iter().any(hits)
@@ -138,13 +140,13 @@ impl Plan {
             })
     }
 
-    /// Checks whether the logs block.
+    /// Returns whether the logs block.
     pub(crate) fn blocks_logs(&self) -> bool {
         let blocks = |injection: &Injection| injection.what == Action::BlockLog;
         self.injections.iter().any(blocks)
     }
 
-    /// Checks whether somebody is to be killed before all have started.
+    /// Returns whether a rank is to be killed before all have started.
     pub(crate) fn kills_at_start(&self) -> bool {
         let early = |injection: &Injection| {
             injection.point == Point::Opening && matches!(injection.what, Action::Kill(_))
@@ -152,7 +154,7 @@ impl Plan {
         self.injections.iter().any(early)
     }
 
-    /// Checks whether `rank` is to be killed from outside.
+    /// Returns whether `rank` is to be killed from outside.
     pub(crate) fn kills(&self, rank: usize) -> bool {
         let hits = |injection: &Injection| matches!(&injection.what, Action::Kill(ranks) if ranks.contains(&rank));
         self.injections.iter().any(hits)
@@ -176,7 +178,7 @@ impl Plan {
 }
 
 impl Injection {
-    /// Checks whether the driver does it; if not, the ranks do it themselves.
+    /// Returns whether the driver does it; otherwise the ranks do it themselves.
     pub(crate) fn is_from_outside(&self) -> bool {
         !matches!(
             self.what,
@@ -184,7 +186,7 @@ impl Injection {
         )
     }
 
-    /// Returns the notice by which the driver knows that it is time.
+    /// Returns the notice by which the driver knows when to act.
     pub(crate) fn notice(&self) -> String {
         match self.point {
             Point::Opening => "opening".to_owned(),

@@ -1,4 +1,4 @@
-//! Performs the steps on one rank, and checks what they give.
+//! Performs the steps on one rank, and checks their results.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::clock;
 use crate::model::Memory;
 use crate::noise::{Noise, input, same};
 
-/// Holds what a rank has during the program.
+/// The state of a rank during the program.
 pub(super) struct Player<C: Communicator + SharedMemoryProvider> {
     pub(super) comm: C,
     memory: Memory,
-    /// The region that lives as long as the program, and which phase it is in.
+    /// The region that lives as long as the program, and its phase.
     region: C::Region<u64>,
     written: Option<usize>,
     split: Box<dyn Communicator>,
@@ -21,12 +21,12 @@ pub(super) struct Player<C: Communicator + SharedMemoryProvider> {
     pub(super) entered: Duration,
 }
 
-/// Names the call that failed.
+/// The call that failed.
 #[derive(Debug)]
 pub(super) enum FailedCall {
-    /// One of the communicator.
+    /// A call of the communicator.
     Comm(CommError),
-    /// A fence, or a call of a split: the communicator has not been asked yet.
+    /// A fence, or a call of a split: the communicator has not been tried yet.
     Beside(CommError),
 }
 
@@ -72,7 +72,7 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
     ///
     /// # Panics
     ///
-    /// If a result is wrong, or an error that is not fatal comes where none belongs.
+    /// If a result is wrong, or a non-fatal error occurs where none is permitted.
     pub(super) fn perform(&mut self, step: &ProgramStep, index: usize) -> Result<(), FailedCall> {
         self.entered = clock::now();
         match step {
@@ -100,7 +100,7 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
         }
     }
 
-    /// Returns what a region of this node holds after every rank has written what it brings.
+    /// Returns the expected contents of a region of this node after every rank has written its part.
     fn written(&self, index: usize, whole: bool, len: usize) -> Vec<u64> {
         let rank = self.comm.rank();
         match (whole, self.memory) {
@@ -163,7 +163,7 @@ impl<C: Communicator + SharedMemoryProvider> Player<C> {
         Ok(())
     }
 
-    /// Computes for a time of its own.
+    /// Computes for a time that differs between ranks.
     fn compute(&self, index: usize, micros: usize) {
         let mut noise = Noise::new(index as u64, &[self.comm.rank()]);
         let time = Duration::from_micros(noise.below(micros) as u64);

@@ -1,4 +1,4 @@
-//! Action a rank runs: the program of a seed, while others do their worst; and what it says in the end.
+//! The rank of a chaos job: runs the program of a seed under faults, and reports how it ended.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ use crate::report::Leaving;
 use crate::run::Run;
 use crate::subject::{Failure, Subject};
 
-/// Lists the programs, one case per fault: only chaos starts them.
+/// Lists the programs, one case per fault; only chaos starts them.
 pub(crate) fn cases<S: Subject>() -> impl Iterator<Item = Case> {
     Fault::value_variants().iter().map(|&fault| {
         let name = super::case_name(fault);
@@ -35,19 +35,19 @@ pub(crate) fn cases<S: Subject>() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Where somebody is to be killed at the start: the rank has begun.
+/// The key of a rank that has begun, for rounds in which a rank is killed at the start.
 const HERE: &str = "here";
 
 fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     let seed = run.orders.seed;
     let plan = Plan::draw(fault, seed, run.size());
     let metronome = Metronome::start();
-    // Action floods bring; nobody looks at it, but every wait is interrupted.
+    // The handler of the flood of signals: it only counts, but every wait is interrupted.
     let heard = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, heard)?;
     if plan.kills_at_start() {
-        // A machine that is busy starts them one by one: the patience of the first must not end before the
-        // last has begun, or nobody is left to be killed.
+        // A busy machine starts the ranks one by one: the first must not time out before the last has begun,
+        // or no rank is left to be killed.
         run.post(HERE, "")?;
         run.wait_all(0..run.size(), HERE)?;
     }
@@ -110,7 +110,7 @@ fn program<S: Subject>(run: &Run, fault: Fault) -> Verdict {
     Ok(())
 }
 
-/// Notifies the driver that this rank has come to `point`, where something is tied to it.
+/// Notifies the driver that this rank has reached `point`, if the plan has an injection there.
 fn announce(run: &Run, plan: &Plan, point: Point) -> Verdict {
     match plan.at(run.rank, point).next() {
         Some(injection) => run.post(&injection.notice(), ""),
@@ -126,7 +126,7 @@ fn leaves_at(plan: &Plan, rank: usize, index: usize) -> Option<LeaveBy> {
     })
 }
 
-/// Leaves in mid-program.
+/// Leaves in the middle of the program.
 fn leave<C>(run: &Run, player: Player<C>, way: LeaveBy, seed: u64) -> Verdict
 where
     C: Communicator + comm_api::SharedMemoryProvider,
@@ -160,7 +160,7 @@ where
     Ok(())
 }
 
-/// Lets this process dump core into the directory of the job, with so many MiB of its own.
+/// Makes this process dump core into the directory of the job, with this many MiB of its own.
 fn prepare_dump(run: &Run, size: usize) -> Result<Vec<u8>, Failure> {
     std::env::set_current_dir(&run.orders.dir)?;
     let most = getrlimit(Resource::Core).maximum;
@@ -190,7 +190,7 @@ fn no_start(
     run.post(NOTICE, &witness.to_string())
 }
 
-/// Posts which error the communicator returns, and checks that it stays the same.
+/// Posts the error that the communicator returns, and checks that it stays the same.
 fn testify<C: Communicator>(
     run: &Run,
     comm: &C,
@@ -227,7 +227,7 @@ fn testify<C: Communicator>(
     run.post(NOTICE, &witness.to_string())
 }
 
-/// Every later call gives the first cause again, at once (C13).
+/// Every later call returns the first cause again, at once (C13).
 fn again<C: Communicator>(
     run: &Run,
     comm: &C,
@@ -249,7 +249,7 @@ fn again<C: Communicator>(
         }
         let at_once = Duration::from_millis(50);
         if took > at_once {
-            // The metronome may have been kept waiting as this thread was: let it notice.
+            // The metronome may have been kept waiting like this thread: let it notice.
             run.dawdle(Duration::from_millis(10));
             let bound = at_once + metronome.slack();
             if took > bound {

@@ -1,4 +1,4 @@
-//! One round: a job with faults, then one without, of the same name.
+//! One round: a job with faults, then one without faults, under the same name.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ impl Round {
         }
     }
 
-    /// Orders the ranks to be of `subject`, where one binary holds several.
+    /// Orders the ranks to run `subject`, if one binary holds several.
     pub(crate) fn of(mut self, subject: &'static str) -> Self {
         self.subject = subject;
         self
@@ -67,7 +67,8 @@ impl Round {
         self.world
     }
 
-    /// Runs the round; gives how long the last survivor took to be told of a death, or all that went wrong.
+    /// Runs the round; returns how long the last survivor took to get its error, or everything that went
+    /// wrong.
     pub(crate) fn run(&self) -> Result<Option<Duration>, String> {
         let place =
             JobFolder::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
@@ -112,7 +113,7 @@ impl Round {
         let orders = |rank| self.orders(place, round, plan.fault, rank);
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
         let board = Board::new(orders(0).board());
-        let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
+        let own = std::env::current_exe().map_err(|e| format!("no path of this program: {e}"))?;
         let output = Output::default();
         let mut job = comm_run::Job::new(own, self.world)
             .timeout(self.limit + Duration::from_secs(5))
@@ -175,7 +176,7 @@ impl Round {
                 .unwrap_or_else(PoisonError::into_inner),
         };
         let (mut problems, told) = judge::judge(&evidence);
-        // All ranks killed between the link and the unlink of a file leave it to the next job.
+        // If all ranks are killed between the link and the unlink of a file, the next job removes it.
         if plan.fault != Fault::KillAllAtStart {
             problems.extend(leftovers::find(&place.name));
         }

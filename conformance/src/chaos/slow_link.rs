@@ -1,4 +1,4 @@
-//! A slow link: bytes to the port of rank 0 and back, passed on at a rate.
+//! A slow link: forwards bytes to the port of rank 0 and back at a limited rate.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -11,17 +11,17 @@ use rustix::net::sockopt;
 use crate::board::Board;
 use crate::subject::{PORT, SLOW_PORT};
 
-/// How much of what was sent is on its way at most, so that a sender, too, sees that the link is slow.
+/// How many bytes are in flight at most, so that a sender, too, notices that the link is slow.
 const WINDOW: usize = 32 << 10;
 
-/// How much is passed on at once.
+/// How many bytes are forwarded at once.
 const PORTION: usize = 8 << 10;
 
-/// How often a link looks whether the job is over.
+/// How often a link checks whether the job is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits until rank 0 of the job `name` listens, then passes on what comes, `rate` bytes a second and
-/// direction of every link, until the job is over. A backend without a port has no link to slow down.
+/// Waits until rank 0 of the job `name` listens, then forwards `rate` bytes a second in each direction of
+/// every link, until the job is over. A backend without a port has no link to slow down.
 pub(super) fn serve(board: &Board, name: &str, rate: usize, over: &AtomicBool) {
     let is_over = || over.load(Ordering::Acquire);
     let port = loop {
@@ -39,7 +39,7 @@ pub(super) fn serve(board: &Board, name: &str, rate: usize, over: &AtomicBool) {
         board.post(&format!("seat-{name}-{SLOW_PORT}"), &own.to_string())?;
         Ok::<TcpListener, io::Error>(listener)
     };
-    // Without it the ranks wait in vain for its port, and say so.
+    // Without it the ranks wait in vain for its port, and report that.
     let Ok(listener) = open() else {
         return;
     };
@@ -50,7 +50,7 @@ pub(super) fn serve(board: &Board, name: &str, rate: usize, over: &AtomicBool) {
                 continue;
             };
             let Ok(far) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
-                // Nobody listens any more: that is what whoever came gets to see.
+                // The port is closed: the connecting rank gets to see that.
                 continue;
             };
             let Ok((near_too, far_too)) = prepare(&near, &far) else {
@@ -74,7 +74,7 @@ fn prepare(near: &TcpStream, far: &TcpStream) -> io::Result<(TcpStream, TcpStrea
     Ok((near.try_clone()?, far.try_clone()?))
 }
 
-/// Passes on one direction until it ends, and then ends it on the other side, too.
+/// Forwards one direction until it ends, and then ends it on the other side, too.
 fn pass_on(mut from: TcpStream, mut to: TcpStream, rate: usize, over: &AtomicBool) {
     let mut bytes = vec![0; PORTION];
     let start = Instant::now();
@@ -86,7 +86,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, rate: usize, over: &AtomicBoo
             Err(error) if is_pause(&error) => continue,
             Err(_) => break,
         };
-        // A link that was idle has saved nothing up.
+        // An idle link has not saved up bytes.
         due = due.max(start.elapsed());
         due += Duration::from_secs(1) * u32::try_from(count).unwrap_or(1)
             / u32::try_from(rate).unwrap_or(1);
@@ -95,12 +95,13 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, rate: usize, over: &AtomicBoo
             break;
         }
     }
-    // Whoever has closed its end already needs no telling.
+    // A side that has closed its end already needs no notice.
     let _ = to.shutdown(Shutdown::Write);
     let _ = from.shutdown(Shutdown::Read);
 }
 
-/// Sends all of it, to whoever may never read it; returns whether it has, because the other side may have closed its end, or the job may be over.
+/// Sends all bytes to a peer that may never read them. Returns whether all were sent: the peer may have
+/// closed its end, or the job may be over.
 fn send(to: &mut TcpStream, mut bytes: &[u8], over: &AtomicBool) -> bool {
     while !bytes.is_empty() && !over.load(Ordering::Acquire) {
         match to.write(bytes) {
@@ -125,7 +126,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Ends the slow link also when the test fails, which waits for it.
+    /// Ends the slow link even if the test fails, because the test waits for it.
     struct Over<'a>(&'a AtomicBool);
 
     impl Drop for Over<'_> {
@@ -176,14 +177,14 @@ mod tests {
         });
     }
 
-    /// A rank that is stopped reads nothing and closes nothing.
+    /// A stopped rank reads nothing and closes nothing.
     #[test]
     fn the_end_of_a_job_is_seen_while_nobody_reads() {
         let began = Instant::now();
         let mut kept = None;
         linked(|mut near, far| {
             near.set_write_timeout(Some(LOOK * 5)).unwrap();
-            // More than all buffers on the way hold.
+            // More than all buffers on the way can hold.
             let error = near.write_all(&vec![7; 64 << 20]).unwrap_err();
             assert!(is_pause(&error), "{error}");
             kept = Some((near, far));

@@ -1,28 +1,28 @@
-//! The steps of a program under faults: collectives, and what takes more than one call.
+//! The steps of a program under faults: collectives, and sequences of more than one call.
 
 use crate::noise::Noise;
 use crate::program::{Collective, CollectiveKind, Mix};
 
-/// Names one step; the same on every rank.
+/// One step; the same on every rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProgramStep {
     /// One collective.
     Call(Collective),
-    /// A region comes, is written and read some times, and goes.
+    /// A region is created, written and read several times, and dropped.
     Region {
         whole: bool,
         len: usize,
         phases: usize,
     },
-    /// The region that lives as long as the program ends its phase.
+    /// A phase of the region that lives as long as the program ends.
     Fence,
-    /// A split comes, is used, and goes.
+    /// A split is created, used, and dropped.
     Split,
     /// The split that lives as long as the program is used.
     SplitCall,
-    /// Each rank computes for a while of its own.
+    /// Each rank computes for a time of its own.
     Pause { micros: usize },
-    /// Small calls without anything in between.
+    /// Small calls in direct succession.
     Burst { calls: usize },
 }
 
@@ -36,13 +36,13 @@ const KINDS: &[(usize, CollectiveKind)] = &[
     (2, CollectiveKind::Refused),
 ];
 
-/// Mostly small, sometimes past a page, rarely past every slot, very rarely in many pieces.
+/// Mostly small, sometimes more than a page, rarely more than a slot, very rarely in many pieces.
 const MIXED: Mix = Mix {
     kinds: KINDS,
     lengths: &[(1, 300_000), (2, 60_000), (6, 3_000), (51, 40)],
 };
 
-/// Moves a lot.
+/// Large payloads.
 const BULK: Mix = Mix {
     kinds: KINDS,
     lengths: &[
@@ -60,7 +60,7 @@ impl ProgramStep {
         let mut noise = Noise::new(seed, &[size, index, 0x57e9]);
         let noise = &mut noise;
         let mix = if seed.is_multiple_of(4) { BULK } else { MIXED };
-        // In a large world every rank has a part of its own to write and the parts of all to read.
+        // In a large world, every rank has its own part to write and all parts to read.
         let share = size.div_ceil(8);
         match noise.below(32) {
             0..17 => Self::Call(Collective::draw(noise, &mix, size)),
@@ -73,7 +73,7 @@ impl ProgramStep {
             22 => Self::Split,
             23 | 24 => Self::SplitCall,
             25..=27 => Self::Pause {
-                // Now and then so long that the others have left before this rank hears of anything.
+                // Sometimes so long that the others have left before this rank notices anything.
                 micros: noise.pick(&[300, 3_000, 6_000, 6_000, 300_000]),
             },
             _ => Self::Burst {

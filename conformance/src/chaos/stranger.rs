@@ -1,4 +1,4 @@
-//! Strangers: they come to every port that the ranks listen on, and say nothing, or nonsense.
+//! Strangers: they connect to every port that the ranks listen on, and send nothing, or nonsense.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use crate::noise::Noise;
 
-/// How often ports are looked for while ranks may still begin to listen.
+/// How often to look for new ports while ranks may still begin to listen.
 const LOOKS: usize = 30;
 
-/// Knocks `count` times at each of the `ports`, which may become more; those who stay stay until what is given back is dropped.
+/// Connects `count` times to each of the `ports`, which may become more. Connections that stay open stay
+/// until the returned value is dropped.
 pub(super) fn knock(
     ports: impl Fn() -> Vec<u16>,
     count: usize,
@@ -41,7 +42,8 @@ pub(super) fn knock(
     staying
 }
 
-/// Comes to each port that one of `pids` listens on, thousands of times a second, until `time` has passed; some hundreds stay.
+/// Connects to each port that one of `pids` listens on, thousands of times a second, until `time` has passed;
+/// some hundreds of connections stay open.
 pub(super) fn storm(pids: &[u32], time: Duration, seed: u64, over: &AtomicBool) {
     let start = Instant::now();
     let is_over = || over.load(Ordering::Acquire) || start.elapsed() > time;
@@ -71,16 +73,17 @@ pub(super) fn storm(pids: &[u32], time: Duration, seed: u64, over: &AtomicBool) 
     });
 }
 
-/// How many threads visit in a storm, each up to a thousand times a second.
+/// How many threads connect in a storm, each up to a thousand times a second.
 const VISITORS: usize = 4;
 
-/// How many visitors of each thread stay: together more than a small job has handshakes under way.
+/// How many connections of each thread stay open: together more than the handshakes that a small job has in
+/// progress.
 const STAYING: usize = 60;
 
-/// Comes once: leaves at once, stays silent, or talks nonsense and stays.
+/// Connects once: leaves at once, stays silent, or sends nonsense and stays.
 fn visit(port: u16, noise: &mut Noise) -> Option<TcpStream> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    // A port that is closed again is a door that nobody opens.
+    // A port that is closed by now refuses the connection.
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok()?;
     stream
         .set_write_timeout(Some(Duration::from_millis(50)))
@@ -93,12 +96,12 @@ fn visit(port: u16, noise: &mut Noise) -> Option<TcpStream> {
             .map(|_| noise.next().to_le_bytes()[0])
             .collect(),
     };
-    // Who is thrown out while talking is welcome to it.
+    // The rank may close the connection at any time.
     let _ = stream.write_all(&bytes);
     (noise.below(3) > 0).then_some(stream)
 }
 
-/// Lists the ports of loopback and of all addresses that one of `pids` listens on, where the system tells.
+/// Lists the loopback and wildcard ports that one of `pids` listens on, where the system reports them.
 pub(super) fn listening(pids: &[u32]) -> Vec<u16> {
     let sockets: Vec<String> = pids
         .iter()
@@ -145,7 +148,7 @@ mod tests {
     fn strangers_come_to_a_port_and_some_stay() -> std::io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        // Not to those of other tests in this process.
+        // Not to the ports of other tests in this process.
         let staying = knock(|| vec![port], 20, 1, &AtomicBool::new(false));
         listener.set_nonblocking(true)?;
         let came = std::iter::from_fn(|| listener.accept().ok()).count();

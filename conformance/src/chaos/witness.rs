@@ -1,11 +1,11 @@
-//! Action a survivor says about the end: posted on the notice board, judged by the driver.
+//! The testimony of a survivor: posted on the notice board, judged by the driver.
 
 use std::fmt;
 use std::time::Duration;
 
 use comm_api::CommError;
 
-/// Holds what a survivor was told, and when.
+/// The error of a survivor, and when it got it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Witness {
     /// The kind of the failure, or [`NO_START`].
@@ -14,22 +14,22 @@ pub(crate) struct Witness {
     pub(crate) rank: Option<usize>,
     /// When the call was entered, on the clock that all processes share.
     pub(crate) entered: Duration,
-    /// When it came back.
+    /// When the call returned.
     pub(crate) told: Duration,
-    /// Action the machine added, as this rank measured it.
+    /// The delay caused by the machine, as this rank measured it.
     pub(crate) slack: Duration,
-    /// Whom a fence or a split blamed before, if one was the first to fail.
+    /// The rank that a fence or a split blamed before, if one of them was the first to fail.
     pub(crate) before: Option<(String, Option<usize>)>,
     pub(crate) message: String,
 }
 
-/// Stands for the kind where the communicator did not even open.
+/// The kind if the communicator did not even open.
 pub(crate) const NO_START: &str = "NoStart";
 
 /// The notice of a witness.
 pub(crate) const NOTICE: &str = "witness";
 
-/// Returns kind and rank of an error, in words.
+/// Formats kind and rank of an error.
 pub(crate) fn kind_and_rank(error: &CommError) -> (String, Option<usize>) {
     match error {
         CommError::CollectiveFailed { kind, rank, .. } => (format!("{kind:?}"), *rank),

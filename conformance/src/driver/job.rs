@@ -21,7 +21,7 @@ use crate::orders::{Orders, Placement, RANK, rank_in};
 use crate::report::{Account, Told};
 use crate::subject::{Failure, Subject};
 
-/// How many random programs a job runs unless the arguments say otherwise.
+/// The default number of random programs of a job.
 pub(crate) const PROGRAMS: usize = 20;
 
 /// Describes one job.
@@ -62,7 +62,7 @@ impl Job {
         }
     }
 
-    /// Orders the ranks to be of `subject`, where one binary holds several.
+    /// Orders the ranks to run `subject`, if one binary holds several.
     pub(crate) fn of(mut self, subject: &'static str) -> Self {
         self.subject = subject;
         self
@@ -80,7 +80,7 @@ impl Job {
         names.join(" ")
     }
 
-    /// Checks whether the case is about what ranks tell each other, or all cases are asked for so.
+    /// Returns whether the case covers what ranks report to each other, or all cases are to run with checks.
     fn checks(&self) -> bool {
         let compared = [Clause::C10, Clause::C11, Clause::C13];
         let asked = std::env::var_os("COBRE_COMM_CHECK").is_some_and(|value| value == "1");
@@ -92,7 +92,8 @@ impl Job {
                 .any(|clause| compared.contains(clause))
     }
 
-    /// Runs the job; returns how long after a death survivors were told, or all that went wrong.
+    /// Runs the job; returns how long after a death the survivors got their errors, or everything that went
+    /// wrong.
     pub(crate) fn run(&self) -> Result<Vec<Told>, String> {
         let place =
             JobFolder::create().map_err(|reason| format!("no directory for the job: {reason}"))?;
@@ -123,7 +124,7 @@ impl Job {
             most: launcher.as_ref().map_or(usize::MAX, |l| l.most),
         };
         fs::create_dir_all(orders(0).board()).map_err(|e| format!("no notice board: {e}"))?;
-        let own = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
+        let own = std::env::current_exe().map_err(|e| format!("no path of this program: {e}"))?;
         let program = launcher.as_ref().map_or(own.as_os_str(), |l| &l.program);
         let output = Output::default();
         let mut job = comm_run::Job::new(program, processes)
@@ -183,14 +184,14 @@ impl Job {
     }
 }
 
-/// Keeps what the ranks of a job print, to be shown if something is wrong.
+/// Keeps the output of the ranks of a job, to be shown if something is wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     text: Arc<Mutex<String>>,
 }
 
 impl Output {
-    /// Returns where the lines of the job go.
+    /// Returns the destination for the lines of the job.
     pub(crate) fn sink(&self) -> impl FnMut(Line<'_>) -> io::Result<()> + Send + 'static {
         let text = Arc::clone(&self.text);
         move |line| {
@@ -200,21 +201,21 @@ impl Output {
         }
     }
 
-    /// Returns all that was printed, if anything was.
+    /// Returns the whole output, if there is any.
     pub(crate) fn shown(&self) -> Option<String> {
         let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         (!text.is_empty()).then(|| format!("output:\n{text}"))
     }
 }
 
-/// Reads what a rank has reported, if it has.
+/// Reads the report of a rank, if there is one.
 pub(crate) fn account(path: &Path) -> Option<Account> {
     fs::read_to_string(path)
         .ok()
         .map(|text| Account::parse(&text))
 }
 
-/// Holds the name and the directory of a job; dropped, the directory is gone, and every file of the name.
+/// The name and the directory of a job. Dropping it removes the directory and every file with that name.
 #[derive(Debug)]
 pub(crate) struct JobFolder {
     pub(crate) name: String,
@@ -235,7 +236,7 @@ impl JobFolder {
 
 impl Drop for JobFolder {
     fn drop(&mut self) {
-        // What a backend left was reported; it shall not pile up.
+        // Files that a backend left were reported; they must not accumulate.
         leftovers::remove(&self.name);
     }
 }

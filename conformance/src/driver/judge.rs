@@ -1,18 +1,18 @@
-//! Whether a job passed: from what the ranks reported and how their processes ended.
+//! Decides whether a job passed: from the reports of the ranks and the exits of their processes.
 
 use comm_run::Exit;
 
 use crate::orders::Placement;
 use crate::report::{Account, Leaving};
 
-/// Holds what is known about a job that has ended.
+/// What is known about a job that has ended.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) world: usize,
     pub(super) placement: Placement,
     pub(super) name: &'a str,
     pub(super) accounts: Vec<Option<Account>>,
-    /// Whether a launcher started the ranks: it ends like the ranks, and nobody knows how they do.
+    /// Whether a launcher started the ranks: it exits like the ranks, and their own exits are unknown.
     pub(super) launched: bool,
     /// How each process ended: one per rank, or one for all.
     pub(super) exits: Vec<Option<Exit>>,
@@ -65,7 +65,7 @@ fn self_report(account: &Account, rank: usize, world: usize, ordered: &str) -> V
     wrong
 }
 
-/// Checks that a rank finished, or left as it announced, and not both.
+/// Checks that a rank finished, or left as it announced, but not both.
 fn ending(account: &Account, placement: Placement) -> Option<String> {
     let unwound = account.panicked || placement == Placement::Threads;
     match (account.finished, account.leaving) {
@@ -76,7 +76,7 @@ fn ending(account: &Account, placement: Placement) -> Option<String> {
     }
 }
 
-/// Checks how the processes ended against what the ranks announced.
+/// Compares the exits of the processes with what the ranks announced.
 fn exits(evidence: &Evidence<'_>) -> Vec<String> {
     let announced = |rank: usize| evidence.accounts.get(rank)?.as_ref()?.leaving;
     let wanted = |process: usize| match evidence.placement {
@@ -86,7 +86,7 @@ fn exits(evidence: &Evidence<'_>) -> Vec<String> {
             Some(Leaving::Panic) => Exit::Code(101),
             None => Exit::Code(0),
         },
-        // A code that one thread announces is the code of the process.
+        // An exit code that one thread announces is that of the process.
         Placement::Threads => (0..evidence.world)
             .filter_map(announced)
             .find_map(|how| match how {
@@ -108,10 +108,10 @@ fn exits(evidence: &Evidence<'_>) -> Vec<String> {
             );
             match got {
                 Some(got) if got == wanted => None,
-                // Which code a launcher has when several ranks end at once is its own business.
+                // If several ranks exit at once, the launcher may return the code of any of them.
                 Some(got) if evidence.launched && !wanted.success() && !got.success() => None,
                 Some(got) => Some(format!("process {process} ended with {got}, not {wanted}")),
-                None => Some(format!("nobody knows how process {process} ended")),
+                None => Some(format!("it is unknown how process {process} ended")),
             }
         })
         .collect()

@@ -1,14 +1,16 @@
-//! What a job leaves behind: its name is unique, so whatever carries it is its own.
+//! What a job leaves behind: its name is unique, so everything with that name belongs to it.
 
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the processes of a job may outlive a launcher that is not ours. Milliseconds; this machine may be busy.
+/// How long the processes of a job may outlive another launcher than ours. Milliseconds; this machine may be
+/// busy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Waits until the processes of a job have ended: after `MPI_Abort` the launcher of MPICH returns a moment before they have.
+/// Waits until the processes of a job have ended: after `MPI_Abort`, the launcher of MPICH returns a moment
+/// before they have.
 pub(crate) fn wait(name: &str) {
     let began = Instant::now();
     while !processes(name).is_empty() && began.elapsed() < PATIENCE {
@@ -16,7 +18,7 @@ pub(crate) fn wait(name: &str) {
     }
 }
 
-/// Lists the files, sockets and processes that carry the name of a job that has ended.
+/// Lists the files, sockets and processes with the name of a job that has ended.
 pub(crate) fn find(name: &str) -> Vec<String> {
     let left = |path: &PathBuf| format!("left behind: {}", path.display());
     let mut found: Vec<String> = files(name).iter().map(left).collect();
@@ -25,10 +27,10 @@ pub(crate) fn find(name: &str) -> Vec<String> {
     found
 }
 
-/// Removes the files that carry the name.
+/// Removes the files with the name.
 pub(crate) fn remove(name: &str) {
     for path in files(name) {
-        // Somebody else removed it, which is as good.
+        // Another process removed it, which is as good.
         let _ = fs::remove_file(path);
     }
 }

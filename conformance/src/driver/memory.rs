@@ -1,10 +1,10 @@
-//! Whether there is memory for a case that takes much of it.
+//! Checks for enough memory for a case that needs a lot of it.
 
 use comm_kit::memory::available;
 
 use crate::case::Case;
 
-/// Checks that all ranks of a case find their memory, and says what is missing.
+/// Checks that there is memory for all ranks of a case; the error says what is missing.
 pub(super) fn suffices(case: &Case, world: usize) -> Result<(), String> {
     let needed = case.memory().saturating_mul(world as u64);
     if needed == 0 {
@@ -18,6 +18,6 @@ pub(super) fn suffices(case: &Case, world: usize) -> Result<(), String> {
             gib(needed),
             gib(bytes)
         )),
-        None => Err("this system does not say how much memory it has".to_owned()),
+        None => Err("this system does not report how much memory it has".to_owned()),
     }
 }

@@ -1,11 +1,11 @@
-//! Several jobs at a time: a job waits more than it works, for deaths to be told and timeouts to pass.
+//! Several jobs at a time: a job mostly waits, for errors and timeouts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// The most jobs at a time, on however many processors: some are about time.
+/// The maximum number of jobs at a time, on any number of processors: some cases depend on timing.
 const MOST: usize = 4;
 
 /// Returns how many jobs to run at a time: as many as there are processors, within reason.
@@ -30,7 +30,7 @@ pub(super) fn in_order<T: Sync, R: Send, E>(
             scope.spawn(move || {
                 while let Some((place, item)) = take(items, next) {
                     if sender.send((place, work(item))).is_err() {
-                        // Nobody wants to know any more.
+                        // The receiver is gone.
                         break;
                     }
                 }

@@ -117,7 +117,7 @@ fn print(subject: &str, selection: &Selection, out: &mut impl Write) -> io::Resu
     Ok(failed)
 }
 
-/// Prints how soon the survivors of a death were told.
+/// Prints how soon the survivors of a death got their errors.
 fn deaths(out: &mut impl Write, mut told: Vec<Told>) -> io::Result<()> {
     told.sort_unstable();
     let Some(&Told { took: worst, .. }) = told.last() else {

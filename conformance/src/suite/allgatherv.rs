@@ -56,7 +56,8 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             let comm = run.open::<S>()?;
             for (round, len) in [5, 20_000, 600_000].into_iter().enumerate() {
                 for owner in 0..run.size() {
-                    // Legal, because an empty block covers nothing: the others lie in the middle of the one that is not empty.
+                    // Valid, because an empty block covers nothing: the other blocks lie in the middle of the
+                    // non-empty one.
                     let count = |rank| if rank == owner { len } else { 0 };
                     let mut layout = Layout::new(round, run, count, 3);
                     let start = layout.displs[owner];
@@ -96,7 +97,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// Places blocks: counts agree between the ranks, displacements are this rank's own.
+/// Places blocks: counts agree between the ranks, displacements are local to this rank.
 struct Layout {
     round: usize,
     counts: Vec<usize>,
@@ -105,7 +106,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Shuffles the blocks, in an order of this rank's own, with up to `gap` elements between.
+    /// Shuffles the blocks into an order specific to this rank, with up to `gap` elements between them.
     fn new(round: usize, run: &Run, count: impl Fn(usize) -> usize, gap: usize) -> Self {
         let counts: Vec<usize> = (0..run.size()).map(count).collect();
         let mut noise = Noise::new(11, &[round, run.rank]);
@@ -139,7 +140,7 @@ fn layouts<T: CommData, C: Communicator>(run: &Run, comm: &C, rounds: usize) -> 
     Ok(())
 }
 
-/// Gathers, and compares all of `recv`: the blocks, and the gaps, which stay as they were.
+/// Gathers, and compares all of `recv`: the blocks, and the gaps, which must stay unchanged.
 fn gather<T: CommData, C: Communicator>(run: &Run, comm: &C, layout: &Layout) -> Verdict {
     let Layout {
         round,

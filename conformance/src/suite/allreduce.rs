@@ -1,4 +1,4 @@
-//! Allreduce: C3, compared bit by bit with the fold of the reference, which is written for that alone.
+//! Allreduce: C3, compared bit by bit with the fold of the reference, which is written only for that.
 
 pub(crate) mod naive;
 
@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::subject::Subject;
 use naive::Naive;
 
-/// Nothing at all, lengths around small payloads and vector widths, and one that is cut into pieces.
+/// Empty, lengths around small payloads and vector widths, and one length that is cut into pieces.
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 15, 17, 1025, 9_001];
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
@@ -98,8 +98,8 @@ fn fold<T: Naive, C: Communicator>(run: &Run, comm: &C, op: ReduceOp, len: usize
     Ok(())
 }
 
-/// Sums and products that come out differently for other orders than the one of the ranks: few, and so many that they go
-/// another way.
+/// Sums and products whose results differ for any order other than the rank order: few of them, and enough to
+/// take another path.
 fn the_order_of_the_fold<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let ops = [(ReduceOp::Sum, "sums"), (ReduceOp::Prod, "products")];
     for ((op, name), len) in ops.into_iter().flat_map(|op| [(op, 200), (op, 130_000)]) {
@@ -120,8 +120,8 @@ fn the_order_of_the_fold<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// Special values, large and small ones, in every place: whatever path a length takes, the bits are
-/// those of the fold.
+/// Special values, large and small ones, in every position: whichever path a length takes, the bits are those
+/// of the fold.
 fn adversarial_floats<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     const TINY: f64 = f64::from_bits(3);
     let values = |rank: usize, len: usize| -> Vec<f64> {
@@ -149,7 +149,7 @@ fn adversarial_floats<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// Every pair of special values meets, on every pair of neighbours.
+/// Combines every pair of special values, on every pair of neighbours.
 fn nan_and_signed_zero<T: Naive, C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let special = T::SPECIAL;
     let pairs = special.len() * special.len();

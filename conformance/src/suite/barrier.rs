@@ -20,8 +20,8 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// Back to back, with a look every so often at how far the others are: a rank that has left
-/// barrier `n` knows that all have entered it.
+/// Back to back, with a periodic check of how far the others are: a rank that has left barrier `n` knows that
+/// all have entered it.
 fn thousands<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for round in 0..run.calls(2000) {
         if round % 200 == 0 {

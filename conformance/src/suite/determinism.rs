@@ -1,5 +1,4 @@
-//! The same bits, always: random programs compared with the reference, and results that are
-//! written down.
+//! The same bits, always: random programs compared with the reference, and recorded results.
 
 use std::thread;
 
@@ -16,7 +15,7 @@ use crate::run::Run;
 use crate::subject::{Failure, Subject};
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
-    // Programs hold refusals. Alone there is nobody to tell of them, but what they leave is the same.
+    // Programs contain refusals. A single rank has no other rank to notify, but the outcome is the same.
     let clauses: &'static [Clause] = match S::MODEL.worlds {
         Worlds::One => &[C2, C3, C4, C6],
         Worlds::Any => &[C2, C3, C4, C6, C11],
@@ -34,8 +33,8 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// Runs programs drawn from seeds; rank 0 then runs them on the reference and compares the
-/// transcripts of all ranks, which come over the notice board.
+/// Runs programs drawn from seeds; rank 0 then runs them on the reference and compares the transcripts of all
+/// ranks, which arrive over the notice board.
 fn random_programs<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let (first, count) = (run.orders.seed, run.orders.programs);
     let seeds = || (0..count).map(|index| first.wrapping_add(index as u64));
@@ -77,8 +76,8 @@ fn random_programs<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) 
     Ok(())
 }
 
-/// The hash of all transcripts of all ranks of the programs that run unless others are asked for, in worlds of 1, 2, 3, 4 and 8
-/// ranks, on every backend and for good; of little-endian machines.
+/// The hash of all transcripts of all ranks of the default programs, in worlds of 1, 2, 3, 4 and 8 ranks. It
+/// is the same on every backend and must never change; for little-endian machines.
 const RANDOM: [(usize, u64); 5] = [
     (1, 0xa1d7_11b2_8da6_6de2),
     (2, 0xcdec_3e72_b944_c66b),
@@ -128,8 +127,8 @@ fn on_the_reference(program: &Program, size: usize) -> Result<Vec<Vec<u64>>, Fai
     })
 }
 
-/// What the program of this seed gives on rank 0, in worlds of 1, 2, 3, 4 and 8 ranks, on every
-/// backend and for good; of little-endian machines.
+/// The results of the program of this seed on rank 0, in worlds of 1, 2, 3, 4 and 8 ranks. They are the same
+/// on every backend and must never change; for little-endian machines.
 const WRITTEN: [(usize, u64); 5] = [
     (1, 0xab35_385d_e422_889d),
     (2, 0xc5ef_34ff_31f7_27bd),

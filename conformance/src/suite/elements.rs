@@ -1,8 +1,8 @@
-//! The types that travel in cases: plain, derived, without size, and over-aligned.
+//! The element types of the cases: plain, derived, without size, and over-aligned.
 
 use comm_api::bytemuck::{Pod, Zeroable};
 
-/// Is what a program derives: 24 bytes, no power of two.
+/// A type as a program derives it: 24 bytes, not a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 #[bytemuck(crate = "comm_api::bytemuck")]
@@ -21,7 +21,7 @@ pub(crate) struct Nothing;
 /// Has three bytes: neither a power of two nor aligned.
 pub(crate) type Triple = [u8; 3];
 
-/// Takes one cache line, and must lie on one.
+/// Takes one cache line, and must be aligned to one.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(64))]
 #[bytemuck(crate = "comm_api::bytemuck")]

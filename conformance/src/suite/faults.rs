@@ -1,4 +1,4 @@
-//! Ranks that die, leave or stay away: C12, C13, and the clean end, C14.
+//! Ranks that die, leave or never enter a call: C12, C13, and the clean end, C14.
 
 mod abort;
 mod clean_end;
@@ -27,7 +27,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     for way in Departure::ALL {
         for point in Point::ALL {
             for (who, victim) in VICTIMS {
-                // Killing is tried on every kind of rank; the other ways on one each, in turn.
+                // Killing is tried on every kind of rank; the other ways on one rank each, in turn.
                 let turn = (way as usize + point as usize) % VICTIMS.len();
                 let chosen = way == Departure::Killed || VICTIMS[turn].0 == who;
                 if point.suits(way) && chosen {
@@ -64,7 +64,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases
 }
 
-/// Picks the rank that goes, by the size of the world.
+/// Selects the rank that goes, by the size of the world.
 type Pick = fn(usize) -> usize;
 
 /// The ranks that go.
@@ -74,7 +74,7 @@ const VICTIMS: [(&str, Pick); 3] = [
     ("last", |size| size - 1),
 ];
 
-/// Names how a rank goes.
+/// How a rank goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Departure {
     Killed,
@@ -106,7 +106,7 @@ impl Departure {
         }
     }
 
-    /// Returns what messages say happened to the rank, if it is lost.
+    /// Returns how messages describe the rank, if it is lost.
     fn lost(self) -> Option<&'static str> {
         match self {
             Self::Killed | Self::Exits => Some("its process ended"),
@@ -116,23 +116,23 @@ impl Departure {
         }
     }
 
-    /// Checks whether only a process can go this way without taking others along.
+    /// Returns whether only a process can go this way without taking others along.
     fn takes_a_process(self) -> bool {
         matches!(self, Self::Killed | Self::Exits | Self::Stopped)
     }
 
-    /// Checks whether the rank is alive, so that only a timeout can tell.
+    /// Returns whether the rank stays alive, so that only a timeout can detect it.
     fn is_alive(self) -> bool {
         matches!(self, Self::Stopped | Self::Absent)
     }
 }
 
-/// Names when it goes.
+/// When the rank goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
     /// While the others wait for it in a collective.
     Awaited,
-    /// After a collective; the others come to the next one later.
+    /// After a collective; the others enter the next one later.
     Between,
     /// Inside a small collective that another rank has not entered.
     InsideSmall,
@@ -181,7 +181,7 @@ impl Point {
     }
 }
 
-/// How long the others wait for a rank that is alive.
+/// How long the others wait for a living rank.
 const PATIENCE: Duration = Duration::from_millis(600);
 
 fn departs<S: Subject>(run: &Run, way: Departure, point: Point, victim: usize) -> Verdict {
@@ -199,7 +199,7 @@ fn departs<S: Subject>(run: &Run, way: Departure, point: Point, victim: usize) -
     }
 }
 
-/// Ranks that wait for one that does not come to the start give up, and can start elsewhere.
+/// Ranks that wait for one that never joins the start time out, and can start elsewhere.
 fn nobody_starts_alone<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open::<S>()?;
     let absent = run.size() / 2;

@@ -16,7 +16,7 @@ use crate::run::Run;
 use crate::subject::Subject;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
-    // Programs hold refusals, of which there is nobody to tell in a world of one.
+    // Programs contain refusals, for which there is no other rank to notify in a world of one.
     let programs: &'static [_] = match S::MODEL.worlds {
         Worlds::One => &[C6, C15],
         Worlds::Any => &[C6, C11, C15],
@@ -69,7 +69,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases
 }
 
-/// Starts zeroed; after an exchange all ranks read what all wrote, in rank order; what nobody changes persists.
+/// Starts zeroed; after an exchange all ranks read what all wrote, in rank order; unchanged contents persist.
 fn the_parts_of_all<T: CommData, C: Communicator + SharedMemoryProvider>(
     run: &Run,
     comm: &C,
@@ -84,7 +84,7 @@ fn the_parts_of_all<T: CommData, C: Communicator + SharedMemoryProvider>(
     same(&what, region.as_mut_slice(), &expected[run.rank]);
     for round in 0..4 {
         run.at(format_args!("{what}, write phase {round}"));
-        // Round 0 writes nothing, the others from some place on: the rest must still be there.
+        // Round 0 writes nothing, the others write from some offset on: the rest must still be there.
         for (rank, part) in expected.iter_mut().enumerate().filter(|_| round > 0) {
             let from = part.len() * (round - 1) / 3;
             let new = input::<T>(round, rank, part.len() - from);
@@ -103,7 +103,7 @@ fn the_parts_of_all<T: CommData, C: Communicator + SharedMemoryProvider>(
     Ok(())
 }
 
-/// Hundreds of rounds of two regions, with collectives between.
+/// Hundreds of rounds of two regions, with collectives in between.
 fn many_rounds<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let size = run.size();
     let mut points = comm.create_gathered_region::<usize>(1 + run.rank % 2)?;
@@ -132,7 +132,7 @@ fn many_rounds<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> V
     still_works(run, comm)
 }
 
-/// Programs of the one generator, with exchanges among the other collectives.
+/// Programs of the same generator, with exchanges among the other collectives.
 fn random_programs<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let (first, count) = (run.orders.seed, run.orders.programs);
     for index in 0..count {
@@ -145,7 +145,7 @@ fn random_programs<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) 
     Ok(())
 }
 
-/// No memory is an error on all ranks of the job, also if one rank alone asked for too much.
+/// A lack of memory is an error on all ranks of the job, even if only one rank requested too much.
 fn no_room_for_anyone<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let most = [usize::MAX, usize::MAX / 8, 1 << 47];
     for (count, greedy) in most.into_iter().zip([0, run.size() / 2, run.size() - 1]) {
@@ -157,7 +157,7 @@ fn no_room_for_anyone<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &
         still_works(run, comm)?;
         the_parts_of_all::<f64, C>(run, comm, |rank| rank)?;
     }
-    // What has no size takes no room, whatever its number.
+    // Elements of size zero take no memory, whatever their number.
     let nothing = comm.create_gathered_region::<Nothing>(usize::MAX / run.size());
     assert!(nothing.is_ok(), "{:?}", nothing.err());
     Ok(())

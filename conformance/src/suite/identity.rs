@@ -1,4 +1,4 @@
-//! Who am I: C1, and who is on my node.
+//! The rank itself, C1, and the ranks of its node.
 
 use comm_api::{Communicator, CommunicatorExt, SharedMemoryProvider};
 
@@ -30,13 +30,13 @@ fn ranks_are_unique_and_constant<C: Communicator>(run: &Run, comm: &C) -> Verdic
         comm.allgather(&[comm.size()], &mut sizes)?;
         assert_eq!(sizes, vec![run.size(); run.size()]);
     }
-    // Read from another thread, it is the same.
+    // Another thread reads the same values.
     let seen = std::thread::scope(|scope| scope.spawn(|| (comm.rank(), comm.size())).join());
     assert_eq!(seen.ok(), Some((run.rank, run.size())));
     Ok(())
 }
 
-/// All ranks run on one machine here: shared memory is shared by all, a heap by nobody.
+/// Here all ranks run on one machine: they share shared memory, and no rank shares a heap.
 fn the_node<C: Communicator + SharedMemoryProvider>(
     run: &Run,
     comm: &C,

@@ -1,4 +1,4 @@
-//! Allreduce in place, and the rank of the smallest and the largest: C3, bit by bit.
+//! Allreduce in place, and the rank of the smallest and the largest value: C3, bit by bit.
 
 use comm_api::{
     CommError, Communicator, CommunicatorExt, FailureKind, Operation, ReduceOp, ScalarKind,
@@ -13,7 +13,7 @@ use crate::noise::same;
 use crate::run::Run;
 use crate::subject::Subject;
 
-/// Nothing at all, what fits a line and what does not, and one that is cut into pieces.
+/// Empty, a length that fits a line and one that does not, and one that is cut into pieces.
 const LENGTHS: [usize; 6] = [0, 1, 3, 17, 1025, 9_001];
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
@@ -94,7 +94,7 @@ fn fold<T: Naive, C: Communicator>(
     Ok(())
 }
 
-/// Whether a rank has one buffer or two is its own business, also where a call is many steps.
+/// Each rank chooses for itself whether to pass one buffer or two, even in calls of many steps.
 fn some_ranks_have_two_buffers<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for turn in 0..2 {
         let in_place = run.rank % 2 == turn;
@@ -108,7 +108,7 @@ fn some_ranks_have_two_buffers<C: Communicator>(run: &Run, comm: &C) -> Verdict 
     Ok(())
 }
 
-/// The others are told, whichever of the two they call.
+/// The others get an error, whichever of the two they call.
 fn one_rank_is_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let op = ReduceOp::BitwiseAnd;
     let error = CommError::unsupported_reduction(Operation::Allreduce, op, ScalarKind::F32);
@@ -135,7 +135,8 @@ fn one_rank_is_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// Special values wander over the ranks, ties and NaN included, so that the smallest and the largest are on any of them.
+/// Special values move across the ranks, ties and NaN included, so that each of them holds the smallest and
+/// the largest at some point.
 fn locations<T: Naive, C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let special = T::SPECIAL;
     for round in (0..special.len()).step_by(2) {
@@ -151,7 +152,7 @@ fn locations<T: Naive, C: Communicator>(run: &Run, comm: &C) -> Verdict {
                 };
                 let expected = fold_all(&all, op);
                 same(&what, &[found], &expected);
-                // With one rank a NaN stays as it is; otherwise whatever NaN it was, it is canonical.
+                // With one rank a NaN stays unchanged; otherwise the result is the canonical NaN.
                 let is_result = |rank: &usize| {
                     let alike = |a: T, b: T| {
                         comm_api::bytemuck::bytes_of(&a) == comm_api::bytemuck::bytes_of(&b)

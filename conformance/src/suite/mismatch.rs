@@ -1,4 +1,4 @@
-//! Mismatch: C10, and what a communicator says ever after, C13.
+//! Mismatch: C10, and the errors of a communicator afterwards, C13.
 
 mod large_elements;
 
@@ -47,7 +47,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases
 }
 
-/// Names what one rank does differently.
+/// What one rank does differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Odd {
     Collective,
@@ -119,7 +119,7 @@ impl Odd {
             (Self::LargeLength, false) => "broadcast(3 elements of 8 bytes, u64, from root 0)",
             (Self::LargeLength, true) => "broadcast(600000 elements of 8 bytes, u64, from root 0)",
             (Self::Counts, false) => "allgatherv(1 elements of 4 bytes, u32, from each rank)",
-            // Counts that are not all the same travel as a hash: only that they differ is known.
+            // Counts that are not all equal are sent as a hash: only the fact that they differ is known.
             (Self::Counts, true) => "allgatherv(elements of 4 bytes, u32)",
         }
     }
@@ -158,7 +158,7 @@ impl Odd {
     }
 }
 
-/// Returns the counts of `rank`: the odd one expects more from a rank that is not itself.
+/// Returns the counts of `rank`: the odd one expects more from a rank other than itself.
 fn counts(rank: usize, size: usize, odd: bool) -> Vec<usize> {
     let mut counts = vec![1; size];
     counts[(rank + 1) % size] += usize::from(odd);
@@ -195,7 +195,7 @@ fn all_are_told<S: Subject>(run: &Run, odd: Odd) -> Verdict {
     still_works(run, &comm)
 }
 
-/// Rank 1 refuses its arguments while rank 2 calls something else altogether.
+/// Rank 1 refuses its arguments while rank 2 calls something entirely different.
 fn a_refusal_wins<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for round in 0..5 {
         run.at(format_args!("a refusal and a mismatch, round {round}"));
@@ -217,7 +217,7 @@ fn a_refusal_wins<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// The last rank stays away; those who came disagree, and that is the better answer.
+/// The last rank never enters the call; the others disagree, and that is the better error.
 fn seen_at_the_timeout<S: Subject>(run: &Run) -> Verdict {
     let seat = run.seat("").with_timeout(Duration::from_millis(700));
     let comm = run.open_seat::<S>(&seat)?;
@@ -263,7 +263,7 @@ fn is_the_answer_to_every_later_call<C: Communicator + SharedMemoryProvider>(run
     run.at(format_args!(
         "creating regions and splits after a fatal error"
     ));
-    // Where every rank is its own node these take no other rank, and may work.
+    // Where every rank is its own node, these involve no other rank, and may work.
     for result in [
         comm.create_shared_region::<u8>(1).map(drop),
         comm.create_partitioned_region::<u8>(1).map(drop),

@@ -1,4 +1,4 @@
-//! Refusals: the words of the argument checks, and C11, what the other ranks hear of them.
+//! Refusals: the messages of the argument checks, and C11, the errors of the other ranks.
 
 mod arguments;
 mod bytes;
@@ -59,7 +59,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// All ranks are wrong alike, so every backend says the same, and goes on.
+/// All ranks make the same mistake, so every backend returns the same error, and stays usable.
 fn the_words<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for wrong in Wrong::ALL {
         run.at(format_args!("{wrong:?} on all ranks"));
@@ -78,7 +78,7 @@ fn one_rank_is_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// Calls a collective wrongly on rank `culprit`: it gets its own error, the others are told.
+/// Calls a collective wrongly on rank `culprit`: that rank gets its own error, and the others are notified.
 fn expect<C: Communicator>(run: &Run, comm: &C, wrong: Wrong, culprit: usize) {
     let what = format!("{wrong:?} on rank {culprit}");
     run.at(format_args!("{what}"));
@@ -91,7 +91,7 @@ fn expect<C: Communicator>(run: &Run, comm: &C, wrong: Wrong, culprit: usize) {
     }
 }
 
-/// Checks what an innocent rank is told: who, and why.
+/// Checks the error of an innocent rank: which rank refused, and why.
 fn told(what: &str, result: Result<(), CommError>, culprit: usize, reason: &str) {
     let message = fails(what, result, FailureKind::Refused, culprit);
     words::refused(reason, &message);
@@ -113,7 +113,7 @@ fn the_wrong_rank_does_not_wait<C: Communicator>(run: &Run, comm: &C) -> Verdict
     Ok(())
 }
 
-/// Each refusal takes one place in the sequence on all ranks: none is lost, none is seen twice.
+/// Each refusal takes one position in the sequence on all ranks: none is lost, none is seen twice.
 fn several_in_a_row<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for culprit in 0..run.size() {
         for wrong in Wrong::ALL {
@@ -127,14 +127,15 @@ fn several_in_a_row<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     still_works(run, comm)
 }
 
-/// How many calls a rank refuses that runs ahead: more than any backend keeps for those who are late.
+/// How many calls a rank refuses that runs ahead: more than any backend keeps for late ranks.
 const AHEAD: usize = 1000;
 
-/// How long the others are late; not a synchronisation, without it this is a case like the others.
+/// By how much the others are late. Not a synchronisation: without it this is a case like the others.
 const LATE: Duration = Duration::from_millis(200);
 
-/// A rank refuses one call after the other while the others are late: it may wait for them, at some
-/// point, and they hear of every refusal; not always why, since a backend may keep the last reason only.
+/// A rank refuses one call after the other while the others are late. It may have to wait for them at some
+/// point, and they see every refusal, though not always the reason, since a backend may keep only the last
+/// one.
 fn far_ahead_of_the_others<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let culprit = run.size() - 1;
     if run.rank != culprit {
@@ -157,7 +158,7 @@ fn far_ahead_of_the_others<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     still_works(run, comm)
 }
 
-/// All ranks but one refuse, and wait for that one: nobody waits for anybody who is as far.
+/// All ranks except one refuse, and wait for that one: no rank waits for another that is as far.
 fn all_far_ahead_of_one<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let late = run.size() - 1;
     if run.rank == late {
@@ -166,7 +167,7 @@ fn all_far_ahead_of_one<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     }
     for (round, wrong) in Wrong::ALL.into_iter().cycle().take(AHEAD).enumerate() {
         run.at(format_args!("{wrong:?} on all but rank {late}, {round}"));
-        // The late one is right in every other round, so that all can be wrong, too.
+        // The late rank is right in every other round, so that all ranks can be wrong, too.
         let is_wrong = run.rank != late || round % 2 == 0;
         let result = wrong.call(comm, is_wrong);
         if is_wrong {
@@ -183,7 +184,7 @@ fn all_far_ahead_of_one<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     still_works(run, comm)
 }
 
-/// Those who are right all hear of the same one.
+/// The ranks with valid arguments all get the same refusal.
 fn two_ranks_are_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let culprits = [0, run.size() - 1];
     for wrong in Wrong::ALL {
@@ -210,7 +211,7 @@ fn two_ranks_are_wrong<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// Where others would have begun to send pieces, a refusal is still heard in that call.
+/// Even where other ranks would have begun to send pieces, they see a refusal in that call.
 fn among_large_calls<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let len = 300_000;
     let (send, mut recv) = (vec![run.rank; len], vec![0; len]);

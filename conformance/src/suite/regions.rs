@@ -70,7 +70,7 @@ fn node<C: SharedMemoryProvider>(comm: &C) -> Result<(usize, usize), CommError> 
     Ok((local.rank(), local.size()))
 }
 
-/// A region starts zeroed; what the leader writes, all read; contents persist between phases.
+/// A region starts zeroed; all ranks read what the leader writes; contents persist between phases.
 fn the_leader_writes<T: CommData, C: SharedMemoryProvider>(
     run: &Run,
     comm: &C,
@@ -128,7 +128,7 @@ fn everybody_writes_a_part<T: CommData, C: Communicator + SharedMemoryProvider>(
     count: impl Fn(usize) -> usize,
 ) -> Verdict {
     let (rank, size) = node(comm)?;
-    // Ranks of a node of one know the counts of their own node alone.
+    // Ranks of a node of one know only the counts of their own node.
     let first = run.rank - rank;
     let counts: Vec<usize> = (0..size).map(|local| count(first + local)).collect();
     let what = format!("parts of {counts:?} x {} bytes", size_of::<T>());
@@ -153,7 +153,7 @@ fn everybody_writes_a_part<T: CommData, C: Communicator + SharedMemoryProvider>(
     Ok(())
 }
 
-/// Runs what must panic; returns its message.
+/// Runs code that must panic; returns the message.
 pub(super) fn panic_of<R>(what: &str, misuse: impl FnOnce() -> R) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(misuse()))) {
         Ok(()) => panic!("{what}: expected a panic"),
@@ -178,7 +178,7 @@ fn misuse_names_fence<C: SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// No memory is an error on all ranks of the node, also if one rank alone asked for too much.
+/// A lack of memory is an error on all ranks of the node, even if only one rank requested too much.
 fn no_room_for_anyone<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let (rank, size) = node(comm)?;
     for count in [usize::MAX, usize::MAX / 8, 1 << 47] {
@@ -203,7 +203,7 @@ pub(super) fn refused_room(result: Result<(), CommError>) -> Result<(), Failure>
     }
 }
 
-/// Hundreds of phases of two regions, with collectives between.
+/// Hundreds of phases of two regions, with collectives in between.
 fn many_phases<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let (rank, size) = node(comm)?;
     let mut table = comm.create_shared_region::<u64>(100)?;

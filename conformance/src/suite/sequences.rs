@@ -44,7 +44,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases
 }
 
-/// Calls `rounds` collectives, drawn from a seed, and checks what each one gives.
+/// Calls `rounds` collectives, drawn from a seed, and checks the result of each.
 fn mixed<C: Communicator>(
     run: &Run,
     comm: &C,

@@ -1,9 +1,9 @@
-//! The sentences of errors: the same on every backend, whatever the kit makes of them. What a backend knows
-//! in addition, such as the place of a rank or the name of a variable, is left open.
+//! The messages of errors: the same on every backend, independent of the kit's implementation. Details that
+//! only a backend knows, such as the place of a rank or the name of a variable, are left open.
 
 use std::time::Duration;
 
-/// Ends every mismatch.
+/// The end of every mismatch.
 const IN_ORDER: &str =
     "; all ranks must call the same collectives in the same order with arguments that agree";
 
@@ -11,8 +11,8 @@ const IN_ORDER: &str =
 pub(super) const INTERRUPTED: &str =
     "it was interrupted while it waited; this communicator or region is no longer usable";
 
-/// Checks the message of a mismatch among `size` ranks, of which rank 0 and those who did as it did made one call, and the
-/// others another; `odd` is the one rank that was alone.
+/// Checks the message of a mismatch among `size` ranks: rank 0 and the ranks that did the same made one call,
+/// the others another; `odd` is the one rank that was alone.
 #[track_caller]
 pub(super) fn mismatch(first: &str, other: &str, (odd, size): (usize, usize), message: &str) {
     let (alone, all_others) = (vec![odd], (0..size).filter(|&rank| rank != odd).collect());
@@ -26,7 +26,7 @@ pub(super) fn mismatch(first: &str, other: &str, (odd, size): (usize, usize), me
     assert_eq!(message, expected);
 }
 
-/// Lists ranks as messages do: three and more in a row as a run.
+/// Lists ranks as messages do: three or more consecutive ranks as a range.
 fn ranks(list: &[usize]) -> String {
     let runs = list.chunk_by(|&one, &next| one + 1 == next);
     let runs: Vec<String> = runs
@@ -48,7 +48,7 @@ pub(super) fn refused(reason: &str, message: &str) {
     assert_eq!(message, expected);
 }
 
-/// Checks the message about a rank that was lost; `how` is what happened to it.
+/// Checks the message about a lost rank; `how` is what happened to it.
 #[track_caller]
 pub(super) fn lost(how: &str, message: &str) {
     let rest = message.strip_prefix(how);
@@ -75,7 +75,7 @@ pub(super) fn absent(rank: usize, timeout: Duration, message: &str) {
     assert!(in_parentheses(place), "'{message}' has '{place}' in it");
 }
 
-/// Returns whether `place` is nothing, or something in parentheses.
+/// Returns whether `place` is empty, or something in parentheses.
 fn in_parentheses(place: &str) -> bool {
     place.is_empty() || (place.starts_with(" (") && place.ends_with(')'))
 }

@@ -22,6 +22,7 @@ const CLEAN: &[&str] = &[
     "comm-run",
     "comm-shm",
     "comm-testing",
+    "conformance",
 ];
 
 /// The phrases that appear nowhere, word by word; split, so that this file has none of them.

@@ -1,6 +1,6 @@
-//! Mutants of the reference, each wrong in one way: the case meant for it must fail.
+//! Mutants of the reference, each with one defect: the case meant for it must fail.
 //!
-//! Without this the suite might pass anything. The reference itself passes every case, see `reference.rs`.
+//! Without this, the suite might pass anything. The reference itself passes every case, see `reference.rs`.
 
 mod mutants;
 
@@ -13,17 +13,17 @@ use comm_conformance::{Failure, Model, Seat, Subject};
 use libtest_mimic::{Arguments, Failed, Trial};
 use mutants::{KNOWN, Known};
 
-/// The world they are caught in: the smallest with a first, a middle and a last rank.
+/// The world of the mutants: the smallest one with a first, a middle and a last rank.
 const WORLD: usize = 3;
 
-/// Is the subject of all mutants, so that the suite is compiled once for them; the driver orders one by name.
+/// The subject of all mutants, so that the suite is compiled once for them; the driver selects one by name.
 struct Wrong;
 
 impl Subject for Wrong {
     type Comm = Mutant<Reference, dyn Mutation<Reference>>;
     const NAME: &'static str = "wrong";
     const MODEL: Model = Model::REFERENCE;
-    // Some of them hang: the watchdog ends them soon.
+    // Some of them hang, and the watchdog ends them soon.
     const LIMIT: Duration = Duration::from_secs(6);
 
     fn open(seat: &Seat) -> Result<Self::Comm, Failure> {
@@ -36,7 +36,7 @@ impl Subject for Wrong {
     }
 }
 
-/// Returns the trial of a mutant: its case fails, in the expected words.
+/// Returns the trial of a mutant: its case fails with the expected message.
 fn trial(known: &'static Known) -> Trial {
     Trial::test(format!("mutants::{}", known.name), || {
         let (case, says) = (known.case, known.says);
@@ -50,7 +50,7 @@ fn trial(known: &'static Known) -> Trial {
     })
 }
 
-/// Checks that the table of the book has a row for every mutant, with the case that notices it, and no other.
+/// Checks that the book's table has exactly one row for every mutant, with the case that notices it.
 fn the_book_lists_every_mutant() -> Result<(), Failed> {
     let book = include_str!("../../../../docs/tests.md");
     let rows = book.lines().filter(|line| line.starts_with("| C"));

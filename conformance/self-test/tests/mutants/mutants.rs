@@ -1,4 +1,4 @@
-//! The mutants: what is wrong with each, and which case must notice it.
+//! The mutants: the defect of each, and the case that must notice it.
 
 mod answers;
 mod endings;
@@ -11,17 +11,17 @@ use std::sync::Arc;
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
 
-/// Names the case that must fail on a mutant, and with which words.
+/// The case that must fail on a mutant, and its message.
 pub(crate) struct Known {
     pub(crate) name: &'static str,
     pub(crate) mutation: fn() -> Arc<dyn Mutation<Reference>>,
     pub(crate) case: &'static str,
     pub(crate) says: &'static str,
-    /// Whether the ranks are threads, as those of the reference are, or processes.
+    /// Whether the ranks are threads, like those of the reference, or processes.
     pub(crate) threads: bool,
 }
 
-/// Writes the table, a mutant per entry: its name, what it is, the case that notices it, and in which words.
+/// Defines the table, one entry per mutant: its name, its type, the case that notices it, and the message.
 macro_rules! known {
     ($($name:literal is $mutation:expr, seen by $case:literal: $says:literal $(in $processes:ident)?;)+) => {
         &[$(Known {

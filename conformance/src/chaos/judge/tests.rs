@@ -49,7 +49,7 @@ fn killed(rank: usize, at: u64) -> Injected {
     }
 }
 
-/// Returns a job of three in which rank 1 was killed at 100 ms and the others were told at 110.
+/// Returns a job of three in which rank 1 was killed at 100 ms and the others got their errors at 110 ms.
 fn right(plan: &Plan) -> Evidence<'_> {
     Evidence {
         plan,
@@ -75,7 +75,7 @@ fn right(plan: &Plan) -> Evidence<'_> {
     }
 }
 
-/// Checks that exactly one thing is wrong, and that it is put in these words.
+/// Checks that exactly one thing is wrong, with this message.
 #[track_caller]
 fn finds(evidence: &Evidence<'_>, words: &str) {
     let (problems, _) = judge(evidence);
@@ -126,7 +126,7 @@ fn the_wrong_kind_is_found() {
     finds(&evidence, "was told TimedOut, not PeerLost");
 }
 
-/// It had been told, and had dropped its region, before the other's fence failed.
+/// It had got its error, and had dropped its region, before the other's fence failed.
 #[test]
 fn a_fence_may_blame_a_survivor_that_has_let_go() {
     let plan = plan(&[1]);
@@ -173,7 +173,7 @@ fn who_was_stopped_is_given_that_time() {
         to: ms(890),
     });
     assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
-    // Another one's stop is no excuse, unless that one rules.
+    // A stop of another rank is no excuse, unless that rank decides.
     evidence.injected[1].rank = 0;
     evidence.witnesses[0] = Some(witness("PeerLost", 1, 900));
     finds(&evidence, "was told 800ms after rank 1 went");
@@ -256,12 +256,12 @@ fn who_is_told_only_after_the_dump_is_found_unless_links_must_close_first() {
     assert_eq!(judge(&evidence), (Vec::new(), Some(ms(10))));
     evidence.witnesses[2] = Some(witness("PeerLost", 1, 1010));
     finds(&evidence, "was told 110ms after rank 1 went");
-    // Who waits for the dump until its timeout blames a rank that is late, which it is not.
+    // A rank that waits for the dump until its timeout blames a rank as late, which it is not.
     evidence.witnesses[2] = Some(witness("TimedOut", 1, 910));
     finds(&evidence, "was told TimedOut, not PeerLost");
 }
 
-/// It may hear of the death from one that has descriptors, and no later than that.
+/// It may learn of the death from a rank that has descriptors, and no later than that.
 #[test]
 fn who_has_no_descriptors_is_given_the_time_of_those_who_have() {
     use super::super::plan::{Action, Injection, Point};
@@ -273,7 +273,7 @@ fn who_has_no_descriptors_is_given_the_time_of_those_who_have() {
         what: Action::Starve(vec![1, 2]),
     });
     let mut evidence = right(&plan);
-    // Rank 0 was busy, entered late, and was told at once; rank 2 heard of it then.
+    // Rank 0 was busy, entered late, and got its error at once; rank 2 learned of the death then.
     evidence.witnesses[0] = Some(Witness {
         entered: ms(400),
         ..witness("PeerLost", 1, 410)

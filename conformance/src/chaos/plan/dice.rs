@@ -1,4 +1,4 @@
-//! What is drawn from a seed: who, when, and for how long.
+//! The random choices of a plan: which ranks, when, and for how long.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Dice {
         }
     }
 
-    /// Dumps core with little memory, or with so much that the dump outlasts what a death may take to be told.
+    /// Dumps core with little memory, or with so much that the dump outlasts the bound for reporting a death.
     fn dump(&mut self) -> Injection {
         let way = LeaveBy::Dump(self.noise.pick(&[0, 60, 240]));
         let point = self.step();
@@ -133,7 +133,7 @@ impl Dice {
             Fault::StopAndKill => {
                 let stop = self.stop(point);
                 let mut kill = self.kill(point);
-                // The same trigger, so that the kill comes whoever is stopped.
+                // The same trigger, so that the kill happens whichever rank is stopped.
                 kill.who = stop.who;
                 kill.delay += stop.delay;
                 vec![stop, kill]
@@ -149,7 +149,8 @@ impl Dice {
             Fault::SuspendAndKill => {
                 let suspension = self.suspend(point, timeout);
                 let victim = self.rank();
-                // The same trigger, so that it is killed while all are stopped, or just before or after.
+                // The same trigger, so that the rank is killed while all are stopped, or just before or
+                // after.
                 let kill = Injection {
                     delay: suspension.delay + self.time(2000),
                     what: Action::Kill(vec![victim]),
@@ -164,7 +165,7 @@ impl Dice {
                 } else {
                     self.some()
                 };
-                // Whoever waits long for the one that is stopped looks whether it lives.
+                // A rank that waits long for the stopped one checks whether it lives.
                 let stop = self.stop(point);
                 vec![self.starve(point, ranks), stop]
             }
@@ -175,8 +176,8 @@ impl Dice {
                     Action::Kill(ranks) => ranks[0],
                     _ => kill.who,
                 };
-                // One of the others keeps its descriptors: with none at all nobody need see a death. No rank but the
-                // victim announces anything after this point, which takes a descriptor.
+                // One of the others keeps its descriptors: without any, no rank needs to notice a death.
+                // After this point only the victim posts a notice, which takes a descriptor.
                 let saved = self.other(victim);
                 let ranks = all.into_iter().filter(|&rank| rank != saved).collect();
                 vec![kill, self.starve(point, ranks)]
@@ -187,7 +188,7 @@ impl Dice {
                 vec![block, self.kill(point)]
             }
             Fault::SlowLink => {
-                // Some of those who come to rank 0.
+                // Some of the ranks that connect to rank 0.
                 let first = 1 + self.noise.below(self.world - 1);
                 let ranks = (first..self.world).collect();
                 let rate = (1 + self.noise.below(3)) << 20;
@@ -203,7 +204,7 @@ impl Dice {
         }
     }
 
-    /// Adds the death of another rank, a little later and by the same trigger.
+    /// Adds the death of another rank, a little later and with the same trigger.
     fn and_kill_another(&mut self, first: Injection) -> Vec<Injection> {
         let gone = match &first.what {
             Action::Kill(ranks) => ranks[0],

@@ -1,4 +1,4 @@
-//! What passes, and the many ways not to.
+//! What passes, and the many ways to fail.
 
 use super::*;
 

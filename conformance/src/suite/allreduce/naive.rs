@@ -1,19 +1,20 @@
-//! Inputs of a fold that are easily treated wrong.
+//! Inputs of a fold that are easily handled incorrectly.
 
 use comm_testing::reference::Plain;
 
 use crate::noise::{Noise, repeated};
 
-/// Is what is folded.
+/// A type that is folded.
 pub(crate) trait Naive: Plain {
-    /// Values that are easily treated wrong.
+    /// Values that are easily handled incorrectly.
     const SPECIAL: &'static [Self];
 
-    /// Returns what `rank` brings: special values, in an order of its own.
+    /// Returns the contribution of `rank`: special values, in an order specific to that rank.
     fn inputs(rank: usize, len: usize) -> Vec<Self>;
 }
 
-/// Adds the loop for one type, so that it is compiled in this crate, optimised, and not in every test that uses it.
+/// Adds the loop for one type, so that it is compiled and optimised in this crate, and not in every test that
+/// uses it.
 macro_rules! draw {
     () => {
         fn inputs(rank: usize, len: usize) -> Vec<Self> {

@@ -1,4 +1,4 @@
-//! `abort`: this process ends with the code, the others are told.
+//! `abort`: this process ends with the code, and the others are notified.
 
 use comm_api::{Communicator, FailureKind, ReduceOp};
 
@@ -20,7 +20,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
             abort_ends_the_process(run, &run.open::<S>()?, 0)
         })
         .deaths(),
-        // A launcher reads the low byte of a code only, and 0 as success.
+        // A launcher reads only the low byte of a code, and 0 as success.
         Case::new("faults::abort_with_256_ends_with_one", &[C13], |run| {
             abort_ends_the_process(run, &run.open::<S>()?, 256)
         })
@@ -39,7 +39,7 @@ fn abort_ends_the_process<C: Communicator>(run: &Run, comm: &C, code: i32) -> Ve
     comm.barrier()?;
     run.leaving(Leaving::Code(if code % 256 == 0 { 1 } else { code }));
     run.post("announced", "")?;
-    // A process that ends early takes its other threads along: let them all announce it first.
+    // A process that ends early takes its other threads along, so all of them announce it first.
     run.wait_all(run.others(), "announced")?;
     comm.abort(code)
 }

@@ -1,5 +1,5 @@
-//! The clean end: C14. What carries the name of a job is looked for after every job; here are the
-//! ends that are hard to clean up after.
+//! The clean end: C14. Every job is checked for leftovers with its name; these cases are the ends that are
+//! hard to clean up after.
 
 use std::fs;
 use std::thread;
@@ -64,8 +64,8 @@ fn all_are_killed_and_start_again<C: Communicator + SharedMemoryProvider>(
     Err("a signal to this process did not arrive".into())
 }
 
-/// Rank 0 is killed while some of the others are there and one is still to come: they give up, and
-/// nothing is left.
+/// Rank 0 is killed while some of the others have joined and one has not: they time out, and nothing is left
+/// behind.
 fn the_first_is_killed_at_the_start<S: Subject>(run: &Run) -> Verdict {
     let _comm = run.open::<S>()?;
     let late = run.size() - 1;
@@ -109,8 +109,8 @@ fn one_name_again_and_again<S: Subject>(run: &Run) -> Verdict {
     Ok(())
 }
 
-/// Descriptors and threads do not grow with communicators, regions and splits that are gone, and
-/// are back where they began when the last one is.
+/// The numbers of descriptors and threads do not grow with communicators, regions and splits that are gone,
+/// and return to their initial values when the last one is dropped.
 fn nothing_grows<S: Subject>(run: &Run) -> Verdict {
     let at_first = holdings()?;
     let comm = run.open::<S>()?;
@@ -120,21 +120,21 @@ fn nothing_grows<S: Subject>(run: &Run) -> Verdict {
         come_and_go::<S>(run, round)?;
     }
     let after = holdings_at_rest(run, &comm)?;
-    // What a communicator that lives on opens when it first needs it does not count with rounds.
+    // What a long-lived communicator opens when it first needs it does not grow with the rounds.
     let grown = (after.0.saturating_sub(before.0)).max(after.1.saturating_sub(before.1));
     assert!(
         grown < ROUNDS / 2,
         "descriptors and threads grew from {before:?} to {after:?} in {ROUNDS} rounds"
     );
     drop(comm);
-    // Where ranks are threads of one process, the other ones come and go as they like.
+    // Where ranks are threads of one process, other ranks come and go independently.
     if run.processes() {
         assert_eq!(holdings()?, at_first, "descriptors and threads at the end");
     }
     Ok(())
 }
 
-/// How many communicators come and go.
+/// How many communicators are created and dropped.
 const ROUNDS: usize = 100;
 
 fn come_and_go<S: Subject>(run: &Run, round: usize) -> Verdict {

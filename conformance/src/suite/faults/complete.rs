@@ -28,14 +28,15 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// How often it is tried: the last rank may be stopped before it has contributed, and then the round shows nothing.
+/// How often it is tried: the last rank may be stopped before it has contributed, and then the round shows
+/// nothing.
 const ROUNDS: usize = 8;
 
 /// How long the others have to finish the call while the last rank is stopped.
 const STOPPED: Duration = Duration::from_secs(2);
 
-/// The last rank is stopped inside a call. The others finish it, rank 0 leaves, the next call fails on them; then the last rank
-/// goes on, finds all that at once, and its call has succeeded.
+/// The last rank is stopped inside a call. The others finish the call, rank 0 leaves, and the next call fails
+/// on them. Then the last rank continues and finds all that at once, and its call has succeeded.
 fn a_complete_call_succeeds<S: Subject>(run: &Run) -> Verdict {
     let (leaver, sleeper) = (0, run.size() - 1);
     run.post("pid", &std::process::id().to_string())?;
@@ -76,7 +77,8 @@ fn a_complete_call_succeeds<S: Subject>(run: &Run) -> Verdict {
     Err(format!("rank {sleeper} was never stopped inside a call").into())
 }
 
-/// Stops `rank`, runs `work`, and returns whether the rank was stopped all the time. One that was stopped too early is let go on.
+/// Stops `rank`, runs `work`, and returns whether the rank was stopped all the time. A rank that was stopped
+/// too early is resumed.
 fn asleep(run: &Run, rank: usize, work: impl FnOnce() -> Verdict) -> Result<bool, Failure> {
     signal(run, rank, Signal::STOP)?;
     let (done, is_done) = mpsc::channel::<()>();
@@ -95,7 +97,7 @@ fn asleep(run: &Run, rank: usize, work: impl FnOnce() -> Verdict) -> Result<bool
     })
 }
 
-/// Makes the call, and checks what it gives.
+/// Makes the call, and checks its result.
 fn call<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let mut ranks = [usize::MAX; 3];
     let sent = [run.rank, 1, 2];

@@ -1,4 +1,4 @@
-//! Ranks that go after their part of a call was done, and ranks that hear of a death at different times.
+//! Ranks that go after their part of a call was done, and ranks that learn of a death at different times.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -49,7 +49,7 @@ fn who_contributed_may_leave<S: Subject>(run: &Run) -> Verdict {
         comm.allreduce(&vec![1_usize; len], &mut sums, ReduceOp::Sum)?;
         assert!(sums.iter().all(|&sum| sum == run.size()), "round {round}");
         if run.rank != leaver {
-            // Late, to a call that will fail: the leaver is gone, and nobody else is to blame.
+            // Late, in a call that will fail: the leaver is gone, and no other rank is to blame.
             let what = format!("round {round}, after it left");
             fails(&what, comm.barrier(), FailureKind::PeerLost, leaver);
         }
@@ -57,8 +57,8 @@ fn who_contributed_may_leave<S: Subject>(run: &Run) -> Verdict {
     Ok(())
 }
 
-/// A rank that dies right after it has contributed may or may not spoil that call; it spoils the next,
-/// at once, also for those who heard of it in a call that they could finish.
+/// A rank that dies right after it has contributed may or may not fail that call. It fails the next one, at
+/// once, even on ranks that learned of the death in a call that they could finish.
 fn who_contributed_and_died_is_named<S: Subject>(run: &Run) -> Verdict {
     for round in 0..12 {
         let tag = format!("round-{round}");
@@ -92,7 +92,7 @@ fn who_contributed_and_died_is_named<S: Subject>(run: &Run) -> Verdict {
             fails(&tag, next, FailureKind::PeerLost, leaver);
             let since = died(run, leaver, &format!("gone-{tag}"))?.max(entered);
             in_time(since, told, S::MODEL.death_within(), &metronome);
-            // Nobody leaves before all have been told: who leaves would tell them.
+            // No rank leaves before all have got their errors, because a departure would notify them.
             run.post(&format!("told-{tag}"), "")?;
             let others = run.others().filter(|&other| other != leaver);
             run.wait_all(others, &format!("told-{tag}"))?;
@@ -101,7 +101,7 @@ fn who_contributed_and_died_is_named<S: Subject>(run: &Run) -> Verdict {
     Ok(())
 }
 
-/// Ranks in a collective hear of a death at once, also while rank 0 is not in one.
+/// Ranks in a collective learn of a death at once, even while rank 0 is not in one.
 fn told_while_the_first_is_away<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open::<S>()?;
     comm.barrier()?;

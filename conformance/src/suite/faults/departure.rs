@@ -1,4 +1,4 @@
-//! What the rank does that goes.
+//! The actions of the rank that goes.
 
 use std::sync::mpsc;
 use std::thread;
@@ -14,14 +14,14 @@ use crate::report::Leaving;
 use crate::run::Run;
 use crate::subject::Failure;
 
-/// Goes, at `point`, as `way` says; only those come back who can.
+/// Goes, at `point`, in the given `way`; returns only if the rank can.
 pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Departure, point: Point) -> Verdict {
     run.post("pid", &getpid().as_raw_nonzero().to_string())?;
     if let Some(how) = announcement(way) {
         run.leaving(how);
     }
     if point == Point::Awaited {
-        // The others say so just before they enter; a little later they are inside.
+        // The others post a notice just before they enter; a little later they are inside.
         run.wait_all(run.others(), "entering")?;
         run.dawdle(Duration::from_millis(10));
     }
@@ -43,7 +43,7 @@ pub(super) fn depart<C: Communicator>(run: &Run, comm: C, way: Departure, point:
         }
         Departure::Absent => {
             run.wait_all(run.others(), "told")?;
-            // The cause is known here too, at once, whoever set it.
+            // The cause is known here too, at once, whichever rank set it.
             match comm.barrier() {
                 Err(error) if error.is_fatal() => Ok(()),
                 other => Err(format!("the absent rank got {other:?}").into()),
@@ -82,7 +82,7 @@ fn announce(run: &Run) -> Result<(), Failure> {
 
 fn announcement(way: Departure) -> Option<Leaving> {
     match way {
-        // A stopped rank is killed by a survivor in the end.
+        // In the end a survivor kills the stopped rank.
         Departure::Killed | Departure::Stopped => Some(Leaving::Signal(Signal::KILL.as_raw())),
         Departure::Exits => Some(Leaving::Code(0)),
         Departure::Panics => Some(Leaving::Panic),

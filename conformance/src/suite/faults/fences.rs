@@ -1,4 +1,4 @@
-//! A fence hears of a death, and gives up on a rank that stays away, as a collective does; so does a split.
+//! A fence notices a death, and times out on an absent rank, as a collective does; so does a split.
 
 use comm_api::{CommError, Communicator, FailureKind, SharedMemoryProvider, SharedRegion};
 use rustix::process::{Signal, getpid, kill_process};
@@ -40,7 +40,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// The middle rank lives and stays away from the fence of a region; the communicator stays usable.
+/// The middle rank lives and never enters the fence of a region; the communicator stays usable.
 fn a_fence_times_out<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open_seat::<S>(&run.seat("").with_timeout(PATIENCE))?;
     let mut region = comm.create_shared_region::<u64>(100)?;
@@ -57,7 +57,7 @@ fn a_fence_times_out<S: Subject>(run: &Run) -> Verdict {
     still_works(run, &comm)
 }
 
-/// The last rank lives and stays away from a call of a split; the communicator that was split stays usable.
+/// The last rank lives and never enters a call of a split; the communicator that was split stays usable.
 fn a_split_times_out<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open_seat::<S>(&run.seat("").with_timeout(PATIENCE))?;
     let split = comm.split_local()?;
@@ -65,7 +65,8 @@ fn a_split_times_out<S: Subject>(run: &Run) -> Verdict {
     still_works(run, &comm)
 }
 
-/// All ranks but one enter `call`, whose members are the ranks of a node, and give up after the timeout of their communicator.
+/// All ranks except one enter `call`, whose members are the ranks of a node, and time out after the timeout
+/// of their communicator.
 fn stays_away<S: Subject>(
     run: &Run,
     what: &str,
@@ -91,7 +92,7 @@ fn stays_away<S: Subject>(
             assert!(took >= PATIENCE / 2, "given up after {took:?} only");
         }
     }
-    // All are past the call before any rank waits for another again.
+    // All ranks have left the call before any of them waits for another again.
     run.wait_all((0..run.size()).filter(|&rank| rank != absent), "told")
 }
 
@@ -118,7 +119,7 @@ fn a_fence_hears<S: Subject>(run: &Run, killed: bool) -> Verdict {
     let result = region.fence();
     let told = clock::now();
     if S::MODEL.memory == Memory::Heap {
-        // Every rank is a node of its own: its fences concern nobody else.
+        // Every rank is a node of its own: its fences concern no other rank.
         result?;
     } else {
         fails("fence", result, FailureKind::PeerLost, victim);

@@ -1,4 +1,5 @@
-//! A death while rank 0 is stopped: the others hear of it before rank 0 goes on, and rank 0 hears the same then.
+//! A death while rank 0 is stopped: the others learn of it before rank 0 continues, and rank 0 gets the same
+//! error then.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::run::Run;
 use crate::subject::Subject;
 use crate::suite::fails;
 
-/// How long the ranks wait for one that is alive: much longer than a death may take to be told.
+/// How long the ranks wait for a living one: much longer than the bound for reporting a death.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
@@ -48,7 +49,7 @@ fn told_while_the_first_is_stopped<S: Subject>(run: &Run) -> Verdict {
     let told = clock::now();
     run.post("told", "")?;
     if run.rank == 1 {
-        // Whatever the others were told, rank 0 must go on.
+        // Whatever the others got, rank 0 must be resumed.
         let all = run.wait_all(2..victim, "told");
         signal(run, 0, Signal::CONT)?;
         all?;
@@ -64,7 +65,7 @@ fn told_while_the_first_is_stopped<S: Subject>(run: &Run) -> Verdict {
         let bound = S::MODEL.death_within();
         run.report.told(in_time(since, told, bound, &metronome));
     }
-    // Nobody leaves before all have been told: who leaves would tell them.
+    // No rank leaves before all have got their errors, because a departure would notify them.
     let others = run.others().filter(|&other| other != victim);
     run.wait_all(others, "told")
 }

@@ -1,4 +1,4 @@
-//! The hook that a blocked rank asks: what comes of a "yes", and of a panic inside a call.
+//! The hook that a blocked rank calls: the effect of a "yes", and of a panic inside a call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,10 +44,10 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases.into_iter().map(suited).collect()
 }
 
-/// How often the hook is asked before it ends the call.
+/// How often the hook is called before it ends the call.
 const ASKED: usize = 3;
 
-/// Installs a hook for this thread alone, also where ranks are threads; removes it when dropped.
+/// Installs a hook for this thread only, even where ranks are threads; removes it when dropped.
 struct Hook;
 
 impl Hook {
@@ -69,7 +69,8 @@ impl Drop for Hook {
     }
 }
 
-/// A middle rank, and the first, which decides for all on some backends; in a small call and in one of many pieces.
+/// A middle rank, and the first, which decides for all on some backends; in a small call and in one of many
+/// pieces.
 fn every_victim<S: Subject>(run: &Run, panics: bool) -> Verdict {
     for (round, (victim, len)) in [(run.size() / 2, 1), (0, 1), (run.size() / 2, 500_000)]
         .into_iter()
@@ -88,7 +89,7 @@ fn every_victim<S: Subject>(run: &Run, panics: bool) -> Verdict {
     Ok(())
 }
 
-/// Says whose hook ends which call, and how.
+/// Whose hook ends which call, and how.
 struct Ending {
     round: usize,
     victim: usize,
@@ -106,7 +107,7 @@ impl Ending {
         )
     }
 
-    /// Checks the answer of a call: who ended it, and how.
+    /// Checks the result of a call: which rank ended it, and how.
     fn check(&self, what: &str, result: Result<(), CommError>) {
         if self.panics {
             let message = fails(what, result, FailureKind::PeerLost, self.victim);
@@ -117,8 +118,8 @@ impl Ending {
         }
     }
 
-    /// The victim is blocked, because the lowest other has not come, when its hook ends the call. It keeps its
-    /// communicator: the others learn of it all the same.
+    /// The victim is blocked, because the lowest other rank has not arrived, when its hook ends the call. It
+    /// keeps its communicator: the others are notified all the same.
     fn run<C: Communicator>(&self, run: &Run, comm: &C) -> Verdict {
         comm.barrier()?;
         let (victim, round) = (self.victim, self.round);
@@ -139,7 +140,7 @@ impl Ending {
             if run.rank == late {
                 run.wait(victim, &gone)?;
                 if !self.panics && self.len > 1 {
-                    // Whoever waits is told of an abort at once, whether or not this rank comes.
+                    // A waiting rank is notified of an abort at once, whether or not this rank arrives.
                     let waiting = run.others().filter(|&other| other != victim);
                     run.wait_all(waiting, &told)?;
                 }
@@ -155,7 +156,7 @@ impl Ending {
             self.check("a later call", comm.barrier());
             self.check("a later call", comm.broadcast(&mut [0_u8], 0));
         }
-        // Nobody drops its communicator before all have been told: that would tell them.
+        // No rank drops its communicator before all have got their errors, because a drop would notify them.
         let done = format!("done-{round}");
         run.post(&done, "")?;
         run.wait_all(run.others(), &done)
@@ -178,7 +179,7 @@ impl Ending {
     }
 }
 
-/// The last rank is interrupted in a fence to which rank 0 has not come.
+/// The last rank is interrupted in a fence that rank 0 has not entered.
 fn interrupted_fence<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let victim = run.size() - 1;
     let mut region = comm.create_shared_region::<u64>(10)?;
@@ -192,6 +193,6 @@ fn interrupted_fence<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C
     assert_eq!(message, words::INTERRUPTED);
     drop(hook);
     run.post("interrupted", "")?;
-    // Nobody drops its handle before all have been told: that would tell them.
+    // No rank drops its handle before all have got their errors, because a drop would notify them.
     run.wait_all(run.others(), "interrupted")
 }

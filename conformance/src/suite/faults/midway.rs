@@ -1,4 +1,5 @@
-//! A death in the middle of a call is told although another rank has not come to it yet: nobody can finish it.
+//! A death in the middle of a call is reported although another rank has not entered it yet: no rank can
+//! finish it.
 
 use std::sync::mpsc;
 use std::thread;
@@ -23,7 +24,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         &[C12],
         |run| midway(run, &run.open::<S>()?, large, S::MODEL.death_within()),
     )];
-    // Where every rank is a node of its own, regions concern nobody else.
+    // Where every rank is a node of its own, regions concern no other rank.
     if S::MODEL.memory == Memory::Shared {
         cases.push(Case::new(
             "faults::a_death_while_a_region_is_made_does_not_wait_for_the_late",
@@ -35,7 +36,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases.into_iter().map(suited).collect()
 }
 
-/// Reduces so much that it takes many pieces.
+/// Reduces a payload of many pieces.
 fn large<C: Communicator + SharedMemoryProvider>(comm: &C) -> Result<(), CommError> {
     comm.allreduce(&vec![1_u64; 500_000], &mut vec![0; 500_000], ReduceOp::Sum)
 }
@@ -44,7 +45,8 @@ fn region<C: Communicator + SharedMemoryProvider>(comm: &C) -> Result<(), CommEr
     comm.create_partitioned_region::<u64>(100).map(drop)
 }
 
-/// The last rank dies inside `call`, which the middle one has not entered; the others are told in time.
+/// The last rank dies inside `call`, which the middle one has not entered; the others get their errors in
+/// time.
 fn midway<C: Communicator + SharedMemoryProvider>(
     run: &Run,
     comm: &C,
@@ -81,7 +83,7 @@ fn midway<C: Communicator + SharedMemoryProvider>(
     run.post("told", "")
 }
 
-/// Enters `call` and is killed by another thread while it waits in there.
+/// Enters `call`; another thread kills the rank while it waits in there.
 fn die_inside<C: Communicator>(
     run: &Run,
     comm: &C,

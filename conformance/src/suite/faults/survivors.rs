@@ -1,4 +1,4 @@
-//! What the others get to hear, and how soon.
+//! The errors of the survivors, and how soon they get them.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub(super) fn survive<C: Communicator>(
     let message = fails("without one rank", result, kind, victim);
     match way.lost() {
         Some(how) => words::lost(how, &message),
-        // In the middle of a call a rank that came may also be the one that moves nothing.
+        // In the middle of a call, a rank that has entered may also be reported as transferring no data.
         None if point == Point::InsideLarge => {}
         None => words::absent(victim, PATIENCE, &message),
     }
@@ -63,7 +63,7 @@ pub(super) fn survive<C: Communicator>(
     }
     again(run, comm, &metronome, kind, victim);
     run.post("told", "")?;
-    // Nobody leaves before all have been told: who leaves would tell them.
+    // No rank leaves before all have got their errors, because a departure would notify them.
     let others = run.others().filter(|&other| other != victim);
     run.wait_all(others, "told")?;
     if way == Departure::Stopped && lowest == Some(run.rank) {
@@ -78,7 +78,7 @@ pub(super) fn died(run: &Run, victim: usize, key: &str) -> Result<Duration, Fail
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Checks that a rank was told soon enough; returns how soon.
+/// Checks that a rank got its error soon enough; returns how soon.
 #[track_caller]
 pub(super) fn in_time(
     since: Duration,
@@ -115,7 +115,7 @@ fn again<C: Communicator>(
     }
 }
 
-/// Kills a rank that was stopped and cannot end by itself.
+/// Kills a rank that was stopped and cannot exit by itself.
 fn end(pid: &str) -> Verdict {
     let pid = Pid::from_raw(pid.parse()?).ok_or("no process")?;
     kill_process(pid, Signal::KILL)?;

@@ -1,4 +1,5 @@
-//! A job that is suspended as a whole, by a scheduler, a container or the lid of a laptop, goes on where it was.
+//! A job that is suspended as a whole, by a scheduler, a container or the lid of a laptop, continues where it
+//! was.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::run::Run;
 use crate::subject::Subject;
 use crate::suite::still_works;
 
-/// How long the ranks wait for one that is alive. A rank may plan a sleep of a second, and that second counts.
+/// How long the ranks wait for a living one. A rank may plan a sleep of a second, and that second counts.
 const TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// For how many seconds nobody runs, each time: once longer than anybody waits, then shortly, again and again.
+/// For how many seconds no rank runs, each time: once longer than the timeout, then shortly, repeatedly.
 const SUSPENDED: &str = "2.7 0.7 0.7";
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
@@ -28,7 +29,8 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// Every rank is stopped while all but the last are inside a call. The time in which nobody ran does not count.
+/// Every rank is stopped while all but the last are inside a call. The time in which no rank ran does not
+/// count.
 fn a_suspended_job_goes_on<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open_seat::<S>(&run.seat("").with_timeout(TIMEOUT))?;
     still_works(run, &comm)?;
@@ -50,17 +52,17 @@ fn large<C: Communicator>(comm: &C) -> Result<(), CommError> {
     comm.allreduce(&vec![1_u64; 100_000], &mut vec![0; 100_000], ReduceOp::Sum)
 }
 
-/// Stops the processes of all ranks, this one included, and lets them go on later; several times.
+/// Stops the processes of all ranks, including this one, and resumes them later; several times.
 fn suspend(run: &Run) -> Verdict {
     let mut pids = Vec::new();
     for rank in 0..run.size() {
         pids.push(run.wait(rank, "pid")?);
     }
-    // Threads of one process have one number.
+    // Threads of one process have the same pid.
     pids.dedup();
     let pids = pids.join(" ");
     run.at(format_args!("suspending the job"));
-    // Somebody else has to do it: who is stopped cannot let anybody go on.
+    // Another process has to do it: a stopped process cannot resume any.
     let script = format!(
         "for time in {SUSPENDED}; do kill -STOP {pids}; sleep $time; kill -CONT {pids} || exit; sleep 0.05; done"
     );

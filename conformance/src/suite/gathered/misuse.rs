@@ -1,4 +1,4 @@
-//! What ranks do wrong with a gathered region, and what becomes of it.
+//! Wrong uses of a gathered region, and their effects.
 
 use std::thread;
 
@@ -61,13 +61,13 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// Checks that a call was refused by this rank itself; returns the message.
+/// Checks that this rank itself refused a call; returns the message.
 #[track_caller]
 fn own_refusal(run: &Run, what: &str, result: Result<(), CommError>) -> String {
     fails(what, result, FailureKind::Refused, run.rank)
 }
 
-/// All ranks are wrong alike: each is told what to call, and nothing is lost.
+/// All ranks make the same mistake: each gets an error that names the right call, and nothing is lost.
 fn misuse_names_the_right_call<C: Communicator + SharedMemoryProvider>(
     run: &Run,
     comm: &C,
@@ -108,7 +108,8 @@ fn misuse_names_the_right_call<C: Communicator + SharedMemoryProvider>(
     still_works(run, comm)
 }
 
-/// The others are told who refused and why; the phase goes on for all, and what they wrote is still there.
+/// The others get an error that names the refusing rank and the reason. The phase continues on all ranks, and
+/// what they wrote is still there.
 fn one_rank_is_refused<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let mut region = comm.create_gathered_region::<usize>(3)?;
     let mut wrong = comm.create_partitioned_region::<usize>(1)?;
@@ -126,7 +127,7 @@ fn one_rank_is_refused<C: Communicator + SharedMemoryProvider>(run: &Run, comm: 
                 assert!(message.contains(reason), "{message}");
                 words::refused(refusal_in(&message), &message);
             }
-            // The phase goes on: this part is writable, and nobody reads it yet.
+            // The phase continues: this part is writable, and no rank reads it yet.
             region.as_mut_slice()[1] += 1;
         }
         comm.exchange(&mut region)?;
@@ -153,13 +154,13 @@ fn refusal_in(message: &str) -> &str {
     &message[start..end]
 }
 
-/// A region belongs to the communicator that created it, whichever ranks that has.
+/// A region belongs to the communicator that created it, regardless of the ranks of that communicator.
 fn of_another_communicator<S: Subject>(run: &Run) -> Verdict {
     let (one, other) = (run.open::<S>()?, run.open_seat::<S>(&run.seat("other"))?);
     let mut region = one.create_gathered_region::<u64>(1)?;
     let mut twin = other.create_gathered_region::<u64>(1)?;
     if run.size() == 1 && S::MODEL.worlds == crate::model::Worlds::One {
-        // There is one communicator of a process alone, however often it is opened.
+        // A single-rank job has one communicator, however often it is opened.
         other.exchange(&mut region)?;
         return Ok(());
     }
@@ -183,7 +184,7 @@ fn of_another_communicator<S: Subject>(run: &Run) -> Verdict {
     other.exchange(&mut twin)?;
     let wanted: Vec<u64> = (0..run.size() as u64).collect();
     assert_eq!(region.as_slice(), wanted);
-    // A region outlives what created it, and another communicator is none the nearer to it.
+    // A region outlives the communicator that created it, and still no other communicator can exchange it.
     region.fence()?;
     drop(one);
     own_refusal(run, "of one that is gone", other.exchange(&mut region));
@@ -191,7 +192,7 @@ fn of_another_communicator<S: Subject>(run: &Run) -> Verdict {
     still_works(run, &other)
 }
 
-/// Two threads exchange a region each: the second is refused, and its region is as it was.
+/// Two threads exchange a region each: the second is refused, and its region stays unchanged.
 fn two_threads<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let mut regions = [
         comm.create_gathered_region::<usize>(1)?,
@@ -210,7 +211,7 @@ fn two_threads<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> V
                     scope.spawn(move || {
                         let result = comm.exchange(region);
                         if result.is_err() {
-                            // Nobody else enters before, so the other thread cannot get out.
+                            // No other rank enters before, so the other thread cannot get out.
                             let _ = run.post(key, &usize::to_string(&index));
                         }
                         result
@@ -246,7 +247,7 @@ fn two_threads<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> V
     Ok(())
 }
 
-/// Checks that a handle is of no use any more, and says so.
+/// Checks that a handle is unusable, and that its errors say so.
 fn broken<C: Communicator + SharedMemoryProvider>(
     comm: &C,
     region: &mut C::Region<u64>,
@@ -264,7 +265,7 @@ fn broken<C: Communicator + SharedMemoryProvider>(
     fails("a barrier after that", comm.barrier(), kind, rank);
 }
 
-/// The ranks exchange regions that are alike in everything but their creation.
+/// The ranks exchange regions that are alike in everything except their creation.
 fn different_regions<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let mut one = comm.create_gathered_region::<u64>(4)?;
     let mut other = comm.create_gathered_region::<u64>(4)?;
@@ -286,7 +287,8 @@ fn different_regions<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C
     Ok(())
 }
 
-/// An exchange is a collective of the communicator: one rank that enters a barrier instead is told, and so are the others.
+/// An exchange is a collective of the communicator: if one rank enters a barrier instead, it gets an error,
+/// and so do the others.
 fn a_barrier_instead<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let mut region = comm.create_gathered_region::<u64>(4)?;
     let odd = run.size() / 2;
@@ -310,7 +312,7 @@ fn a_barrier_instead<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C
     Ok(())
 }
 
-/// A rank that let go of all it had has skipped a collective.
+/// A rank that dropped everything has skipped a collective.
 fn a_dropped_handle<C: Communicator + SharedMemoryProvider>(run: &Run, comm: C) -> Verdict {
     let mut region = comm.create_gathered_region::<u64>(1)?;
     let gone = run.size() / 2;

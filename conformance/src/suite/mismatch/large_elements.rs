@@ -1,4 +1,4 @@
-//! Elements of 16 MiB and more: their sizes are compared exactly, whatever a fingerprint has room for.
+//! Elements of 16 MiB and more: their sizes are compared exactly, even if a fingerprint has no room for them.
 
 use comm_api::{Blocks, Communicator, FailureKind, SharedMemoryProvider};
 
@@ -22,7 +22,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
         })
         .at_least(2),
     ];
-    // Where every rank is a node of its own, regions concern nobody else.
+    // Where every rank is a node of its own, regions concern no other rank.
     if S::MODEL.memory == Memory::Shared {
         cases.push(
             Case::new(
@@ -36,7 +36,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     cases
 }
 
-/// Rank 0 gives one element to all; the last rank takes elements of another size.
+/// Rank 0 broadcasts one element; the last rank expects elements of another size.
 fn gathered<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open::<S>()?;
     let spare = spare::<S>(run, &comm, "spare")?;
@@ -62,7 +62,8 @@ fn gathered<S: Subject>(run: &Run) -> Verdict {
     still_works(run, &comm)
 }
 
-/// The last rank creates parts of the same bytes in elements of another size: two such parts must never overlap.
+/// The last rank creates parts of the same length in elements of another size: two such parts must never
+/// overlap.
 fn regions<S: Subject>(run: &Run) -> Verdict {
     let odd = run.size() - 1;
     let comm = run.open::<S>()?;

@@ -2,7 +2,7 @@
 
 use comm_api::{Argument, CommError, Communicator, Operation, ReduceOp, ScalarKind};
 
-/// Names a way to call a collective wrongly, and its right twin.
+/// A wrong way to call a collective, and its valid counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrong {
     Counts,
@@ -29,7 +29,7 @@ impl Wrong {
         Self::Root,
     ];
 
-    /// Calls the collective, wrongly or rightly.
+    /// Makes the wrong or the valid call.
     pub(super) fn call<C: Communicator>(self, comm: &C, wrong: bool) -> Result<(), CommError> {
         let size = comm.size();
         let counts = vec![2; size];
@@ -58,7 +58,7 @@ impl Wrong {
                 comm.allgatherv(&[1; 2], &mut recv, &counts, &displs)
             }
             Self::Overlap => {
-                // In a world of one there is nothing to overlap with: the block is empty of room.
+                // In a world of one there is no other block to overlap with: the block lacks room.
                 let mut displs = displs;
                 if wrong && size > 1 {
                     displs[size - 1] -= 1;
@@ -90,7 +90,7 @@ impl Wrong {
             Self::Send => buffer("allgatherv", Argument::Send, 2, 3),
             Self::Overflow => buffer("allgatherv", Argument::Recv, usize::MAX, 2 * size),
             Self::Overlap if size == 1 => buffer("allgatherv", Argument::Recv, 2, 0),
-            // What is missing at the end and what is covered twice are one element each.
+            // One element each is missing at the end and covered twice.
             Self::PastTheEnd => buffer("allgatherv", Argument::Recv, 2 * size, 2 * size - 1),
             Self::Overlap => {
                 let last_two = Argument::Overlap(size - 2, size - 1);

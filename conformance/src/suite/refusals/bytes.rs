@@ -1,4 +1,4 @@
-//! The byte level, which anyone may call with anything: what makes no sense is refused, and the others are told.
+//! The byte level, which may be called with anything: nonsense is refused, and the others are notified.
 
 use comm_api::{Blocks, CommError, Communicator, ReduceOp, ScalarKind};
 
@@ -7,7 +7,7 @@ use crate::case::Verdict;
 use crate::run::Run;
 use crate::suite::still_works;
 
-/// Calls collective number `at` with bytes that make no sense on a world of `size` ranks.
+/// Calls collective number `at` with bytes that are invalid in a world of `size` ranks.
 fn nonsense<C: Communicator>(comm: &C, at: usize) -> Result<(), CommError> {
     let (size, whole) = (comm.size(), usize::MAX);
     let zeros = vec![0; size];
@@ -34,7 +34,7 @@ fn nonsense<C: Communicator>(comm: &C, at: usize) -> Result<(), CommError> {
 
 const CALLS: usize = 13;
 
-/// All ranks are wrong alike: an error that is not fatal, never a crash.
+/// All ranks make the same mistake: a non-fatal error, never a crash.
 pub(super) fn make_no_sense<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for at in 0..CALLS {
         match nonsense(comm, at) {
@@ -45,7 +45,7 @@ pub(super) fn make_no_sense<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     still_works(run, comm)
 }
 
-/// One rank is wrong, below the checks of the typed methods: the others are told who, and why.
+/// One rank makes a mistake below the checks of the typed methods: the others learn which rank, and why.
 pub(super) fn of_one_rank_make_no_sense<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let displs: Vec<usize> = (0..run.size()).collect();
     for at in 0..CALLS {

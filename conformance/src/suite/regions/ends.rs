@@ -1,4 +1,4 @@
-//! How regions end: in any order, after their communicator, and with a rank that lets go.
+//! How regions end: in any order, after their communicator, and with a rank that drops its handle early.
 
 use std::time::Instant;
 
@@ -74,7 +74,7 @@ fn outlive_their_communicator<C: Communicator + SharedMemoryProvider>(
     Ok(())
 }
 
-/// No drop waits for a peer, whatever each rank drops first.
+/// No drop waits for another rank, whatever each rank drops first.
 fn dropped_in_any_order<C: Communicator + SharedMemoryProvider>(run: &Run, comm: C) -> Verdict {
     let mut regions = Vec::new();
     for len in [1, 1000, 50_000] {
@@ -103,7 +103,7 @@ fn dropped_in_any_order<C: Communicator + SharedMemoryProvider>(run: &Run, comm:
     Ok(())
 }
 
-/// Who lets go of a handle is named by the fence of the others; their communicator stays usable.
+/// A rank that drops a handle is named by the fence of the others; their communicator stays usable.
 fn a_dropped_handle_is_named<C: Communicator + SharedMemoryProvider>(
     run: &Run,
     comm: &C,
@@ -140,7 +140,7 @@ fn a_dropped_handle_is_named<C: Communicator + SharedMemoryProvider>(
     Ok(())
 }
 
-/// Regions that come and go leave nothing of their contents to the next.
+/// Dropped regions leave none of their contents to later ones.
 fn come_and_go<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     for round in 0..60 {
         run.at(format_args!("region {round}"));

@@ -1,4 +1,4 @@
-//! What regions cost once they are gone: nothing.
+//! Dropped regions must not cost any memory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,13 +21,13 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
 
 const MIB: usize = 1 << 20;
 
-/// What one region holds.
+/// The contents of one region.
 const REGION: usize = 2 * MIB;
 
-/// How many come and go.
+/// How many regions are created and dropped.
 const REGIONS: usize = 48;
 
-/// How many there are at once, once: as many on each rank where every rank has memory of its own.
+/// How many exist at the same time, once: as many on each rank where every rank has separate memory.
 fn at_once(memory: Memory) -> usize {
     match memory {
         Memory::Shared => 32,
@@ -35,7 +35,8 @@ fn at_once(memory: Memory) -> usize {
     }
 }
 
-/// What may still be in use when all have gone: an allocator keeps some, of each rank that is a thread.
+/// How much may still be in use after all are dropped: an allocator keeps some, for each rank that is a
+/// thread.
 fn most(memory: Memory, ranks: usize) -> usize {
     match memory {
         Memory::Shared => REGION * (6 + 2 * ranks),
@@ -43,7 +44,7 @@ fn most(memory: Memory, ranks: usize) -> usize {
     }
 }
 
-/// A program that creates a region in every iteration runs for as long as one that keeps it.
+/// A program that creates a region in every iteration runs as long as one that keeps it.
 fn regions_come_and_go<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open::<S>()?;
     let Some(before) = used() else {
@@ -57,7 +58,7 @@ fn regions_come_and_go<S: Subject>(run: &Run) -> Verdict {
     }
     gone(run, &comm, before, memory)?;
     if !run.processes() {
-        // Of threads that free much at once the allocator keeps most.
+        // When threads free a lot at once, the allocator keeps most of it.
         return Ok(());
     }
     run.at(format_args!("{many} regions at once"));
@@ -77,7 +78,7 @@ fn written<C: SharedMemoryProvider>(comm: &C) -> Result<C::Region<u8>, CommError
 
 /// Checks that the memory of all regions is free again.
 fn gone<C: Communicator>(run: &Run, comm: &C, before: usize, memory: Memory) -> Verdict {
-    // Whoever is through has dropped its last handle.
+    // A rank that gets here has dropped its last handle.
     comm.barrier()?;
     let grown = used().unwrap_or(before).saturating_sub(before);
     let most = most(memory, run.size());
@@ -86,13 +87,13 @@ fn gone<C: Communicator>(run: &Run, comm: &C, before: usize, memory: Memory) -> 
         "all regions have gone, and {} MiB are still in use",
         grown / MIB
     );
-    // Nobody goes on while another still counts.
+    // No rank continues while another still counts.
     comm.barrier()?;
     Ok(())
 }
 
-/// Returns how many bytes of memory this process holds, and the files without a name that it has open; nothing where the system does
-/// not say.
+/// Returns how many bytes of memory this process holds, and how many files without a name it has open; `None`
+/// where the system does not report that.
 fn used() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let resident = status

@@ -1,6 +1,6 @@
 //! Calls of more bytes than 32 bits can count: C7, run with `--big`.
 //!
-//! Buffers are as large as they must be and no larger: results are compared with what is made anew
+//! Buffers are as large as necessary and no larger: results are compared with values that are computed again
 //! word by word, never with a second buffer.
 
 use comm_api::{Communicator, ReduceOp};
@@ -11,7 +11,7 @@ use crate::noise::{Noise, fill, source};
 use crate::run::Run;
 use crate::subject::Subject;
 
-/// Bytes per call: past 32 bits, and no multiple of anything.
+/// Bytes per call: more than 32 bits can count, and not a round number.
 const BIG: usize = (1 << 32) + 12_345;
 
 pub(super) fn cases<S: Subject>() -> Vec<Case> {
@@ -44,7 +44,7 @@ fn broadcast<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// The last block takes what does not divide.
+/// The last block takes the remainder.
 fn allgatherv<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let (size, each) = (run.size(), BIG / run.size());
     let mut counts = vec![each; size];
@@ -72,7 +72,7 @@ fn allreduce<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     Ok(())
 }
 
-/// Compares with the wrapping sum, byte by byte, of what the sources give.
+/// Compares with the wrapping sum, byte by byte, of the sources.
 fn compare(actual: &[u8], sources: &mut [Noise]) {
     for (at, word) in actual.chunks(8).enumerate() {
         let mut sums = [0_u8; 8];

@@ -32,7 +32,7 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// Splits of one communicator, called in turn with it; they go in any order.
+/// Splits of one communicator, called in turn with it; they are dropped in any order.
 fn splits_in_turn<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Verdict {
     let mut splits = Vec::new();
     for round in 0..4 {
@@ -56,7 +56,7 @@ fn splits_in_turn<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -
     still_works(run, comm)
 }
 
-/// The memory of a split may be smaller than that of its communicator; what it can carry is the same.
+/// The memory of a split may be smaller than that of its communicator; the possible payloads are the same.
 fn a_split_takes_large_calls<C: Communicator + SharedMemoryProvider>(
     run: &Run,
     comm: &C,
@@ -109,7 +109,7 @@ fn many_in_turn<S: Subject>(run: &Run) -> Verdict {
     Ok(())
 }
 
-/// One thread per communicator, on every rank: each sequence is its own.
+/// One thread per communicator, on every rank: each has its own sequence.
 fn many_at_once<S: Subject>(run: &Run) -> Verdict {
     let comms = open_many::<S>(run)?;
     thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn two_threads_on_one<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     for busy in 0..run.size() {
         let key = format!("refused-{busy}");
         if run.rank != busy {
-            // Nobody else enters, so the first thread of the busy rank cannot get out.
+            // No other rank enters, so the first thread of the busy rank cannot get out.
             run.wait(busy, &key)?;
             comm.barrier()?;
             continue;

@@ -1,4 +1,4 @@
-//! Sizes around every power of two, where backends switch from one way to another: C7.
+//! Sizes around every power of two, where backends switch algorithms: C7.
 
 use comm_api::{Communicator, ReduceOp};
 use comm_testing::reference::Plain as _;
@@ -61,7 +61,7 @@ fn allreduce<C: Communicator>(run: &Run, comm: &C, len: usize) -> Verdict {
     Ok(())
 }
 
-/// The sizes are those of all blocks together; the last block takes what does not divide.
+/// The sizes are those of all blocks together; the last block takes the remainder.
 fn allgatherv<C: Communicator>(run: &Run, comm: &C, len: usize) -> Verdict {
     let size = run.size();
     let mut counts = vec![len / size; size];

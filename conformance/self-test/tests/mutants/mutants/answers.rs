@@ -1,4 +1,4 @@
-//! Wrong answers: about itself, about mistakes of others, and about who is to blame.
+//! Wrong answers: about the rank itself, about mistakes of others, and about the rank to blame.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ impl Mutation<Reference> for LiesAboutRank {
     }
 }
 
-/// Says of every error that it was made in a file of its own.
+/// Reports every error as made in the file of this mutant.
 pub(crate) struct NamesItsOwnLine;
 
 impl Mutation<Reference> for NamesItsOwnLine {
@@ -68,7 +68,7 @@ impl Mutation<Reference> for ForgetsElementTypes {
     }
 }
 
-/// Sends the operation of nobody: all folds look alike to the others.
+/// Sends an operation that no rank called: all folds look alike to the others.
 pub(crate) struct MissesMismatches;
 
 impl Mutation<Reference> for MissesMismatches {
@@ -84,14 +84,14 @@ impl Mutation<Reference> for MissesMismatches {
     }
 }
 
-/// Refuses without a word, so that the others wait.
+/// Refuses silently, so that the others wait.
 pub(crate) struct HangsOnRefusals;
 
 impl Mutation<Reference> for HangsOnRefusals {
     fn refuse(&self, _: &Reference, _: Operation, _: &CommError) {}
 }
 
-/// Has room for so many refusals, and no more.
+/// Has room for this many refusals, and no more.
 #[derive(Default)]
 pub(crate) struct LosesRefusalsFarAhead {
     refused: AtomicUsize,
@@ -105,7 +105,7 @@ impl Mutation<Reference> for LosesRefusalsFarAhead {
     }
 }
 
-/// Blames the next one.
+/// Blames the next rank.
 pub(crate) struct BlamesTheWrongRank;
 
 impl Mutation<Reference> for BlamesTheWrongRank {
@@ -141,7 +141,7 @@ impl Mutation<Reference> for LetsTwoThreadsIn {
     }
 }
 
-/// Refuses bytes that make no sense without a word to the others.
+/// Refuses invalid bytes without notifying the others.
 pub(crate) struct KeepsRefusedBytesToItself;
 
 impl Mutation<Reference> for KeepsRefusedBytesToItself {
@@ -159,7 +159,7 @@ impl Mutation<Reference> for KeepsRefusedBytesToItself {
     }
 }
 
-/// Takes all elements of 16 MiB and more for the same.
+/// Treats all elements of 16 MiB and more as the same.
 pub(crate) struct ClampsElementSizes;
 
 impl Mutation<Reference> for ClampsElementSizes {
@@ -178,7 +178,7 @@ impl Mutation<Reference> for ClampsElementSizes {
     }
 }
 
-/// Says the same as others in words of its own.
+/// Reports the same as others with a different message.
 pub(crate) struct Rewords;
 
 impl Mutation<Reference> for Rewords {

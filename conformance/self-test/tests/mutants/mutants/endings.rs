@@ -1,4 +1,4 @@
-//! Wrong endings: too early, never, and without a word.
+//! Wrong endings: too early, never, and silent ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,9 +13,9 @@ use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
 use comm_kit::interrupt;
 
-/// Returns from a broadcast before the others have come, on the root.
+/// Returns from a broadcast before the others have entered it, on the root.
 ///
-/// What the root sends lies in a mailbox, by the number of the call, for whoever comes.
+/// The data of the root lies in a mailbox, by the number of the call, until the other ranks fetch it.
 #[derive(Default)]
 pub(crate) struct EarlyRoot(AtomicUsize);
 
@@ -63,7 +63,7 @@ impl Mutation<Reference> for LeavesBarriersEarly {
     }
 }
 
-/// Stops coming back after some calls.
+/// Stops returning after some calls.
 #[derive(Default)]
 pub(crate) struct Hangs(AtomicUsize);
 
@@ -78,7 +78,7 @@ impl Mutation<Reference> for Hangs {
     }
 }
 
-/// Ends the process as if all were well.
+/// Ends the process as if it had succeeded.
 #[derive(Default)]
 pub(crate) struct Dies(AtomicUsize);
 
@@ -98,7 +98,7 @@ impl Mutation<Reference> for Dies {
     }
 }
 
-/// Comes up as many worlds of one rank, as a program does under the wrong launcher.
+/// Starts as many worlds of one rank, as a program does under the wrong launcher.
 pub(crate) struct Singletons;
 
 impl Mutation<Reference> for Singletons {
@@ -119,7 +119,7 @@ impl Mutation<Reference> for StaleRegion {
     }
 }
 
-/// Never gives back the memory of a region.
+/// Never frees the memory of a region.
 pub(crate) struct LeaksRegions;
 
 impl Mutation<Reference> for LeaksRegions {
@@ -128,7 +128,7 @@ impl Mutation<Reference> for LeaksRegions {
     }
 }
 
-/// Does not give up on a rank that stays away from a fence, for long.
+/// Does not time out on a rank that never enters a fence, for a long time.
 pub(crate) struct WaitsOnInFences;
 
 impl Mutation<Reference> for WaitsOnInFences {
@@ -138,7 +138,7 @@ impl Mutation<Reference> for WaitsOnInFences {
     }
 }
 
-/// Tells of a loss late, and keeps the processors busy until then, as if the machine were.
+/// Reports a loss late, and keeps the processors busy until then, as if the machine were.
 pub(crate) struct TellsLateAndSpins;
 
 impl Mutation<Reference> for TellsLateAndSpins {
@@ -161,7 +161,7 @@ impl Mutation<Reference> for LeaksThreads {
     }
 }
 
-/// Gives up by a clock that goes on while the job is suspended.
+/// Times out by a clock that runs while the job is suspended.
 pub(crate) struct CountsSuspendedTime;
 
 impl Mutation<Reference> for CountsSuspendedTime {
@@ -183,7 +183,7 @@ impl Mutation<Reference> for CountsSuspendedTime {
     }
 }
 
-/// Gives up by a clock that takes a suspension of less than a second for a busy machine.
+/// Times out by a clock that mistakes a suspension of less than a second for a busy machine.
 pub(crate) struct CountsShortSuspensions;
 
 impl Mutation<Reference> for CountsShortSuspensions {
@@ -211,7 +211,7 @@ impl Mutation<Reference> for CountsShortSuspensions {
     }
 }
 
-/// Returns by how much sleeps took too long until all is `done`, those left out that took a second too long.
+/// Returns by how much sleeps took too long until all is `done`, ignoring those that took a second too long.
 fn lateness(done: &AtomicBool) -> Duration {
     let (planned, mut late) = (Duration::from_millis(2), Duration::ZERO);
     while !done.load(Ordering::Relaxed) {
@@ -225,7 +225,7 @@ fn lateness(done: &AtomicBool) -> Duration {
     late
 }
 
-/// Never asks whether a call should end.
+/// Never checks whether a call should end.
 pub(crate) struct CannotBeInterrupted;
 
 impl Mutation<Reference> for CannotBeInterrupted {
@@ -242,7 +242,7 @@ impl Mutation<Reference> for CannotBeInterrupted {
     }
 }
 
-/// Takes a call that panicked on this rank for one that is over.
+/// Treats a call that panicked on this rank as finished.
 pub(crate) struct GoesOnAfterAPanic;
 
 impl Mutation<Reference> for GoesOnAfterAPanic {

@@ -27,7 +27,7 @@ impl Mutation<Reference> for StalePart {
     }
 }
 
-/// Takes an element less than the last rank asked for.
+/// Allocates one element less than the last rank requested.
 pub(crate) struct PartTooShort;
 
 impl Mutation<Reference> for PartTooShort {
@@ -36,7 +36,7 @@ impl Mutation<Reference> for PartTooShort {
     }
 }
 
-/// Lets a region be read that was not exchanged.
+/// Permits reading a region that was not exchanged.
 pub(crate) struct ReadsEarly;
 
 impl Mutation<Reference> for ReadsEarly {

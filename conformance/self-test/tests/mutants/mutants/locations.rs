@@ -7,9 +7,10 @@ use comm_conformance::reference::Reference;
 
 use super::results::everybody;
 
-/// Of several ranks that have the value, names the highest.
+/// If several ranks have the value, names the highest one.
 ///
-/// Ranks ask for the lowest of their numbers; who does not have the value sends the largest number there is.
+/// The ranks compute the minimum of their numbers; a rank without the value sends the largest number there
+/// is.
 pub(crate) struct NamesTheHighestRank;
 
 impl Mutation<Reference> for NamesTheHighestRank {
@@ -36,7 +37,7 @@ impl Mutation<Reference> for NamesTheHighestRank {
     }
 }
 
-/// Takes a number for smaller than a NaN, where a rank has a single value.
+/// Orders a number before a NaN if a rank has a single value.
 pub(crate) struct PrefersNumbers;
 
 impl Mutation<Reference> for PrefersNumbers {

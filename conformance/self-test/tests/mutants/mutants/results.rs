@@ -8,7 +8,7 @@ use comm_api::{Blocks, CommError, Communicator, ReduceOp, ScalarKind};
 use comm_conformance::mutant::Mutation;
 use comm_conformance::reference::Reference;
 
-/// Gathers what all ranks bring, in rank order: what wrong folds start from.
+/// Gathers the contributions of all ranks, in rank order: the starting point of wrong folds.
 pub(super) fn everybody(comm: &Reference, send: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
     let (size, len) = (comm.size(), send.len());
     let mut all = vec![0; size * len];
@@ -36,7 +36,7 @@ impl Mutation<Reference> for DropsTheLastElement {
     }
 }
 
-/// Takes the sum whatever was asked for.
+/// Computes the sum, whatever operation was requested.
 pub(crate) struct IgnoresTheOperation;
 
 impl Mutation<Reference> for IgnoresTheOperation {
@@ -52,7 +52,8 @@ impl Mutation<Reference> for IgnoresTheOperation {
     }
 }
 
-/// Overwrites its own input with what came before it, and folds the result: the aliasing that a reduction in place invites.
+/// Overwrites its own input with the preceding data and folds the result: the aliasing bug that an in-place
+/// reduction invites.
 pub(crate) struct FoldsItselfTwice;
 
 impl Mutation<Reference> for FoldsItselfTwice {
@@ -69,7 +70,7 @@ impl Mutation<Reference> for FoldsItselfTwice {
     }
 }
 
-/// Makes another call of a reduction in place, so that ranks with two buffers do not match it.
+/// Makes a different call for an in-place reduction, so that it does not match ranks with two buffers.
 pub(crate) struct CallsItSomethingElse;
 
 impl Mutation<Reference> for CallsItSomethingElse {
@@ -108,7 +109,7 @@ impl Mutation<Reference> for ReversesTheFold {
     }
 }
 
-/// Returns the NaN of the lowest rank that has one, payload and all.
+/// Returns the NaN of the lowest rank that has one, including its payload.
 pub(crate) struct KeepsNanPayloads;
 
 impl Mutation<Reference> for KeepsNanPayloads {
@@ -138,7 +139,7 @@ impl Mutation<Reference> for KeepsNanPayloads {
     }
 }
 
-/// Takes both zeros for the same.
+/// Treats both zeros as equal.
 pub(crate) struct ForgetsSignedZero;
 
 impl Mutation<Reference> for ForgetsSignedZero {
@@ -162,7 +163,7 @@ impl Mutation<Reference> for ForgetsSignedZero {
     }
 }
 
-/// Returns what the call before gave, once in a thousand calls.
+/// Returns the result of the previous call, once in a thousand calls.
 #[derive(Default)]
 pub(crate) struct ReusesAStaleSlot {
     calls: AtomicUsize,
