@@ -51,7 +51,7 @@ fn a_shared_table_answers_the_same() {
     same_in(&ANY_NUMBER_OF_RANKS, "table", "230631 takes 442 steps");
 }
 
-/// Two threads of every rank are inside collectives at once, each with a communicator of its own.
+/// Two threads of every rank are inside collectives at once, each with its own communicator.
 #[test]
 fn two_threads_add_up_the_same() {
     let expected = "numbers below 10000: 49995000, their squares: 333283335000";

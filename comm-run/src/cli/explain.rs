@@ -41,15 +41,11 @@ pub(crate) fn explain(variables: &Variables) -> Explanation {
         let condition = if absent.is_empty() {
             String::from("a program with every backend")
         } else {
-            format!("without {}", absent.join(", "))
+            format!("a program without {}", absent.join(", "))
         };
         match select(variables, &compiled) {
             Ok(selection) => {
-                let note = match selection.backend {
-                    Name::Local => "",
-                    _ => ", if compiled in",
-                };
-                let _ = writeln!(text, "{condition}: {}{note}", selection.backend);
+                let _ = writeln!(text, "{condition}: {}", selection.backend);
                 let complete = reasons(&selection, variables, &mut text);
                 usable &= complete || !absent.is_empty();
                 if selection.backend == Name::Local {
@@ -75,7 +71,7 @@ fn reasons(selection: &Selection, variables: &Variables, text: &mut String) -> b
             let _ = writeln!(text, "  decided by {name}={value}");
         }
         None => {
-            let _ = writeln!(text, "  no variable selects another");
+            let _ = writeln!(text, "  no variable selects another backend");
         }
     }
     for filled in &selection.filled {
@@ -108,7 +104,7 @@ mod tests {
     fn alone_is_local() {
         let expected = [
             "a program with every backend: local",
-            "  no variable selects another",
+            "  no variable selects another backend",
         ];
         assert_eq!(of(&[]), (expected.map(str::to_owned).to_vec(), true));
     }
@@ -122,9 +118,9 @@ mod tests {
         ]);
         assert!(usable);
         let expected = [
-            "a program with every backend: mpi, if compiled in",
+            "a program with every backend: mpi",
             "  decided by PMI_RANK=1",
-            "without mpi: tcp, if compiled in",
+            "a program without mpi: tcp",
             "  decided by COBRE_TCP_COORDINATOR=h",
             "  COBRE_TCP_RANK=1 is taken from PMI_RANK",
             "  COBRE_TCP_SIZE=4 is taken from PMI_SIZE",
@@ -132,7 +128,7 @@ mod tests {
         assert_eq!(lines[..6], expected);
         // Without this error, four programs would each run as a job of one rank.
         assert!(
-            lines[6].starts_with("without mpi, tcp: error: "),
+            lines[6].starts_with("a program without mpi, tcp: error: "),
             "{lines:?}"
         );
         assert_eq!(lines.len(), 7);

@@ -14,8 +14,7 @@ pub(super) fn parser() -> impl TypedValueParser<Value = Variable> {
 }
 
 fn variable(word: OsString) -> Result<Variable, String> {
-    let expected =
-        "expected NAME=VALUE, where NAME has letters, digits and _ and starts with no digit";
+    let expected = "expected NAME=VALUE, where NAME consists of letters, digits and _ and does not start with a digit";
     let word = word.into_vec();
     let Some(equals) = word.iter().position(|&byte| byte == b'=') else {
         return Err(expected.into());

@@ -23,7 +23,7 @@ pub(crate) fn of_job(ranks: usize) -> usize {
 ///
 /// # Errors
 ///
-/// [`StartError::TooFewDescriptors`] if the system does not allow so many.
+/// [`StartError::TooFewDescriptors`] if the system allows fewer.
 pub(crate) fn reserve(ranks: usize, more: usize) -> Result<(), StartError> {
     let needed = open() + of_job(ranks) + more;
     let limit = getrlimit(Resource::Nofile);

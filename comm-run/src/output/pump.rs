@@ -215,7 +215,7 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// Returns a function that creates the quota of one stream, for so many streams that share the memory.
+    /// Returns a function that creates the quota of one stream; the given number of streams share the memory.
     pub(crate) fn for_streams(streams: usize) -> impl FnMut() -> Self {
         let total = Arc::new(AtomicUsize::new(0));
         let share = UNFINISHED_BYTES / streams.max(1);

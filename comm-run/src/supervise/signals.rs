@@ -27,9 +27,9 @@ pub enum Signal {
     Kill,
     /// `SIGTERM`: asks the process to end.
     Terminate,
-    /// `SIGSTOP`: freezes the process, which stays alive.
+    /// `SIGSTOP`: stops the process until it is continued.
     Stop,
-    /// `SIGCONT`: wakes a frozen process.
+    /// `SIGCONT`: continues a stopped process.
     Continue,
 }
 

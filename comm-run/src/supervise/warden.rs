@@ -145,7 +145,7 @@ impl Segment {
         &self.path
     }
 
-    /// Removes what is left, once no rank can create it again.
+    /// Removes the names that are left, once no rank can create them again.
     pub(super) fn remove(&self) {
         // A missing name is the normal case, and if a name cannot be removed, a second attempt would fail,
         // too.

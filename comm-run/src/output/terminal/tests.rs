@@ -10,7 +10,7 @@ use crate::output::{Line, LineEnd, Sink, Stream};
 use LineEnd::{Limit, Missing, Newline};
 use Stream::{Stderr, Stdout};
 
-/// Writes the lines and returns what is in both files then; with `shared`, in the one file.
+/// Writes the lines and returns the contents of both files; with `shared`, of the one file.
 fn written(
     terminal: bool,
     shared: bool,
