@@ -1,4 +1,4 @@
-//! What the match costs: calls through `CommBackend`, and the same calls without it.
+//! The cost of the match: calls through `CommBackend`, and the same calls without it.
 //!
 //! With `mpi` as well the enum has all its variants: `cargo bench -p comm-factory --features mpi,shm,tcp`.
 
@@ -11,13 +11,13 @@ use comm_factory::local::LocalBackend;
 use comm_factory::shm::{ShmBackend, ShmConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// Times the calls on a communicator of which the compiler knows nothing but the type.
+/// Times the calls on a communicator of which the compiler knows only the type.
 fn calls<C: Communicator>(criterion: &mut Criterion, what: &str, comm: &C) {
     let mut group = criterion.benchmark_group(what);
     group.warm_up_time(Duration::from_millis(500));
     group.measurement_time(Duration::from_secs(2));
     group.bench_function("rank", |bench| bench.iter(|| black_box(comm).rank()));
-    // As a program does it, which asks whether it went well and moves the result nowhere.
+    // As in a program, which checks the result and does not move it.
     group.bench_function("barrier", |bench| {
         bench.iter(|| black_box(comm).barrier().is_ok());
     });

@@ -1,4 +1,4 @@
-//! Shares some work and prints what came of it, bit for bit.
+//! Distributes some work and prints the exact bits of the results.
 //!
 //! Prints the same on every backend: alone, under `comm-run`, `mpiexec` or `srun`, or with the variables of a launcher.
 //! Only the sum of shares depends on the number of ranks, because the shares do.
@@ -26,7 +26,7 @@ fn hello() -> Result<(), Box<dyn Error>> {
     let comm = comm_factory::create_communicator()?;
     let (rank, size) = (comm.rank(), comm.size());
 
-    // Every rank computes its share, and all get all of them.
+    // Every rank computes its share, and every rank gets all shares.
     let first = |rank: usize| ROOTS * rank / size;
     let all = (0_u32..).map(|i| f64::from(i).sqrt());
     let mine: Vec<f64> = all.take(first(rank + 1)).skip(first(rank)).collect();
@@ -36,12 +36,12 @@ fn hello() -> Result<(), Box<dyn Error>> {
     comm.allgatherv(&mine, &mut roots, &counts, &displs)?;
     let sum: f64 = roots.iter().sum();
 
-    // A sum of shares has the bits of a fold in rank order.
+    // The sum of the shares has the bits of a fold in rank order.
     let shares = comm.allreduce_scalar(mine.iter().sum::<f64>(), ReduceOp::Sum)?;
     let largest = comm.allreduce_scalar(mine.iter().copied().fold(0.0, f64::max), ReduceOp::Max)?;
     let last = comm.broadcast_value(mine.last().copied().unwrap_or_default(), size - 1)?;
 
-    // One copy per node, or one per rank: it reads the same.
+    // Whether there is one copy per node or one per rank, its contents are the same.
     let mut region = comm.create_shared_region::<f64>(ROOTS)?;
     if comm.is_leader() {
         region.as_mut_slice().copy_from_slice(&roots);

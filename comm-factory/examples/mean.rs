@@ -1,6 +1,6 @@
 //! Estimates the mean distance between two random points of the unit square by Monte Carlo.
 //!
-//! Prints the same bits with any number of ranks: samples come in blocks, each block has a generator and a sum of its own, and
+//! Prints the same bits with any number of ranks: the samples are divided into blocks, each block has its own generator and sum, and
 //! the sums are added in the order of the blocks.
 
 use std::error::Error;

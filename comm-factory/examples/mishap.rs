@@ -1,10 +1,10 @@
-//! A job in which one rank does something wrong, to see what the others get and what a launcher says.
+//! A job in which one rank makes a mistake, to show the errors of the others and the report of a launcher.
 //!
 //! ```text
 //! comm-run -n 4 -- mishap panic 2
 //! ```
 //!
-//! The others exit with code 4, as they do when they were told and cannot go on.
+//! The others exit with code 4, because they got an error and cannot continue.
 
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -12,21 +12,21 @@ use std::time::Duration;
 
 use comm_factory::api::{CommError, Communicator, ReduceOp};
 
-/// What the rank does, and what it ends with.
+/// The actions of the rank, and its exit codes.
 const WAYS: &str = "\
   none    nothing, code 0
-  refuse  it passes wrong arguments and ends with that, code 1
-  recover it passes wrong arguments, nobody minds, and then rank 0 cannot go on and says so, code 1
-  tell    it cannot go on and says so in a collective, code 1
-  exit    it exits without a word, code 7
+  refuse  it passes invalid arguments and ends with that error, code 1
+  recover it passes invalid arguments, all ranks continue, and then rank 0 fails and tells the others, code 1
+  tell    it fails and tells the others in a collective, code 1
+  exit    it exits without telling the others, code 7
   leave   it is done before the others, code 0
   panic   it panics, code 101
-  unwrap  it panics, and so do the others about it, code 101
+  unwrap  it panics, and the others panic because of it, code 101
   kill    it ends by SIGABRT
   abort   it calls abort(9), code 9
-  hang    it does nothing any more";
+  hang    it hangs";
 
-/// What a rank exits with that was told.
+/// The exit code of a rank that got an error from another rank.
 const TOLD: u8 = 4;
 
 fn main() -> ExitCode {
@@ -46,7 +46,10 @@ fn main() -> ExitCode {
     };
     let result = work(&comm, &way, comm.rank() == culprit);
     if way == "unwrap" {
-        #[expect(clippy::unwrap_used, reason = "what a program in a hurry does")]
+        #[expect(
+            clippy::unwrap_used,
+            reason = "as a program without error handling does"
+        )]
         result.as_ref().unwrap();
     }
     match result {
@@ -63,7 +66,7 @@ fn main() -> ExitCode {
 }
 
 fn work(comm: &impl Communicator, way: &str, is_culprit: bool) -> Result<ExitCode, CommError> {
-    // All are at work when it happens.
+    // All ranks are running when it happens.
     for _ in 0..10 {
         comm.barrier()?;
     }
@@ -71,7 +74,7 @@ fn work(comm: &impl Communicator, way: &str, is_culprit: bool) -> Result<ExitCod
         "none" => return Ok(ExitCode::SUCCESS),
         "refuse" => broadcast(comm, is_culprit)?,
         "recover" => {
-            // Often: a launcher hears of some, and must not keep any.
+            // Many times: a launcher gets some of these reports, and must forget all of them.
             for _ in 0..20 {
                 if broadcast(comm, is_culprit).is_ok() {
                     return Ok(ExitCode::from(2));
@@ -95,13 +98,13 @@ fn work(comm: &impl Communicator, way: &str, is_culprit: bool) -> Result<ExitCod
     }
 }
 
-/// Takes the value of rank 0, or of a rank that is none.
+/// Receives the value of rank 0, or passes a root that is no rank.
 fn broadcast(comm: &impl Communicator, is_wrong: bool) -> Result<(), CommError> {
     let root = if is_wrong { comm.size() } else { 0 };
     comm.broadcast(&mut [comm.rank()], root)
 }
 
-/// Says in a collective who cannot go on, so that all end.
+/// Tells the others in a collective which rank cannot continue, so that all end.
 fn tell(comm: &impl Communicator, is_culprit: bool) -> Result<ExitCode, CommError> {
     let mut failed = [0_u8];
     comm.allreduce(&[u8::from(is_culprit)], &mut failed, ReduceOp::Max)?;

@@ -1,7 +1,7 @@
-//! Computes mean, variance and a dot product of a data set that is split over the ranks.
+//! Computes the mean, the variance and a dot product of a data set that is split over the ranks.
 //!
-//! Prints the same bits with any number of ranks, and of threads, which its argument says: the sums are exact, so it does not matter
-//! who adds what.
+//! The argument is the number of threads. Prints the same bits with any number of ranks and threads: the sums are exact, so it does
+//! not matter which of them adds which part.
 
 use std::error::Error;
 use std::ops::Range;
@@ -73,7 +73,7 @@ fn add_up(points: Range<usize>) -> [ExactSum; 4] {
     [count, sum, squares, dot]
 }
 
-/// Makes one point of the data set: numbers of very different sizes.
+/// Returns one point of the data set: numbers of very different sizes.
 fn point(index: usize) -> (f64, f64) {
     let mut random = fastrand::Rng::with_seed(index as u64);
     let mut number = || (random.f64() - 0.25) * 2_f64.powi(random.i32(-20..20));

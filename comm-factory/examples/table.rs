@@ -1,4 +1,4 @@
-//! Finds the longest Collatz chain of many numbers, with a lookup table that lies in memory once per node.
+//! Finds the longest Collatz chain of many numbers, with a lookup table that is in memory once per node.
 //!
 //! One rank of each node fills the table, all of them read it. Prints the same with any number of ranks.
 
@@ -27,7 +27,7 @@ fn longest() -> Result<(), Box<dyn Error>> {
             *entry = steps(number, &[]);
         }
     }
-    table.fence()?; // what the leader wrote, all ranks of the node can read
+    table.fence()?; // now all ranks of the node can read what the leader wrote
     // Steps in the upper half of a word, the number in the lower: the largest word is the longest chain.
     let chain = |number| u64::from(steps(number, table.as_slice())) << 32 | number as u64;
     let numbers = (comm.rank()..NUMBERS).step_by(comm.size());

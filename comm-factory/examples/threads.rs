@@ -1,7 +1,7 @@
-//! Adds up on two threads at once, each with a communicator of its own.
+//! Adds up numbers on two threads at once, each with its own communicator.
 //!
-//! All ranks create their communicators in the same order, then hand them to their threads. Two threads cannot share one: a
-//! second one inside is refused. Prints the same with any number of ranks.
+//! All ranks create their communicators in the same order, then give them to their threads. Two threads cannot use one communicator
+//! at once: the second one gets an error. Prints the same with any number of ranks.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ fn both() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Adds up the terms of all ranks, in so many parts.
+/// Adds up the terms of all ranks, in this number of parts.
 fn add(comm: &CommBackend, parts: u64, term: impl Fn(u64) -> u64) -> Result<u64, CommError> {
     let mut total = 0;
     for part in 0..parts {

@@ -1,4 +1,4 @@
-//! The communicator that can be any of them: one match per call.
+//! The communicator that can be any backend: one match per call.
 
 use comm_api::{
     Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind,
@@ -11,31 +11,31 @@ use comm_local::LocalBackend;
 use crate::name::Name;
 use crate::region::CommRegion;
 
-/// Holds the communicator of whichever backend was chosen.
+/// The communicator of the chosen backend.
 ///
-/// An enum instead of a trait object: generic code is compiled for it once, and every call is a
-/// match on a variant that never changes. Without any feature there is one variant, and the match
-/// is gone.
+/// It is an enum instead of a trait object: generic code is compiled for it once, and every call is a
+/// match on a variant that never changes. Without any feature there is only one variant, and no match
+/// is left.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
-    reason = "there are few of them and they are not moved about"
+    reason = "there are few of them, and they are rarely moved"
 )]
 pub enum CommBackend {
     /// An MPI library.
     #[cfg(feature = "mpi")]
     Mpi(comm_mpi::FerrompiBackend),
-    /// Sockets.
+    /// TCP sockets.
     #[cfg(feature = "tcp")]
     Tcp(comm_tcp::TcpBackend),
     /// A shared segment on one machine.
     #[cfg(feature = "shm")]
     Shm(comm_shm::ShmBackend),
-    /// This process alone.
+    /// A single process.
     Local(LocalBackend),
 }
 
-/// Matches once and does the same to whichever communicator it is.
+/// Matches once and calls the same method of the communicator.
 macro_rules! each {
     ($self:expr, $comm:ident => $body:expr) => {
         match $self {
@@ -50,7 +50,7 @@ macro_rules! each {
     };
 }
 
-/// Matches once and wraps the region of whichever communicator it is.
+/// Matches once and wraps the region of the communicator.
 macro_rules! region {
     ($self:expr, $comm:ident => $body:expr) => {
         match $self {

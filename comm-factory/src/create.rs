@@ -1,4 +1,4 @@
-//! From a choice to a communicator.
+//! Creates the communicator of the chosen backend.
 
 #[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
 use comm_kit::{InitError, InitErrorKind};
@@ -16,16 +16,16 @@ use crate::select::Filled;
 use crate::select::not_available;
 use crate::select::{Selection, environment, select};
 
-/// Creates the communicator that the environment asks for, see [`select`].
+/// Creates the communicator that the environment selects, see [`select`].
 ///
-/// The same program runs alone, under `comm-run`, `mpiexec` or `srun`, without being touched.
+/// The same program runs alone and under `comm-run`, `mpiexec` or `srun`, without changes.
 ///
-/// It may be called several times, so that each thread has a communicator of its own: one after the other, in the same order
+/// You can call it several times to give each thread its own communicator: one call after another, in the same order
 /// on all ranks.
 ///
 /// # Errors
 ///
-/// As [`BackendError`] says, in its order.
+/// See [`BackendError`], in the order of its variants.
 ///
 /// ```
 /// use comm_factory::api::{CommunicatorExt, ReduceOp};
@@ -41,13 +41,13 @@ pub fn create_communicator() -> Result<CommBackend, BackendError> {
     create_communicator_with(BackendKind::Auto)
 }
 
-/// Creates the communicator that `kind` asks for.
+/// Creates the communicator that `kind` selects.
 ///
-/// A variable that is named like ours and that nothing reads is warned of: its name is misspelt.
+/// Logs a warning for every variable with a name like ours that no code reads, because the name is probably misspelt.
 ///
 /// # Errors
 ///
-/// As [`BackendError`] says, in its order.
+/// See [`BackendError`], in the order of its variants.
 #[cfg_attr(
     not(any(feature = "tcp", feature = "shm")),
     expect(
@@ -76,7 +76,7 @@ pub fn create_communicator_with(kind: BackendKind) -> Result<CommBackend, Backen
     }
 }
 
-/// Starts the backend, which reads its own variables.
+/// Starts the backend; it reads its own variables.
 fn start(selection: &Selection) -> Result<CommBackend, BackendError> {
     match selection.backend {
         #[cfg(feature = "mpi")]
@@ -119,7 +119,7 @@ fn shm(config: Result<comm_shm::ShmConfig, InitError>) -> Result<CommBackend, Ba
 #[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
 fn failed(backend: Name, error: InitError) -> BackendError {
     let backend = backend.to_string();
-    // One that is set is wrong, not missing: then only the whole message says what to do.
+    // A variable that is set is wrong, not missing: then only the whole message tells what to do.
     let is_set = |name: &String| {
         std::env::var_os(name)
             .is_some_and(|value| !value.as_encoded_bytes().trim_ascii().is_empty())
@@ -143,7 +143,7 @@ fn failed(backend: Name, error: InitError) -> BackendError {
 mod tests {
     use super::*;
 
-    /// What is not set can be listed; what is set is wrong, and only the message says why.
+    /// Variables that are not set can be listed; for a variable with a wrong value, only the message tells what is wrong.
     #[test]
     fn a_variable_is_missing_only_if_it_is_not_set() {
         let with = |variable: &str| {
@@ -156,7 +156,7 @@ mod tests {
             matches!(&missing, BackendError::MissingConfiguration { missing_vars, .. } if missing_vars.len() == 1),
             "{missing:?}"
         );
-        // Every process that cargo starts has one.
+        // Set in every process that cargo starts.
         let wrong = with("PATH");
         assert!(
             matches!(wrong, BackendError::InitializationFailed { .. }),

@@ -1,4 +1,4 @@
-//! Why there is no communicator.
+//! Why a communicator could not be created.
 
 use std::error::Error;
 use std::fmt;
@@ -7,45 +7,44 @@ use crate::name::{Name, nearest};
 
 /// Why a communicator could not be created, and what to do about it.
 ///
-/// The variants stand in the order in which they are checked: a name that does not exist comes
-/// before a backend that is not compiled in, that before variables that are not set, and only then
-/// is anything opened or connected. `{:?}` shows the message, because that is what a `main` that returns an error prints; `{:#?}` shows
-/// the fields.
+/// The variants are in the order of the checks: first for an unknown name, then for a backend that is not compiled in, then for
+/// missing variables; only after that does the backend open or connect anything. `{:?}` shows the message, because a `main` that
+/// returns an error prints it that way; `{:#?}` shows the fields.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// There is no backend of this name.
-    #[error("COBRE_COMM_BACKEND: there is no backend {requested:?}{}; this program has {}, or leave it to auto", suggestion(.requested), .available.join(", "))]
+    #[error("COBRE_COMM_BACKEND: there is no backend {requested:?}{}; this program has {}; use one of these, or auto", suggestion(.requested), .available.join(", "))]
     InvalidBackend {
         /// What was asked for.
         requested: String,
         /// What is compiled in.
         available: Vec<String>,
     },
-    /// The backend exists, and this program was built without it.
+    /// The backend exists, but this program was built without it.
     #[error("the {requested} backend is not compiled in, this program has {}; build it with the feature {requested:?} of comm-factory, or choose another with COBRE_COMM_BACKEND", .available.join(", "))]
     BackendNotAvailable {
-        /// What was asked for, or what the launcher asks for.
+        /// The backend that the program, the user or the launcher asked for.
         requested: String,
         /// What is compiled in.
         available: Vec<String>,
     },
     /// Variables that the backend needs are not set.
-    #[error("{backend}: {}not set: {}; set them, or start the ranks with comm-run, which does", announced(.announced_by.as_deref()), .missing_vars.join(", "))]
+    #[error("{backend}: {}not set: {}; set them, or start the ranks with comm-run, which sets them", announced(.announced_by.as_deref()), .missing_vars.join(", "))]
     MissingConfiguration {
         /// The backend that was chosen.
         backend: String,
-        /// Every variable that is missing.
+        /// All missing variables.
         missing_vars: Vec<String>,
-        /// The variables, with their values, by which a launcher announced ranks that nothing connects.
+        /// The variables, with their values, by which a launcher announced ranks without connecting them.
         announced_by: Option<String>,
     },
-    /// The backend was there and configured, and could not start.
+    /// The backend is compiled in and configured, but could not start.
     #[error("{backend}: {source}")]
     InitializationFailed {
         /// The backend that was chosen.
         backend: String,
-        /// What the backend says.
+        /// The error of the backend.
         source: Box<dyn Error + Send + Sync>,
     },
 }
@@ -91,13 +90,13 @@ impl fmt::Debug for BackendError {
     }
 }
 
-/// Variables that contradict each other or make no sense.
+/// Variables that contradict each other or have invalid values.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Contradiction(pub(crate) String);
 
 impl BackendError {
-    /// Returns a short name that programs and logs may rely on: it never changes.
+    /// Returns a short name for programs and logs; it never changes.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -118,7 +117,7 @@ impl BackendError {
 
 fn announced(by: Option<&str>) -> String {
     by.map_or_else(String::new, |by| {
-        format!("{by} announces ranks, and what connects them is ")
+        format!("{by} announces ranks, but the variables to connect them are ")
     })
 }
 

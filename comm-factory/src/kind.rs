@@ -1,25 +1,25 @@
-//! The backends a program can ask for, and those that are compiled in.
+//! The backends that a program can ask for, and those that are compiled in.
 
 use crate::name::Name;
 
-/// Which backend a program asks for, with its configuration where the program has one of its own.
+/// Which backend a program asks for, with its configuration if the program brings one.
 ///
 /// `Auto`, `Mpi` and `Local` always exist, so that code that names them compiles with any set of
-/// features; one that is not compiled in is an error when it is asked for.
+/// features; asking for a backend that is not compiled in is an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BackendKind {
-    /// What the environment says, see [`select`](crate::select).
+    /// The backend that the environment selects, see [`select`](crate::select).
     #[default]
     Auto,
     /// MPI, configured by the environment.
     Mpi,
-    /// Sockets.
+    /// TCP sockets.
     #[cfg(feature = "tcp")]
     Tcp(comm_tcp::TcpConfig),
     /// A shared segment on one machine.
     #[cfg(feature = "shm")]
     Shm(comm_shm::ShmConfig),
-    /// This process alone.
+    /// A single process.
     Local,
 }
 

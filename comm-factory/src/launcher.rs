@@ -1,5 +1,5 @@
-//! What the launchers say, and which backend that speaks for. The launchers themselves are known to
-//! `comm-kit`.
+//! The variables of the launchers, and the backends they speak for. `comm-kit` has the table of
+//! launchers.
 
 use comm_kit::InitError;
 use comm_kit::config::value;
@@ -20,7 +20,7 @@ pub(crate) const fn backends(family: Family) -> &'static [Name] {
     }
 }
 
-/// Returns the variable that shows that an MPI launcher, or a scheduler in its place, started this
+/// Returns the variable that shows that an MPI launcher, or a scheduler that acts as one, started this
 /// process.
 pub(crate) fn mpi_variable(variables: &Variables) -> Option<&'static str> {
     let mut launchers = ALL
@@ -29,7 +29,7 @@ pub(crate) fn mpi_variable(variables: &Variables) -> Option<&'static str> {
     launchers.find_map(|launcher| launcher.sign(variables))
 }
 
-/// Returns every variable that is looked at here.
+/// Returns all variables that this module reads.
 pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
     let addresses = ADDRESSES
         .iter()
@@ -38,7 +38,7 @@ pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
     known.chain(addresses).chain(NODE_LISTS)
 }
 
-/// Names the variables, with their values, by which a launcher announced ranks.
+/// Lists the variables, with their values, by which a launcher announced ranks.
 pub(crate) fn announcement(announced: &Announcement, variables: &Variables) -> String {
     let launcher = announced.launcher;
     let names = std::iter::once(&launcher.rank).chain(launcher.sizes);
@@ -46,7 +46,7 @@ pub(crate) fn announcement(announced: &Announcement, variables: &Variables) -> S
     given.collect::<Vec<_>>().join(" ")
 }
 
-/// Names the variables by which a launcher announced ranks, with their values, if one did.
+/// Lists the variables by which a launcher announced ranks, with their values, if one did.
 #[cfg(any(feature = "mpi", feature = "tcp", feature = "shm"))]
 pub(crate) fn announced_by(variables: &Variables) -> Option<String> {
     let announced = comm_kit::launcher::announced(variables).ok()??;
@@ -59,7 +59,7 @@ pub(crate) fn first_set(variables: &Variables, names: &[&'static str]) -> Option
     names.find(|name| value(variables, name).is_some()).copied()
 }
 
-/// Lists the variables that `backend` needs and that are neither set nor filled.
+/// Lists the variables that `backend` needs and that are neither set nor filled in.
 pub(crate) fn missing(backend: Name, variables: &Variables, filled: &[Filled]) -> Vec<String> {
     let needed: &[&str] = match backend {
         Name::Tcp => &[COORDINATOR, RANK, SIZE],
@@ -78,7 +78,7 @@ const COORDINATOR: &str = "COBRE_TCP_COORDINATOR";
 const RANK: &str = "COBRE_TCP_RANK";
 const SIZE: &str = "COBRE_TCP_SIZE";
 
-/// Where the coordinator is, and where others say so.
+/// Variables of the coordinator's address, and those of other launchers with the same meaning.
 const ADDRESSES: [(&str, &str); 2] = [
     (COORDINATOR, "MASTER_ADDR"),
     ("COBRE_TCP_PORT", "MASTER_PORT"),
@@ -87,11 +87,10 @@ const ADDRESSES: [(&str, &str); 2] = [
 /// The nodes of a SLURM step, or of the job around it.
 const NODE_LISTS: [&str; 2] = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"];
 
-/// Fills what `COBRE_TCP_*` leaves open from the other launchers.
+/// Fills in missing `COBRE_TCP_*` variables from those of other launchers.
 ///
-/// Whoever fills one of rank and size must agree on the other, and all of them with each other:
-/// half a pair from one launcher and half from another is a job that nobody started. What is missing beside that is said
-/// with it.
+/// All launchers that give a rank or a size must agree: a rank from one launcher and a size from another would describe a job that
+/// does not exist. The error about a contradiction also lists missing variables.
 pub(crate) fn fill_tcp(variables: &Variables) -> Result<Vec<Filled>, BackendError> {
     let addresses = fill_addresses(variables);
     match fill_place(variables) {
@@ -106,7 +105,7 @@ pub(crate) fn fill_tcp(variables: &Variables) -> Result<Vec<Filled>, BackendErro
     }
 }
 
-/// Fills where rank 0 is.
+/// Fills in the address of rank 0.
 fn fill_addresses(variables: &Variables) -> Vec<Filled> {
     let mut filled = Vec::new();
     for (variable, from) in ADDRESSES {
@@ -136,20 +135,20 @@ fn fill_addresses(variables: &Variables) -> Vec<Filled> {
     filled
 }
 
-/// Fills rank and size; the error says what is wrong with those that are given.
+/// Fills in rank and size; the error tells what is wrong with the given ones.
 fn fill_place(variables: &Variables) -> Result<Vec<Filled>, String> {
     let known = |error: InitError| error.message;
     let (mut rank, mut size) = (None, None);
     for launcher in &ALL {
-        // The own variables come first in the table. A rank of one machine, or of its shared memory,
-        // is none of the job.
+        // Our own variables are first in the table. A rank within one machine, or within its shared memory,
+        // is no rank of the job.
         if !matches!(launcher.family, Family::Shm | Family::MpiOfOneMachine) {
             let (its_rank, its_size) = launcher.place(variables).map_err(known)?;
             agree("rank", &mut rank, its_rank)?;
             agree("size", &mut size, its_size)?;
         }
         if launcher.family == Family::Tcp && rank.is_some() && size.is_some() {
-            // Nothing is left to fill, and what others say does not matter.
+            // Both are given, so the variables of other launchers do not matter.
             return Ok(Vec::new());
         }
     }
@@ -176,7 +175,7 @@ fn fill_place(variables: &Variables) -> Result<Vec<Filled>, String> {
 fn agree(what: &str, known: &mut Given, given: Given) -> Result<(), String> {
     match (*known, given) {
         (Some((a, a_from)), Some((b, b_from))) if a != b => Err(format!(
-            "{a_from}={a} and {b_from}={b} disagree about the {what}; unset what does not belong to this job"
+            "{a_from}={a} and {b_from}={b} disagree about the {what}; unset the one that does not belong to this job"
         )),
         (None, given) => {
             *known = given;

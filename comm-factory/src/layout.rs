@@ -1,9 +1,9 @@
-//! How work is divided among the ranks, and where each part lies.
+//! How work is divided among the ranks, and where each part begins.
 
 /// Divides `total` items among `ranks` as evenly as possible: returns how many each rank has.
 ///
-/// The first `total % ranks` ranks have one more than the others. All ranks get the same list, so it can
-/// be passed to [`allgatherv`](comm_api::Communicator::allgatherv) as it is.
+/// The first `total % ranks` ranks have one more than the others. All ranks get the same list, so you can
+/// pass it to [`allgatherv`](comm_api::Communicator::allgatherv) directly.
 ///
 /// # Panics
 ///
@@ -24,9 +24,9 @@ pub fn per_rank_counts(total: usize, ranks: usize) -> Vec<usize> {
     counts.collect()
 }
 
-/// Returns where the block of each rank begins if the blocks lie in rank order without gaps.
+/// Returns where the block of each rank begins if the blocks are in rank order without gaps.
 ///
-/// Blocks that together exceed `usize` begin at its largest value, which `allgatherv` refuses.
+/// Saturates at the largest `usize`, which `allgatherv` rejects.
 ///
 /// ```
 /// assert_eq!(comm_factory::prefix_displs(&[2, 0, 3]), [0, 2, 2]);

@@ -1,4 +1,4 @@
-//! One line to get a communicator, whatever started the program.
+//! Creates a communicator in one line, however the program was started.
 //!
 //! ```
 //! use comm_factory::api::{CommError, Communicator, CommunicatorExt, ReduceOp};
@@ -14,14 +14,14 @@
 //! # }
 //! ```
 //!
-//! Two things decide: which backends are compiled in, by the features `mpi`, `tcp` and `shm`
-//! (`local` is always there), and what the environment says, see [`select`]. Features only add:
+//! The backend depends on the compiled-in backends, which the features `mpi`, `tcp` and `shm` select
+//! (`local` is always compiled in), and on the environment, see [`select`]. Features only add backends:
 //! the return type is [`CommBackend`] with any set of them.
 //!
-//! Architecture invariant: nobody but this crate knows more than one way to communicate.
+//! Architecture invariant: only this crate knows more than one backend.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
-// docs.rs shows which feature an item needs.
+// Makes docs.rs show which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
@@ -37,7 +37,7 @@ mod topology;
 
 /// The traits and types of `comm-api`.
 pub mod api {
-    // Not `pub use comm_api as api`: for a trait of a crate that was renamed like that the compiler proposes an import from
+    // Not `pub use comm_api as api`: with such a renamed crate, the compiler proposes to import its traits from
     // `comm_factory::comm_api`, which does not exist.
     #[doc(no_inline)]
     pub use comm_api::*;

@@ -7,11 +7,11 @@ use std::fmt;
 pub enum Name {
     /// An MPI library, through `ferrompi`.
     Mpi,
-    /// Sockets.
+    /// TCP sockets.
     Tcp,
     /// A shared segment on one machine.
     Shm,
-    /// This process alone.
+    /// A single process.
     Local,
 }
 
@@ -19,7 +19,7 @@ impl Name {
     /// All backends, in the order in which `auto` prefers them.
     pub const ALL: [Self; 4] = [Self::Mpi, Self::Tcp, Self::Shm, Self::Local];
 
-    /// Returns the name as it is written in variables and features.
+    /// Returns the name that variables and features use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Returns the name that `text` was probably meant to be.
+/// Returns the name that `text` probably means.
 pub(crate) fn nearest(text: &str) -> Option<&'static str> {
     let names = Name::ALL.map(Name::as_str).into_iter().chain(["auto"]);
     comm_kit::nearest(text, names)

@@ -1,21 +1,21 @@
-//! The region that can be any of them.
+//! The region that can be of any backend.
 
 use comm_api::{CommData, CommError, SharedRegion};
 use comm_local::HeapRegion;
 
-/// Holds the region of whichever backend was chosen.
+/// The region of the chosen backend.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
-    reason = "there are few of them and they are not moved about"
+    reason = "there are few of them, and they are rarely moved"
 )]
 pub enum CommRegion<T: CommData> {
-    /// Memory of this rank alone: local and tcp.
+    /// Memory of this rank only: local and tcp.
     Heap(HeapRegion<T>),
     /// Memory of all ranks of the machine.
     #[cfg(feature = "shm")]
     Shm(comm_shm::ShmRegion<T>),
-    /// Memory of all ranks of the node, found through MPI.
+    /// Memory of all ranks of the node, shared through MPI.
     #[cfg(feature = "mpi")]
     Mpi(comm_mpi::FerrompiRegion<T>),
 }

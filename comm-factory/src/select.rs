@@ -1,4 +1,4 @@
-//! Which backend, decided by variables alone.
+//! Chooses the backend from variables alone.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::error::BackendError;
 use crate::launcher;
 use crate::name::Name;
 
-/// The variables a decision is made from.
+/// The variables that a choice is based on.
 pub type Variables = BTreeMap<String, String>;
 
-/// Describes which backend was chosen, why, and with which variables it starts.
+/// The chosen backend, the reason, and the variables with which it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// The backend.
     pub backend: Name,
-    /// The variable that decided; `None` if no variable speaks for anything but `local`.
+    /// The variable that decided; `None` if no variable selects a backend other than `local`.
     pub decided_by: Option<String>,
-    /// What other launchers said and the chosen backend was missing: variable, value, origin.
+    /// Variables of the chosen backend that were filled in from those of other launchers.
     pub filled: Vec<Filled>,
-    /// The variables without which the backend will not start.
+    /// The missing variables without which the backend will not start.
     pub missing: Vec<String>,
 }
 
-/// Describes where the value of a variable that was not set comes from.
+/// The origin of a value for a variable that was not set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filled {
     /// The variable of the backend.
@@ -36,12 +36,11 @@ pub struct Filled {
     pub from: &'static str,
 }
 
-/// Takes from the environment of this process what [`select`] decides by.
+/// Reads the variables that [`select`] needs from the environment of this process.
 ///
 /// # Errors
 ///
-/// [`BackendError::InitializationFailed`] for a value that is not UTF-8: what cannot be taken as it is
-/// is not taken at all.
+/// [`BackendError::InitializationFailed`] for a value that is not UTF-8: a value is never read lossily.
 pub fn environment() -> Result<Variables, BackendError> {
     let own = [REQUESTED, "COBRE_SHM_NAME"].into_iter();
     let names: Vec<&str> = own.chain(launcher::variables()).collect();
@@ -51,24 +50,24 @@ pub fn environment() -> Result<Variables, BackendError> {
     })
 }
 
-/// Names the backend that a user wants.
+/// The variable with the backend that the user wants.
 const REQUESTED: &str = "COBRE_COMM_BACKEND";
 
 /// Chooses a backend among `compiled`.
 ///
 /// A pure function: the same variables and backends give the same answer, and nothing is opened.
-/// `COBRE_COMM_BACKEND` decides if it names a backend. Otherwise, the first of these that is
-/// compiled in and spoken for:
+/// `COBRE_COMM_BACKEND` decides if it names a backend. Otherwise the first of these that is
+/// compiled in and matches the environment:
 ///
 /// 1. `mpi`: an MPI launcher or a SLURM step started this process;
 /// 2. `tcp`: one of `COBRE_TCP_COORDINATOR`, `COBRE_TCP_RANK`, `COBRE_TCP_SIZE` is set;
 /// 3. `shm`: `COBRE_SHM_NAME` is set;
-/// 4. `local`, unless a launcher announced more than one rank, or a rank without a size: N programs
-///    that each believe to be alone are never what was meant.
+/// 4. `local`, unless a launcher announced more than one rank, or a rank without a size: N separate jobs of
+///    one rank each are never the intention.
 ///
 /// # Errors
 ///
-/// As [`BackendError`] says, in its order; nothing but [`BackendError::InitializationFailed`] for
+/// See [`BackendError`], in the order of its variants. Of the last, only [`BackendError::InitializationFailed`] for
 /// variables that contradict each other.
 pub fn select(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendError> {
     let requested = value(variables, REQUESTED).unwrap_or("auto");
@@ -106,13 +105,13 @@ fn auto(variables: &Variables, compiled: &[Name]) -> Result<Selection, BackendEr
     let Some(announced) = announced else {
         return chosen(Name::Local, None, variables);
     };
-    // More than one rank was announced, or an unknown number, and none of the backends that could
+    // A launcher announced more than one rank, or an unknown number, and no backend that could
     // connect them is both compiled in and configured.
     let wanted = launcher::backends(announced.launcher.family);
     if let Some(&backend) = wanted.iter().find(|backend| compiled.contains(backend)) {
         let mut missing_vars = chosen(backend, None, variables)?.missing;
         if missing_vars.is_empty() {
-            // All there is to know is known; only nobody said that it should be used.
+            // All variables of the backend are known; only the one that selects it is missing.
             missing_vars.push(String::from(REQUESTED));
         }
         return Err(BackendError::MissingConfiguration {

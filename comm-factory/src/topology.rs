@@ -1,4 +1,4 @@
-//! Who takes part in a job, and where.
+//! The ranks of a job and the hosts they run on.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,9 +9,9 @@ use comm_kit::host;
 use crate::backend::CommBackend;
 use crate::name::Name;
 
-/// Describes a job: the backend, the hosts and the ranks on them, and who manages it.
+/// A job: the backend, the hosts and the ranks on them, and the MPI library and scheduler behind them.
 ///
-/// Its `Display` is for people:
+/// Its `Display` is a line for people:
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,35 +31,35 @@ pub struct Topology {
     pub size: usize,
     /// The hosts, in the order of their first ranks.
     pub hosts: Vec<Host>,
-    /// The MPI library, where one connects the ranks.
+    /// The MPI library, if one connects the ranks.
     pub mpi: Option<MpiLibrary>,
-    /// The job of SLURM, where this process belongs to one.
+    /// The SLURM job, if this process belongs to one.
     pub slurm: Option<SlurmJob>,
 }
 
-/// Describes a host and the ranks on it.
+/// A host and the ranks on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Host {
-    /// Its name. Two machines of one name are two hosts.
+    /// Its name. Two machines with the same name are two hosts.
     pub name: String,
     /// The ranks on it, ascending.
     pub ranks: Vec<usize>,
 }
 
-/// Describes an MPI library.
+/// An MPI library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpiLibrary {
     /// Its name and version: `MPICH 4.0.2`.
     pub library: String,
-    /// The version of the standard: `MPI 4.0`.
+    /// The version of the MPI standard: `MPI 4.0`.
     pub standard: String,
-    /// What it permits threads to do: `Multiple`.
+    /// Its level of thread support: `Multiple`.
     pub thread_level: String,
 }
 
-/// Describes a job of SLURM.
+/// A SLURM job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlurmJob {
@@ -72,7 +72,7 @@ pub struct SlurmJob {
 }
 
 impl Topology {
-    /// Describes a job as its launcher knows it before it starts: the ranks that are to run on this host.
+    /// Returns the topology as a launcher knows it before the start: the ranks that will run on this host.
     #[must_use]
     pub fn launched(backend: Name, size: usize, ranks: Range<usize>) -> Self {
         Self {
@@ -89,15 +89,15 @@ impl Topology {
 }
 
 impl CommBackend {
-    /// Gathers who takes part in the job, and where.
+    /// Gathers the hosts of the job and the ranks on them.
     ///
-    /// Collective over all ranks, two small gathers: call it on every rank, once, at the start, and keep the result. All
+    /// Collective over all ranks, two small gathers: call it once on every rank at the start, and keep the result. All
     /// ranks get the same hosts.
     ///
     /// # Errors
     ///
-    /// As [`allgather_vec`](CommunicatorExt::allgather_vec), under the name `topology`. In the list of a mismatch its gathers are
-    /// `allgatherv`.
+    /// Those of [`allgather_vec`](CommunicatorExt::allgather_vec), with the operation `topology`. The message of a mismatch lists its
+    /// gathers as `allgatherv`.
     pub fn topology(&self) -> Result<Topology, CommError> {
         Ok(Topology {
             backend: self.backend(),
@@ -137,7 +137,7 @@ fn gather_hosts<C: Communicator>(comm: &C) -> Result<Vec<Host>, CommError> {
     Ok(group(cards))
 }
 
-/// Groups the ranks by what their machines sent, in the order of their first ranks.
+/// Groups the ranks by machine, in the order of the machines' first ranks.
 fn group<'a>(cards: impl Iterator<Item = &'a [u8]>) -> Vec<Host> {
     let mut hosts: Vec<(&[u8], Host)> = Vec::new();
     for (rank, card) in cards.enumerate() {

@@ -1,4 +1,4 @@
-//! The contract of every backend, through the enum that can be any of them: here as local, with any set of features.
+//! The contract of every backend, through the enum of all backends: here with local, and any set of features.
 
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
-//! The contract of every backend, through the enum that can be any of them: here as MPI.
+//! The contract of every backend, through the enum of all backends: here with MPI.
 //!
-//! `MPIEXEC` names the `mpiexec` that belongs to the library it is built with; else it is the one in `PATH`.
+//! `MPIEXEC` names the `mpiexec` of the MPI library that the test is built with; the default is the one in `PATH`.
 
 use std::process::ExitCode;
 
 use comm_conformance::{Failure, Launcher, Model, Seat, Subject};
 use comm_factory::{BackendKind, CommBackend, create_communicator_with};
 
-/// What Open MPI wants to be told: root is fine, more ranks than cores too. Others do not know these.
+/// Open MPI needs these to run as root, and more ranks than cores. Other libraries ignore them.
 const SETTINGS: [(&str, &str); 6] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),

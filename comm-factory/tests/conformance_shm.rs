@@ -1,4 +1,4 @@
-//! The contract of every backend, through the enum that can be any of them: here as shared memory.
+//! The contract of every backend, through the enum of all backends: here with shared memory.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The contract of every backend, through the enum that can be any of them: here as sockets.
+//! The contract of every backend, through the enum of all backends: here with TCP.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ impl Subject for Factory {
         (config.timeout, config.connect_timeout) = (seat.timeout(), seat.connect_timeout());
         config.secret = Some(seat.name().into());
         if seat.rank() == 0 {
-            // Held until it is used, so that nobody else gets the port: the way of a program with a listener of its own.
+            // Held until it is used, so that no other program gets the port: as a program with its own listener does.
             return Ok(TcpBackend::connect_with_listener(config, seat.listen()?)?.into());
         }
         config.port = seat.port()?;

@@ -1,7 +1,7 @@
-//! One program with every backend, whoever starts it: alone, under `comm-run` on shm, tcp and mpi, under `mpiexec`.
+//! One program with every backend, however it is started: alone, under `comm-run` on shm, tcp and mpi, and under `mpiexec`.
 //!
-//! Needs an MPI library. `MPIEXEC` names the `mpiexec` that belongs to the one it is built with, as
-//! `cargo xtask test` does; else it is the one in `PATH`.
+//! Needs an MPI library. `MPIEXEC` names the `mpiexec` of the library that the test is built with, as
+//! `cargo xtask test` sets it; the default is the one in `PATH`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -14,14 +14,14 @@ use std::process::Command;
 
 use hello::{cargo_build, lines, prefixed, sorted};
 
-/// Every job here takes a second; after this many it is ended.
+/// Every job takes about a second, and is ended after this many.
 const SECONDS: &str = "60";
 
 /// Runs a command to its end and returns its lines.
 fn run(command: &[&str], prepare: impl Fn(&mut Command) -> &mut Command) -> Vec<String> {
     let mut bounded = Command::new("timeout");
     bounded.args(["--kill-after=5", SECONDS]).args(command);
-    // Tests may run as root in a container, and on fewer cores than ranks: Open MPI wants to be told.
+    // Tests may run as root in a container, and on fewer cores than ranks: Open MPI allows that only with these variables.
     for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
         bounded.env(name, "1");
     }
@@ -37,7 +37,7 @@ fn run(command: &[&str], prepare: impl Fn(&mut Command) -> &mut Command) -> Vec<
     sorted(&output.stdout)
 }
 
-/// A folder for `PATH` in which `mpiexec` is the one that this program was built for.
+/// A folder for `PATH` with the `mpiexec` of the library that this program was built with.
 struct Programs(PathBuf);
 
 impl Programs {
@@ -45,7 +45,7 @@ impl Programs {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let folder = folder.join(format!("everywhere-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        // Not a link: Hydra looks for its helpers beside the name it was called by.
+        // Not a link: Hydra looks for its helper programs beside the path of its command.
         let script = folder.join("mpiexec");
         fs::write(&script, format!("#!/bin/sh\nexec '{mpiexec}' \"$@\"\n")).unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();

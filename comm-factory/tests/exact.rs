@@ -1,4 +1,4 @@
-//! Variables are taken as they are or not at all: bytes that are not UTF-8 in a secret, and in everything else.
+//! Variables with bytes that are not UTF-8: a secret is used exactly, every other variable is rejected.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,7 +17,7 @@ const ROLE: &str = "COMM_FACTORY_TEST_ROLE";
 /// How long a rank may take before it ends itself.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
-/// What a rank does; run as a test of its own by the others, and by nobody else.
+/// The program of a rank; only the other tests run this one, as a process.
 #[test]
 fn one_rank() {
     if std::env::var_os(ROLE).is_none() {
@@ -36,7 +36,7 @@ fn one_rank() {
     }
 }
 
-/// Starts a rank of two that finds its variables as a program of a user does.
+/// Starts one of two ranks, which reads its variables as a user's program does.
 fn start(rank: usize, port: u16, variables: &[(&str, &[u8])]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -63,7 +63,7 @@ fn report(rank: Child) -> String {
         .to_owned()
 }
 
-/// Runs two ranks, each with a variable of its own.
+/// Runs two ranks with different values of a variable.
 fn job(name: &str, values: [&[u8]; 2]) -> [String; 2] {
     let probe = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = probe.local_addr().unwrap().port();

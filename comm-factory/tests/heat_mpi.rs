@@ -1,7 +1,8 @@
-//! The program `fixtures/heat` with MPI: the bits that it has on every backend, and what its user is told of mistakes, with
+//! The program `fixtures/heat` with MPI: the same bits as on every backend, and the messages about mistakes, with
 //! `COBRE_COMM_CHECK=1` and without. `comm-run/tests/heat.rs` has the other backends.
 //!
-//! `MPIEXEC` names the `mpiexec` that belongs to the library it is built with, as `cargo xtask test` does; else it is the one in `PATH`.
+//! `MPIEXEC` names the `mpiexec` of the library that the test is built with, as `cargo xtask test` sets it; the default is the one in
+//! `PATH`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -19,16 +20,16 @@ fn program() -> &'static str {
     hello::once(&PROGRAM, || heat::build("mpi"))
 }
 
-/// How a job ended, and what its ranks said.
+/// How a job ended, and the output of its ranks.
 #[derive(Debug)]
 struct Ended {
     status: ExitStatus,
     stdout: Vec<String>,
-    /// Of all ranks, each in whole lines: `mpiexec` mixes them.
+    /// The lines of all ranks, each rank separately, because `mpiexec` mixes them.
     stderr: String,
 }
 
-/// Runs a job for so many seconds at most; it exits with 124 if that was not enough.
+/// Runs a job for at most this many seconds; after that it exits with 124.
 fn run(seconds: &str, ranks: &str, check: &str, mistake: &str) -> Ended {
     let mpiexec = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
     let folder = format!("heat-mpi-{}-{ranks}-{check}-{mistake}", std::process::id());
@@ -43,7 +44,7 @@ fn run(seconds: &str, ranks: &str, check: &str, mistake: &str) -> Ended {
         "OMPI_ALLOW_RUN_AS_ROOT",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
         "OMPI_MCA_rmaps_base_oversubscribe",
-        // There are more ranks than processors.
+        // There may be more ranks than processors.
         "OMPI_MCA_mpi_yield_when_idle",
     ] {
         job.env(name, "1");
@@ -52,7 +53,7 @@ fn run(seconds: &str, ranks: &str, check: &str, mistake: &str) -> Ended {
         let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
         job.env(variable, "mpir");
     }
-    // The program is not one of this workspace, which find the library of `MPICC` by themselves.
+    // Programs of this workspace find the library of `MPICC` by themselves, but this program is outside the workspace.
     job.envs(comm_mpi_probe::FOLDER.map(|folder| ("LD_LIBRARY_PATH", folder)));
     job.env("COBRE_COMM_CHECK", check);
     job.env("COBRE_MPI_TIMEOUT_SECS", "2");
@@ -69,7 +70,7 @@ fn run(seconds: &str, ranks: &str, check: &str, mistake: &str) -> Ended {
     }
 }
 
-/// The step is a minute's at most, on a machine that is busy.
+/// The whole step must take at most a minute, even on a busy machine.
 const MINUTE: &str = "60";
 
 #[test]
@@ -81,7 +82,7 @@ fn the_same_bits_with_mpi() {
     }
 }
 
-/// A mistake of the last of three ranks: the word for it, the code of the job, and what is said.
+/// A mistake of the last of three ranks: its name, the exit code of the job, and the messages.
 type Mistake = (&'static str, i32, &'static [&'static str]);
 
 #[track_caller]
@@ -139,7 +140,7 @@ fn with_checks_a_mistake_between_ranks_has_its_sentence() {
     );
 }
 
-/// What needs no comparison of calls.
+/// Mistakes that are found without comparing calls.
 #[test]
 fn without_checks_a_mistake_of_one_rank_has_its_sentence() {
     make(
@@ -172,7 +173,7 @@ fn without_checks_a_mistake_of_one_rank_has_its_sentence() {
     assert_eq!(ended.stdout, ["the communicator goes on"; 3], "{ended:?}");
 }
 
-/// As the README says: nobody compares calls, so nobody names the rank; who waits does so for ever.
+/// As in the README: without checks no rank compares calls, so no message names the rank, and a rank that waits hangs.
 #[test]
 fn without_checks_nobody_names_the_rank() {
     for (mistake, waits) in [

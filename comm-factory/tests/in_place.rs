@@ -1,4 +1,4 @@
-//! A reduction in place takes no second buffer behind the scenes: the bytes that the calling thread holds at one time are counted.
+//! A reduction in place allocates no second buffer internally: the test counts the bytes that the calling thread holds at one time.
 #![allow(unsafe_code, reason = "an allocator has no safe interface")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -13,16 +13,16 @@ use comm_factory::shm::{ShmBackend, ShmConfig};
 use comm_factory::tcp::{TcpBackend, TcpConfig};
 
 thread_local! {
-    /// How many more bytes this thread has taken than given back, now and at most.
+    /// How many bytes this thread has allocated and not freed, now and at most.
     static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
-/// Counts what each thread takes from the system and gives back. Not what it takes in all: every look of a long wait takes a
-/// few bytes, so that sum grows with the load of the machine.
+/// Counts the bytes that each thread holds. Not the total of all allocations: every check during a long wait allocates a
+/// few bytes, so the total would grow with the load of the machine.
 struct Counting;
 
 fn count(taken: usize, given: usize) {
-    // A thread that is ending has no counter any more.
+    // An ending thread has no counter any more.
     let _ = HELD.try_with(|held| {
         let (now, most) = held.get();
         let now = now + taken.cast_signed() - given.cast_signed();
@@ -30,7 +30,7 @@ fn count(taken: usize, given: usize) {
     });
 }
 
-// SAFETY: passes everything on to the allocator of the system.
+// SAFETY: forwards everything to the allocator of the system.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
@@ -60,7 +60,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Returns how many bytes more than before this thread holds at one time in `call`.
+/// Returns how many additional bytes this thread holds at one time during `call`.
 fn held_at_most(call: impl FnOnce()) -> usize {
     let (before, _) = HELD.get();
     HELD.set((before, before));
@@ -72,11 +72,11 @@ fn held_at_most(call: impl FnOnce()) -> usize {
 /// Elements of 32 MiB.
 const LARGE: usize = 4 << 20;
 
-/// What a backend may take for a large call, to keep it: room for a portion, whatever the length of the buffer.
+/// The bytes that a backend may allocate for a large call and keep: room for a portion, whatever the length of the buffer.
 const ROOM: usize = 4 << 20;
 
-/// What may be held when the same call is made again: the block of 64 KiB through which two ranks fold that read each other's
-/// memory, and the list of missing ranks of a look.
+/// The bytes that may be held when the same call is repeated: the block of 64 KiB through which two ranks fold that read each
+/// other's memory, and the list of missing ranks of a check.
 const AGAIN: usize = 65 << 10;
 
 fn check<C: Communicator>(comm: &C) {
@@ -102,7 +102,7 @@ fn world(size: usize, rank_main: impl Fn(usize) + Sync) {
     });
 }
 
-/// A counter that counts nothing would let everything pass.
+/// Checks that the counter counts: otherwise everything would pass.
 #[test]
 fn what_is_held_is_counted() {
     let taken = held_at_most(|| {

@@ -1,5 +1,5 @@
-//! An exchange takes the region of the backend that is asked, and of no other.
-#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+//! An exchange accepts only a region of its own backend.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn a_region_of_another_backend_is_refused_on_all_ranks(#[case] mistaken: usize) 
     let name = format!("cobre-pairs-{}-{mistaken}", std::process::id());
     let rank_main = |rank: usize| {
         let mut config = ShmConfig::new(&name, rank, 2);
-        // A rank that does not learn of the refusal gets another error after this time.
+        // A rank that did not get the refusal would get another error after this time.
         config.timeout = Some(Duration::from_secs(20));
         let comm = CommBackend::from(ShmBackend::attach(config).unwrap());
         let mut own = comm.create_gathered_region::<u16>(1).unwrap();

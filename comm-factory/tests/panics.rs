@@ -1,5 +1,5 @@
 //! A region that is read or written in the wrong phase panics, and the panic shows the line of the program.
-#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use comm_factory::api::{SharedMemoryProvider, SharedRegion};
 use comm_factory::shm::{ShmBackend, ShmConfig};
 use comm_factory::{BackendKind, CommBackend, create_communicator_with};
 
-/// Where the last panic was, as the hook of this process saw it.
+/// The place of the last panic, recorded by the hook of this process.
 static PLACE: Mutex<Option<(String, u32)>> = Mutex::new(None);
 
 /// Returns where `access` panics.

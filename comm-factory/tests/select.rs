@@ -1,4 +1,4 @@
-//! Every branch of the choice, as a table of variables.
+//! All branches of the choice, as tables of variables.
 
 use comm_factory::{BackendError, Name, Selection, Variables, select};
 use rstest::rstest;
@@ -164,7 +164,7 @@ fn an_unknown_name(#[case] name: &str, #[case] compiled: &[Name], #[case] text: 
 #[case::tcp("COBRE_TCP_SIZE=4", LOCAL, "tcp")]
 #[case::shm("COBRE_SHM_NAME=x COBRE_SHM_SIZE=4", LOCAL, "shm")]
 #[case::torch("RANK=0 WORLD_SIZE=4", LOCAL, "tcp")]
-// Two are the fewest that are not one.
+// Two ranks are the smallest job that must not become separate jobs.
 #[case::two_of_mpich("PMI_RANK=0 PMI_SIZE=2", LOCAL, "mpi")]
 #[case::two_of_open_mpi("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", LOCAL, "mpi")]
 #[case::two_of_intel("MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2", LOCAL, "mpi")]
@@ -231,7 +231,7 @@ fn many_ranks_and_nothing_to_connect_them(
     };
     assert_eq!(backend, chosen);
     assert_eq!(missing_vars, missing);
-    // The rank and the size, as far as the launcher says them; where a process runs decides nothing here.
+    // The message names the rank and the size that the launcher gives, but not the place of a process on its machine.
     let by = announced_by.expect("the variables of a launcher");
     assert!(by.split(' ').all(|pair| text.contains(pair)), "{by}");
     assert!(
@@ -246,7 +246,7 @@ fn many_ranks_and_nothing_to_connect_them(
     "SLURM_PROCID=3 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=9 SLURM_STEP_NODELIST=n[07-09]",
     &["COBRE_TCP_RANK=3 SLURM_PROCID", "COBRE_TCP_SIZE=4 SLURM_STEP_NUM_TASKS", "COBRE_TCP_COORDINATOR=n07 SLURM_STEP_NODELIST"]
 )]
-// Of the nodes of a job those of the step count: rank 0 of the step is on the first of them.
+// The nodes of the step take precedence over those of the job: rank 0 of the step is on the first of them.
 #[case::slurm_step_on_some_nodes(
     "SLURM_PROCID=3 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_JOB_NODELIST=n[01-09] SLURM_STEP_NODELIST=n[07-09]",
     &["COBRE_TCP_RANK=3 SLURM_PROCID", "COBRE_TCP_SIZE=4 SLURM_STEP_NUM_TASKS", "COBRE_TCP_COORDINATOR=n07 SLURM_STEP_NODELIST"]
@@ -279,7 +279,7 @@ fn fills_the_gaps_of_tcp(#[case] text: &str, #[case] expected: &[&str]) {
 #[case::index_not_below_size("JOB_COMPLETION_INDEX=4 COBRE_TCP_SIZE=4", &["JOB_COMPLETION_INDEX", "COBRE_TCP_SIZE"])]
 #[case::not_a_number("RANK=x WORLD_SIZE=4", &["RANK=\"x\""])]
 #[case::negative("RANK=-1 WORLD_SIZE=4", &["RANK=\"-1\""])]
-// All at once: what is wrong does not hide what is missing.
+// The message lists wrong variables as well as missing ones.
 #[case::missing_beside("COBRE_TCP_RANK=x", &["COBRE_TCP_RANK=\"x\"", "not set: COBRE_TCP_COORDINATOR, COBRE_TCP_SIZE"])]
 fn contradictions_are_named(#[case] text: &str, #[case] named: &[&str]) {
     let error = choose(&format!("COBRE_COMM_BACKEND=tcp {text}"), ALL).unwrap_err();

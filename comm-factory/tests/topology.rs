@@ -1,5 +1,5 @@
-//! The topology is a collective, and an error of it says so.
-#![allow(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+//! The topology is a collective, and its errors name it.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use comm_factory::api::{CommError, Communicator, FailureKind, Operation};
 use comm_factory::shm::{ShmBackend, ShmConfig};

@@ -1,5 +1,5 @@
-//! A variable with a misspelt name is warned of when a communicator is created, also by a program that names its backend; in a
-//! process of its own, since its environment is what is tested.
+//! Creating a communicator logs a warning about a variable with a misspelt name, even if the program names its backend. Runs in a
+//! separate process, because it tests the environment.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use rstest::rstest;
 /// Names the role of the child.
 const CHILD: &str = "FACTORY_TEST_CREATES";
 
-/// What the child does; run as a test of its own by the other, and by nobody else.
+/// The program of the child; only the other test runs this one, as a process.
 #[test]
 fn create() {
     let Some(kind) = std::env::var_os(CHILD) else {

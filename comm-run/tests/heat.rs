@@ -290,7 +290,7 @@ fn wrong_variables_have_their_sentence() {
                 ("RANK", "0"),
                 ("WORLD_SIZE", "2"),
             ],
-            "Error: tcp: RANK=0 WORLD_SIZE=2 announces ranks, and what connects them is not set: COBRE_TCP_COORDINATOR;",
+            "Error: tcp: RANK=0 WORLD_SIZE=2 announces ranks, but the variables to connect them are not set: COBRE_TCP_COORDINATOR;",
         ),
         (
             &[("PMI_RANK", "0"), ("PMI_SIZE", "2")],

@@ -7,10 +7,10 @@ use comm_factory::api::{CommError, Communicator, ReduceOp, SharedMemoryProvider,
 
 use super::row::{Op, Row};
 
-/// What the root of a broadcast sends.
+/// The value that the root of a broadcast sends.
 const TOLD: u8 = 77;
 
-/// Holds the buffers of a row; those its call does not need are empty.
+/// The buffers of a row; those that its call does not need are empty.
 pub(crate) struct Call<'a, C: SharedMemoryProvider> {
     comm: &'a C,
     op: Op,
@@ -22,7 +22,7 @@ pub(crate) struct Call<'a, C: SharedMemoryProvider> {
     displs: Vec<usize>,
     sum: ExactSum,
     total: ExactSum,
-    /// What is exchanged, and whether it was.
+    /// The gathered region, and whether it was exchanged.
     region: Option<C::Region<u8>>,
     exchanged: bool,
 }
@@ -70,8 +70,8 @@ impl<'a, C: Communicator + SharedMemoryProvider> Call<'a, C> {
         })
     }
 
-    /// Does what goes before each call and is not timed: a barrier where the call itself does not synchronise everywhere, and the fence
-    /// without which a region is not exchanged again.
+    /// Prepares a call, untimed: a barrier if the call itself does not synchronise with every library, and the fence that a region needs
+    /// before it can be exchanged again.
     pub(crate) fn prepare(&mut self) -> Result<(), CommError> {
         match (self.op, &mut self.region) {
             (Op::Broadcast | Op::Copy, _) => self.comm.barrier(),
@@ -123,10 +123,10 @@ impl<'a, C: Communicator + SharedMemoryProvider> Call<'a, C> {
         }
     }
 
-    /// Returns whether the buffers hold what the call should have left there.
+    /// Returns whether the buffers hold the right result of the call.
     pub(crate) fn is_right(&self) -> bool {
         let size = self.comm.size();
-        // Small whole numbers: their sum is exact in any order.
+        // Sums of small whole numbers are exact in any order.
         let sum = |at| (1..=size).map(|rank| number(rank, at)).sum::<f64>();
         match self.op {
             Op::Barrier | Op::StartUp => true,
@@ -154,21 +154,21 @@ impl<'a, C: Communicator + SharedMemoryProvider> Call<'a, C> {
     }
 }
 
-/// Adds up all words, as the peers do; what is left over is no word.
+/// Adds up all words, as the peers do; ignores an incomplete last word.
 fn read_all(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_ne_bytes(*word));
     words.fold(0, u64::wrapping_add)
 }
 
-/// Returns element `at` of what a rank sends; ranks count from 1 here.
+/// Returns element `at` of the data of a rank; here ranks are counted from 1.
 fn number(rank: usize, at: usize) -> f64 {
-    // Both are small: a rank, and one of eight.
+    // Both are small: a rank, and a number below eight.
     let whole = u32::try_from(rank + at % 8).unwrap_or(u32::MAX);
     f64::from(whole)
 }
 
-/// Returns the byte that a rank sends, of which no other nearby sends the same.
+/// Returns the byte that a rank sends; nearby ranks send other bytes.
 fn mark(rank: usize) -> u8 {
     u8::try_from(rank % 251).map_or(1, |rank| rank + 1)
 }

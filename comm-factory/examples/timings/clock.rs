@@ -1,8 +1,8 @@
-//! One clock for all processes of a machine.
+//! A clock that all processes of a machine share.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns nanoseconds since some moment that is the same for every process of this machine.
+/// Returns the nanoseconds since a moment that is the same for every process of this machine.
 #[inline]
 pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

@@ -1,18 +1,18 @@
-//! The line of a measuring program about one row. The harness, `cargo xtask bench`, compiles this file as well.
+//! The line that a measuring program prints for one row. The harness, `cargo xtask bench`, compiles this file as well.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use super::row::Row;
 
-/// Holds microseconds of the slowest rank over some calls.
+/// The microseconds of the slowest rank over some calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) row: Row,
     pub(crate) calls: usize,
     pub(crate) median: f64,
     pub(crate) p99: f64,
-    /// From the root's entry to the last return; of broadcasts only.
+    /// The time from the root's entry to the last return; only for broadcasts.
     pub(crate) span: Option<f64>,
 }
 

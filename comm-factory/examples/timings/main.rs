@@ -1,21 +1,26 @@
-//! Times the collectives between these ranks, on whichever backend they have.
+//! Times the collectives between these ranks, on any backend.
 //!
 //! ```text
 //! comm-run -n 4 -- timings barrier allreduce:32 allgatherv:3200000
 //! timing,barrier,0,20000,6.113,9.870,
 //! ```
 //!
-//! A line per row: call, bytes, how many calls, the median and the 99th percentile over them in microseconds, and for
-//! `broadcast` the span. Every rank times every call; the slowest rank's time is the call's. A broadcast follows an
-//! untimed barrier, without which elsewhere its root would run ahead, and starts at a tick of the clock, with a jitter; its span is the
-//! time from the root's entry to the last return, of the calls that all ranks started at the same tick. That needs a clock that all ranks
-//! share. `broadcasts` follow each other without that barrier: ours synchronise. The bytes are the vector's for
-//! `allreduce` and `broadcast`, and all that is gathered for `allgatherv` and `exchange`, which is that of a gathered region after an
-//! untimed fence. After `allgatherv-read` and `exchange-read` every rank has also added up all that is there. `exact-sum` reduces one
-//! sum of `comm-exact`. `copy` is no collective: each rank copies that many bytes in its own memory, all at once, which is as
-//! fast as memory is here. `start-up`, if it is the first row, is one barrier and nothing else, not even a line: whoever started the launcher has the clock.
+//! Prints a line per row: the call, its bytes, the number of calls, the median and the 99th percentile over them in microseconds, and
+//! for `broadcast` the span. Every rank times every call; a call takes as long as on its slowest rank.
 //!
-//! `cargo xtask bench` runs this beside other libraries, which are measured the same way.
+//! | row | what is timed |
+//! |---|---|
+//! | `broadcast` | one broadcast after an untimed barrier, because with other libraries its root would run ahead. It starts at a tick of a clock that all ranks share, with a jitter; its span is the time from the root's entry to the last return, over the calls that all ranks started at the same tick |
+//! | `broadcasts` | broadcasts without that barrier: ours synchronise |
+//! | `exchange` | the exchange of a gathered region after an untimed fence |
+//! | `allgatherv-read`, `exchange-read` | the call, and then every rank adds up all gathered bytes |
+//! | `exact-sum` | the reduction of one sum of `comm-exact` |
+//! | `copy` | no collective: all ranks at once copy that many bytes in their own memory, which shows the speed of the memory |
+//! | `start-up` | as the first row, one barrier and nothing else. It prints no line: the program that started the launcher measures the time |
+//!
+//! The bytes are those of the vector for `allreduce` and `broadcast`, and of the gathered result for `allgatherv` and `exchange`.
+//!
+//! `cargo xtask bench` runs this program and other libraries, which it measures the same way.
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -70,7 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes the backend out of the enum, so that nothing but the backend is timed.
+/// Takes the backend out of the enum, so that only the backend is timed.
 fn start(options: &Options) -> Result<(), Failure> {
     match comm_factory::create_communicator()? {
         #[cfg(feature = "mpi")]
@@ -88,7 +93,7 @@ fn all<C: Communicator + SharedMemoryProvider>(comm: &C, options: &Options) -> R
         return Ok(comm.barrier()?);
     }
     if options.calls.is_none() {
-        // Whoever comes first would pay for a machine that has just started all this, and has yet to spread it over its processors.
+        // Otherwise the first row would include the time in which the system spreads the new ranks over its processors.
         timing::settle(comm, options.seconds)?;
     }
     for &row in &options.rows {

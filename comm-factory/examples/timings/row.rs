@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-/// Names a call.
+/// A call to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Op {
     Barrier,
@@ -23,9 +23,10 @@ pub(crate) enum Op {
     ExchangeRead,
     /// The reduction of one exact sum.
     ExactSum,
-    /// No collective: each rank copies in its own memory, all at once.
+    /// No collective: all ranks at once copy in their own memory.
     Copy,
-    /// No call: from the start of the launcher to the end of all ranks after one barrier, by the clock of whoever started it.
+    /// No call: the time from the start of the launcher to the end of all ranks after one barrier, by the clock of the program that
+    /// started it.
     StartUp,
 }
 
@@ -44,7 +45,8 @@ impl FromStr for Op {
     }
 }
 
-/// Names a row. The bytes are the vector's for `allreduce` and `broadcast`, and all that is gathered for `allgatherv` and `exchange`.
+/// A row. The bytes are those of the vector for `allreduce` and `broadcast`, and of the gathered result for `allgatherv` and
+/// `exchange`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Row {
     pub(crate) op: Op,
@@ -56,7 +58,7 @@ impl Row {
         Self { op, bytes }
     }
 
-    /// Lists what is measured when nothing else is asked for, and compared with other libraries.
+    /// Lists the default rows, which are compared with other libraries.
     pub(crate) fn usual() -> Vec<Self> {
         let rows = [
             (Op::Barrier, &[0][..]),
@@ -84,13 +86,13 @@ impl FromStr for Row {
         let op = name.parse()?;
         let bytes = bytes.parse().map_err(|_| "expected CALL:BYTES")?;
         if op == Op::Allreduce && (bytes == 0 || bytes % size_of::<f64>() != 0) {
-            return Err("allreduce takes a multiple of 8 bytes, and some".to_owned());
+            return Err("allreduce takes a positive multiple of 8 bytes".to_owned());
         }
         Ok(Self { op, bytes })
     }
 }
 
-/// Writes the row for people.
+/// Formats the row for people.
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.op {
@@ -100,7 +102,7 @@ impl Display for Row {
     }
 }
 
-/// Shows bytes in the unit in which they are a short number.
+/// Formats bytes in the unit that gives a short number.
 pub(crate) struct Size(pub(crate) usize);
 
 impl Display for Size {

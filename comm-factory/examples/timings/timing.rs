@@ -1,4 +1,4 @@
-//! Calls a row as often as the time allows, and sums it up.
+//! Calls a row as often as the time allows, and computes its figure.
 
 use comm_factory::api::{Communicator, CommunicatorExt, ReduceOp, SharedMemoryProvider};
 
@@ -11,14 +11,14 @@ use super::tick;
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// More calls than this do not make a median better.
+/// More calls than this do not improve a median.
 const MOST_CALLS: usize = 20_000;
-/// Fewer calls than this make none.
+/// Fewer calls than this give no median.
 const FEWEST_CALLS: usize = 5;
-/// The part of the time that goes into finding out how long a call takes.
+/// The fraction of the time that is spent on finding out how long a call takes.
 const LOOK: f64 = 0.2;
 
-/// Calls barriers until the time is up, by the clock of rank 0.
+/// Calls barriers until the time is over, by the clock of rank 0.
 pub(crate) fn settle<C: Communicator>(comm: &C, seconds: f64) -> Result<(), Failure> {
     let start = now();
     loop {
@@ -32,7 +32,7 @@ pub(crate) fn settle<C: Communicator>(comm: &C, seconds: f64) -> Result<(), Fail
     }
 }
 
-/// Times a row on all ranks. The span is right on rank 0 only, which is the root and the one that prints.
+/// Times a row on all ranks. The span is right only on rank 0, which is the root and prints the line.
 pub(crate) fn of<C: Communicator + SharedMemoryProvider>(
     comm: &C,
     row: Row,
@@ -47,7 +47,7 @@ pub(crate) fn of<C: Communicator + SharedMemoryProvider>(
         Some(calls) => calls.get(),
         None => calls_for(comm, row, options.seconds, &mut call)?,
     };
-    // Whoever counts instructions does not want those of waiting.
+    // A count of instructions should not include those of waiting.
     let together = row.op == Op::Broadcast && options.calls.is_none();
     let mut entries = vec![0; calls];
     let mut returns = vec![0; calls];
@@ -89,7 +89,7 @@ pub(crate) fn of<C: Communicator + SharedMemoryProvider>(
     })
 }
 
-/// Keeps the times of the calls that all ranks started at the same tick; all times where those are too few.
+/// Keeps the times of the calls that all ranks started at the same tick, or all times if those are too few.
 fn of_same_ticks<C: Communicator>(
     comm: &C,
     ticks: &[u64],
@@ -113,19 +113,19 @@ fn of_same_ticks<C: Communicator>(
     })
 }
 
-/// Agrees on how many calls fill the time, by the clock of rank 0. What it looks at warms up as well.
+/// Agrees on how many calls fill the time, by the clock of rank 0. This also warms up the code.
 fn calls_for<C: Communicator + SharedMemoryProvider>(
     comm: &C,
     row: Row,
     seconds: f64,
     call: &mut Call<'_, C>,
 ) -> Result<usize, Failure> {
-    // Some ranks are still looking whether the first call was right.
+    // Some ranks are still checking the result of the first call.
     comm.barrier()?;
     let start = now();
     let mut made = 0_u32;
     loop {
-        // Asking after every call would be most of what is timed, unless calls are long.
+        // Agreeing after every call would take most of the time, unless calls are long.
         let turn = if made < 2 || (row.bytes > 1 << 20 && row.op != Op::Exchange) {
             1
         } else {
@@ -161,7 +161,7 @@ fn seconds_of(nanos: u64) -> f64 {
     nanos as f64 * 1e-9
 }
 
-/// Returns the microseconds at a part of the sorted times.
+/// Returns the microseconds at a quantile of the sorted times.
 fn at(times: &[u64], part: (usize, usize)) -> f64 {
     let place = times.len() * part.0 / part.1;
     seconds_of(times.get(place).copied().unwrap_or_default()) * 1e6

@@ -1,4 +1,4 @@
-//! The program `fixtures/heat`, a crate of its own outside the workspace: how to build it, and what it prints.
+//! The program `fixtures/heat`, a crate outside the workspace: how to build it, and its output.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -11,10 +11,10 @@ use std::path::Path;
 
 use crate::hello::cargo_build;
 
-/// What the program prints on every backend, with any number of ranks.
+/// The output of the program on every backend, with any number of ranks.
 pub const LINE: &str = "hash 5890be96d8956da0, product 0c08db3bd0fefae7, warmest 45.306145 at [24, 16], coldest 3.612191, last change 1.286e-1";
 
-/// Builds a copy of the program with the versions of the workspace, so that what others have compiled is not compiled again, and returns
+/// Builds a copy of the program with the dependency versions of the workspace, so that they need not be compiled again, and returns
 /// its path.
 pub fn build(features: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -26,7 +26,7 @@ pub fn build(features: &str) -> String {
     for file in sources.chain(["Cargo.toml".into()]) {
         let text = fs::read_to_string(from.join(&file)).unwrap();
         let text = text.replace("../..", root.to_str().unwrap());
-        // Cargo compiles again what is newer.
+        // Only changed files, because cargo compiles newer files again.
         if fs::read_to_string(to.join(&file)).ok().as_ref() != Some(&text) {
             fs::write(to.join(&file), text).unwrap();
         }

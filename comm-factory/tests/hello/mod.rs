@@ -1,4 +1,4 @@
-//! The example `hello`: how to build it and its neighbours, and what it prints, computed here a second time.
+//! The example `hello`: how to build it and the other examples, and its output, computed a second time here.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -22,15 +22,15 @@ pub fn example(name: &str, features: &str) -> String {
     cargo_build(&[&example[..], &["--features", features]].concat())
 }
 
-/// Builds a program for the first test that asks for it, and returns its path to all. Nobody knows how much there is to compile, nor
-/// how long another cargo keeps the folder to itself, so no watchdog runs meanwhile: neither in the test that builds nor in one that waits.
+/// Builds a program for the first test that asks for it, and returns its path to all tests. Compiling, or waiting for another cargo's
+/// lock on the folder, may take any time, so no watchdog runs meanwhile, neither in the test that builds nor in one that waits.
 pub fn once(program: &'static OnceLock<String>, build: impl FnOnce() -> String) -> &'static str {
     comm_testing::unwatched(|| program.get_or_init(build))
 }
 
-/// Builds the one program that the arguments name, with what was compiled for this test, and returns its path.
+/// Builds the program that the arguments select, reusing crates that were compiled for this test, and returns its path.
 ///
-/// It lies in a folder for these arguments: a test that runs at the same time may build it with other features.
+/// The program gets its own folder for these arguments, because a concurrent test may build it with other features.
 pub fn cargo_build(arguments: &[&str]) -> String {
     comm_testing::unwatched(|| run_cargo(arguments))
 }
@@ -50,13 +50,13 @@ fn run_cargo(arguments: &[&str]) -> String {
         .unwrap();
     let complaints = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success(), "{complaints}");
-    // It is the one thing built that can be executed.
+    // The program is the only executable of this build.
     let messages = String::from_utf8(built.stdout).unwrap();
     let (_, rest) = messages.rsplit_once(r#""executable":""#).unwrap();
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// Returns the directory above `debug/deps`, in which this test lies.
+/// Returns the directory above `debug/deps`, which contains this test.
 fn compiled() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(3).unwrap().to_path_buf()
@@ -68,7 +68,7 @@ pub fn lines(ranks: Range<usize>, size: usize) -> Vec<String> {
     let sum: f64 = roots.iter().sum();
     let first = |rank: usize| 1000 * rank / size;
     let share = |rank: usize| roots[first(rank)..first(rank + 1)].iter().sum::<f64>();
-    // In rank order, from the first rank on: -0.0 or a tree would show in the bits.
+    // In rank order, starting with the first rank's value: starting with -0.0, or folding as a tree, would change the bits.
     let shares = (0..size).map(share).reduce(|sum, next| sum + next).unwrap();
     let largest = roots[999];
     let table = roots
@@ -93,7 +93,7 @@ pub fn prefixed(ranks: Range<usize>, size: usize) -> Vec<String> {
         .collect()
 }
 
-/// Splits what a job printed into lines, sorted: ranks speak in any order.
+/// Splits the output of a job into sorted lines, because ranks print in any order.
 pub fn sorted(output: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(output);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Keeps prose readable: lines that a diff can show, and no phrase that readers stumble over.
+//! Keeps prose readable: lines that are short enough for a diff, and no awkward phrases.
 
 use super::markdown::{Document, line};
 use super::{OnFinding, Tree};
@@ -16,6 +16,7 @@ const LATER: [&str; 1] = [
 #[rustfmt::skip] // One folder per line.
 const CLEAN: &[&str] = &[
     "comm-exact",
+    "comm-factory",
     "comm-kit",
     "comm-local",
     "comm-mpi",
@@ -36,7 +37,7 @@ const PHRASES: [&[&str]; 7] = [
     &["come", "to", "a", "call"],
 ];
 
-/// Finds lines of documents that are too long for a diff. Tables and code have no other place to break.
+/// Finds lines of documents that are too long for a diff, except in tables and code, which cannot be broken.
 pub(super) fn lines(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in documents(tree) {
         let wide = Document::parse(text).wide;
@@ -82,7 +83,7 @@ pub(super) fn code<'a>(
     files.filter(move |(path, _)| below(path))
 }
 
-/// Finds the [`PHRASES`] in one text, those that go on in the next line or comment included.
+/// Finds the [`PHRASES`] in one text, including those that continue in the next line or comment.
 pub(super) fn find(path: &str, text: &str, report: &mut OnFinding<'_>) {
     let words = words(text);
     for from in 0..words.len() {
@@ -111,7 +112,7 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     parts.filter(|(_, word)| !word.is_empty()).collect()
 }
 
-/// Returns whether the words begin with the phrase, with nothing but space and the marks of comments in between.
+/// Returns whether the words begin with the phrase, with only space and comment marks in between.
 fn starts_with(words: &[(usize, &str)], phrase: &[&str], text: &str) -> bool {
     let alike = |(word, part): (&(usize, &str), &&str)| word.1.eq_ignore_ascii_case(part);
     let found = words.len() >= phrase.len() && words.iter().zip(phrase).all(alike);
