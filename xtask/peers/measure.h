@@ -21,11 +21,11 @@ static int peer_rank, peer_size;
 /* How many calls to make of each row, if the time does not decide. */
 static int exact_calls;
 
-/* Where a library has several ways, each is measured and the fastest is printed. */
+/* If a library has several algorithms, each is measured and the fastest is printed. */
 static int peer_variant;
 static int peer_variants(const char *call);
 
-/* Gets ready for calls of allgatherv with this many bytes from each rank; not timed. */
+/* Prepares calls of allgatherv with this many bytes from each rank; not timed. */
 static void peer_prepare(size_t each);
 static void peer_barrier(void);
 static void peer_sum(double *send, double *recv, size_t count);
@@ -39,7 +39,7 @@ enum { MOST_CALLS = 20000, FEWEST_CALLS = 5, TOLD = 77 };
 enum call { BARRIER, ALLREDUCE, BROADCAST, ALLGATHERV, ALLGATHERV_READ, CALLS };
 static const char *const call_names[] = {"barrier", "allreduce", "broadcast", "allgatherv", "allgatherv-read"};
 
-/* What was read last, so that it has to be. */
+/* The last value read, so that the compiler cannot remove the reads. */
 static volatile unsigned long long read_sum;
 
 struct row {
@@ -54,7 +54,7 @@ struct timing {
     double median, p99, span;
 };
 
-/* Tells the processor that this is a loop that waits. */
+/* Tells the processor that this is a waiting loop. */
 static inline void spin_hint(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -63,7 +63,7 @@ static inline void spin_hint(void) {
 #endif
 }
 
-/* Gives microseconds on the clock that all processes of the machine share. */
+/* Returns microseconds on the clock that all processes of the machine share. */
 static inline double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -109,7 +109,7 @@ static void *memory(size_t bytes) {
     return found;
 }
 
-/* Adds up all words of a buffer that is a multiple of them, or longer by some bytes that are left out. */
+/* Adds up all words of a buffer; ignores an incomplete last word. */
 static void read_all(const unsigned char *bytes, size_t length) {
     unsigned long long sum = 0, word;
     for (size_t i = 0; i + sizeof word <= length; i += sizeof word) {
@@ -163,7 +163,7 @@ static void check(const struct row *row) {
         if (row->buffer[i] != i / row->each % 251 + 1) fail("allgatherv is wrong");
 }
 
-/* Calls barriers until the time is up, by the clock of rank 0. */
+/* Calls barriers until the time is over, by the clock of rank 0. */
 static void settle(double seconds) {
     double start = now();
     for (int over = 0; !over;) {
@@ -203,7 +203,8 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Moves the times of the calls that all ranks started at the same tick to the front; returns how many, or all where those are too few. */
+/* Moves the times of the calls that all ranks started at the same tick to the front; returns their number, or that of all calls if there are
+too few. */
 static int keep_same_ticks(double *ticks, double *times, int calls) {
     size_t bytes = (size_t)calls * sizeof(double);
     double *last = (double *)memory(bytes), *first = (double *)memory(bytes);
@@ -236,7 +237,7 @@ static struct timing measure(struct row *row, double seconds) {
     peer_barrier();
     for (int i = 0; i < calls; i++) {
         if (row->call == BROADCAST) peer_barrier();
-        /* Whoever counts instructions does not want those of waiting. */
+        /* A count of instructions should not include those of waiting. */
         if (row->call == BROADCAST && exact_calls == 0) ticks[i] = wait_for_tick(i);
         entries[i] = now();
         make(row);
@@ -300,7 +301,7 @@ static void measure_all(int argc, char **argv) {
         peer_barrier();
         return;
     }
-    /* Whoever comes first would pay for a machine that has just started all this, and has yet to spread it over its processors. */
+    /* Otherwise the first row would include the time in which the system spreads the new ranks over its processors. */
     signal(SIGALRM, give_up);
     alarm(limit);
     if (exact_calls == 0) settle(seconds);

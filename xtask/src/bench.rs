@@ -1,8 +1,7 @@
-//! Measures our backends beside other libraries, or beside another build of ours: all in one run, in turns, on the same
-//! rows.
+//! Compares our backends with other libraries, or with another build of ours: in one run, in turns, on the same rows.
 //!
 //! Pure: `row`, `figure`, `book`, `target`, `compare`, `table`, `plot`. With processes: `build`, `fetch`, `contender`, `watch`, `contest`,
-//! `start_up`, `solver`, `campaign`. `results` publishes what was measured.
+//! `start_up`, `solver`, `campaign`. `results` publishes the figures.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -29,7 +28,7 @@ mod table;
 mod target;
 mod watch;
 
-// What the measuring program times and prints is defined there, once for both.
+// The measuring program defines its rows and its output; this command compiles the same files.
 #[path = "../../comm-factory/examples/timings/figure.rs"]
 mod figure;
 #[path = "../../comm-factory/examples/timings/row.rs"]
@@ -45,28 +44,28 @@ use table::Table;
 use target::{NOISE, ROUNDS, SMALL, Target, Verdict};
 
 const NOTES: &str = "\
-Every rank times every call; the slowest rank's time is the call's; a figure is the median over the calls. In each
-round every contender runs once, another one first. A ratio is ours over the best peer of the same round. A row holds
-when the median of at least 9 ratios is at most its target, with 5 % for noise.
+Every rank times every call, a call takes as long as on its slowest rank, and a figure is the median over the calls. In
+each round every contender runs once, and the rounds start with different ones. A ratio is our time over that of the best
+peer in the same round. A row holds if the median of at least 9 ratios is at most its target, with 5 % for noise.
 
 Examples:
-  cargo xtask bench                                         everything, which takes long
+  cargo xtask bench                                         everything, which takes a long time
   cargo xtask bench --backend tcp --ranks 2 --rows small    a few minutes
   cargo xtask bench --row allreduce:32,barrier              these rows only
-  cargo xtask bench --rounds 1 --no-peers                   ours alone, for a first look
+  cargo xtask bench --rounds 1 --no-peers                   only ours, for a first impression
   cargo xtask bench --ranks 2 --fetch-peers --plot b.svg    with the newest MPICH and Open MPI, and a picture
-  cargo xtask bench --backend mpi-mpich                     what ours adds to MPICH
+  cargo xtask bench --backend mpi-mpich                     the overhead of ours on top of MPICH
   cargo xtask bench --against ../main --ranks 2,4           this build and that of another checkout
-  cargo xtask bench --sweep --backend tcp                   ours around the sizes where tcp changes its ways
-  cargo xtask bench --solver                                what a second rank brings to the example solver
+  cargo xtask bench --sweep --backend tcp                   ours around the sizes where tcp switches algorithms
+  cargo xtask bench --solver                                the speedup of the example solver with a second rank
   cargo xtask bench --results                               everything, written to docs/results.md and the README
   cargo xtask bench --results --row barrier,allreduce:8     the same with these rows only
-  cargo xtask bench --results --from-csv                    only write page and pictures again
+  cargo xtask bench --results --from-csv                    only write the page and the pictures again
 
-Exit code: 0 when everything ran, 1 when one of ours failed, or a peer asked for by name is not there or measured
-nothing; with --strict also when a target was missed.";
+  Exit code: 0 if everything ran; 1 if one of ours failed, or a peer that was asked for by name is missing or measured
+  nothing; with --strict also if a target was missed.";
 
-/// Describes what to measure, against whom.
+/// What to measure, and the libraries to compare with.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = NOTES)]
 #[expect(
@@ -80,59 +79,59 @@ pub(crate) struct Bench {
     /// Measure with N ranks instead of 2, 4, 8, 16, 32 and 64
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     ranks: Vec<u16>,
-    /// Let every contender run this often, in turns; below 9 there are no verdicts
+    /// Run every contender this often, in turns; fewer than 9 rounds give no verdicts
     #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Call each row for about this long per contender and round
+    /// Run each row for about this long per contender and round
     #[arg(long, value_name = "S", default_value_t = 0.2, value_parser = seconds)]
     seconds: f64,
-    /// Give a row up when a contender takes longer than this for it
+    /// Give up a row if a contender takes longer than this for it
     #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     limit: u32,
     /// Measure small rows, large ones or all
     #[arg(long, value_enum, default_value_t = Sizes::All)]
     rows: Sizes,
-    /// Measure these rows instead
+    /// Measure these rows instead of the usual ones
     #[arg(long, value_name = "CALL:BYTES", value_delimiter = ',')]
     row: Vec<Row>,
-    /// Leave out rows of more bytes
+    /// Leave out rows with more bytes
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<usize>,
-    /// Compare with these libraries instead of all that are there
+    /// Compare with these libraries instead of all installed ones
     #[arg(long, value_enum, value_delimiter = ',')]
     peer: Vec<Peer>,
-    /// Compare with nobody
+    /// Measure only ours, without a comparison
     #[arg(long, conflicts_with = "peer")]
     no_peers: bool,
-    /// Fetch the newest MPICH and Open MPI of the Python package index first, into environments below target
+    /// First fetch the newest MPICH and Open MPI of the Python package index, into environments below target
     #[arg(long, conflicts_with = "no_peers")]
     fetch_peers: bool,
     /// Compare with the build of another checkout of this workspace instead
     #[arg(long, value_name = "DIR", value_parser = checkout, conflicts_with_all = ["peer", "no_peers", "fetch_peers"])]
     against: Option<PathBuf>,
-    /// Write every figure to FILE as well
+    /// Also write every figure to FILE
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Draw the ratios of all rows to FILE.svg
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Measure ours from 32 KiB to 4 MiB instead, to see steps where it changes its ways
+    /// Measure only ours, from 32 KiB to 4 MiB, to show steps where it switches algorithms
     #[arg(long, conflicts_with_all = ["peer", "fetch_peers", "plot", "against", "rows", "row", "max_bytes"])]
     sweep: bool,
-    /// Measure the example solver instead: what more ranks bring, and what a shared case costs
+    /// Measure the example solver instead: its speedup with more ranks, and the memory of a shared case
     #[arg(long, conflicts_with_all = ["backend", "peer", "fetch_peers", "plot", "against", "rows", "row", "max_bytes", "sweep"])]
     solver: bool,
     /// Measure everything and write docs/results.md, its figures and pictures, and the table of the README; with --row, --rows small,
-    /// --rows large or --solver only that part is measured
+    /// --rows large or --solver, measure only that part
     #[arg(long, conflicts_with_all = ["backend", "no_peers", "against", "plot", "sweep", "strict"])]
     results: bool,
-    /// Measure nothing: write page and pictures from the figures in docs/results
+    /// Measure nothing: write the page and the pictures from the figures in docs/results
     #[arg(long, requires = "results", conflicts_with_all = ["solver", "row", "rows", "ranks", "csv", "fetch_peers"])]
     from_csv: bool,
     /// Exit with 1 if a target was missed
     #[arg(long)]
     strict: bool,
-    /// Measure programs that are not optimised: a test of this command, not of the library
+    /// Measure unoptimised programs, to test this command and not the library
     #[arg(long, hide_short_help = true)]
     unoptimised: bool,
 }
@@ -185,7 +184,7 @@ impl Backend {
         }
     }
 
-    /// Returns the library below.
+    /// Returns the MPI library that the backend uses.
     const fn mpi(self) -> Option<Mpi> {
         match self {
             Self::Shm | Self::Tcp => None,
@@ -202,7 +201,7 @@ pub(crate) enum Sizes {
     Small,
     /// Beyond 64 KiB
     Large,
-    /// All
+    /// All sizes
     All,
 }
 
@@ -256,7 +255,7 @@ pub(crate) fn run(bench: &Bench) -> bool {
     }
 }
 
-/// Returns whether everything ran, and how many targets were missed.
+/// Measures; returns whether everything ran, and how many targets were missed.
 fn measure(
     bench: &Bench,
     record: &mut Record,
@@ -301,7 +300,7 @@ fn tables(bench: &Bench, cores: usize, results: &[Results]) -> Vec<Table> {
             Bench {
                 against: Some(_), ..
             } => vec![table("ours and the other build", "other", with_peers())],
-            // What its calls take beside each other is the library's.
+            // The ratios among its calls depend on the library, not on ours.
             _ if backend.mpi().is_some() => {
                 vec![table("ours and the library below", "library", with_peers())]
             }
@@ -341,13 +340,13 @@ fn print(tables: &[Table]) -> usize {
     missed.len()
 }
 
-/// Says in one line whether a peer is faster than the noise explains, in whichever row that counts; none if no row has enough rounds.
+/// Returns a line that counts the rows in which a peer is faster than noise explains; `None` if no row has enough rounds.
 fn above_all(tables: &[Table]) -> Option<String> {
     let (above, all) = above(tables);
     (all > 0).then(|| format!("above {NOISE} of the best peer: {above} of {all} rows that count"))
 }
 
-/// Counts the rows in which a peer is faster than the noise explains, and all rows that count.
+/// Counts the rows in which a peer is faster than noise explains, and all rows that count.
 fn above(tables: &[Table]) -> (usize, usize) {
     let lines = tables.iter().filter(|table| table.other == table::PEERS);
     let lines = lines.flat_map(|table| &table.lines);

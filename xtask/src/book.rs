@@ -1,6 +1,6 @@
 //! Builds the book of the documents.
 //!
-//! The documents link to each other, to the READMEs of the crates and to sources, from where they lie. So the book is built from a copy
+//! The documents link to each other, to the READMEs of the crates and to sources, with relative paths. So the book is built from a copy
 //! of just these files, each in its place, and every link works there as it does in the repository.
 
 use std::fs;
@@ -14,24 +14,24 @@ use crate::tools::MDBOOK;
 
 mod pages;
 
-/// What mdbook reads beside the pages.
+/// The files that mdbook reads in addition to the pages.
 const SETTINGS: [&str; 2] = ["docs/book.toml", "docs/book.css"];
 
-/// Names the step.
+/// The name of the step.
 pub(crate) const WHAT: &str = "cargo xtask book";
 
-/// Holds what to do with the book.
+/// What to do with the book.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Book {
     /// Show it in the browser
     #[arg(long)]
     open: bool,
-    /// Install mdbook with cargo first, unless it is there; takes minutes
+    /// First install mdbook with cargo, unless it exists; takes minutes
     #[arg(long)]
     install: bool,
 }
 
-/// Builds and checks; returns whether nothing was found.
+/// Builds and checks the book; returns whether there are no findings.
 pub(crate) fn run(arguments: &Book) -> bool {
     let ready = if arguments.install {
         MDBOOK.obtain_by_cargo()
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Book) -> bool {
         Outcome::Passed => {
             println!("book: target/book/index.html");
             if arguments.open {
-                // Whoever asked sees whether it opened.
+                // The user sees whether the browser opens.
                 let _ = Command::new("xdg-open")
                     .arg(pages_folder().join("index.html"))
                     .status();
@@ -91,7 +91,7 @@ fn pages_folder() -> PathBuf {
     workspace_root().join("target/book")
 }
 
-/// Copies what belongs to the book; the contents, whose links start at their own folder, get links from the root.
+/// Copies the files of the book. The links of the contents start at their own folder, so they are rewritten to start at the root.
 fn assemble(root: &Path, to: &Path) -> Result<(), String> {
     let in_words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     if to.exists() {

@@ -4,22 +4,22 @@ use std::process::ExitCode;
 
 use crate::conformance::{Pass, find, plain, portable, start};
 
-/// Says what to do, on which backend, and for how long.
+/// Run random programs under faults on one backend.
 ///
 /// Each round starts real processes that run a random program, and injects faults: SIGKILL to one, some or all ranks, SIGSTOP,
-/// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or come late, dump core or have no file
-/// descriptor left, a job that is suspended as a whole, logs that block, slow links. Survivors must be told in time,
-/// and all blame the same rank that really died; nobody may get wrong data; the same job must start again at once; nothing may
-/// be left. A round that fails prints what happened and the command that repeats it.
+/// floods of signals, strangers at the ports, ranks that exit, panic, abort, leave or are late, dump core or have no file
+/// descriptor left, a job that is suspended as a whole, logs that block, slow links. The survivors must get an error in time,
+/// and all must blame the same rank, which really died; no rank may get wrong data; the same job must be able to start again at once;
+/// nothing may be left behind. A round that fails prints what happened and the command that repeats it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Chaos {
     /// The backend: the NAME of a folder comm-NAME with a tests/conformance.rs; it must report deaths
     #[arg(long, value_name = "NAME")]
     backend: String,
-    /// Run worlds of N ranks, in turn, instead of 2, 3, 4 and 8, now and then 32 or 64; may be repeated
+    /// Run worlds of N ranks, in turn, instead of 2, 3, 4 and 8, and sometimes 32 or 64; may be repeated
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     world: Vec<u32>,
-    /// Draw the rounds from SEED on
+    /// Generate the rounds from SEED on
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// Run N rounds [default: 50, unless --minutes is given]
@@ -28,13 +28,13 @@ pub(crate) struct Chaos {
     /// Run until M minutes have passed; may be a fraction
     #[arg(long, value_name = "M")]
     minutes: Option<f64>,
-    /// Inject one kind of fault only: kill-one, kill-several, kill-in-turn, kill-at-end, kill-all, leave, leave-and-kill, stop,
+    /// Inject only one kind of fault: kill-one, kill-several, kill-in-turn, kill-at-end, kill-all, leave, leave-and-kill, stop,
     /// stop-and-kill, flood, flood-and-kill, knock, knock-and-kill, suspend, suspend-and-kill, no-descriptors,
     /// no-descriptors-and-kill, dump-core, block-log-and-kill, slow-link, storm-at-start, late-start, stop-at-start,
     /// kill-at-start, kill-all-at-start
     #[arg(long, value_name = "KIND")]
     fault: Option<String>,
-    /// Go on after a round that failed
+    /// Continue after a round that failed
     #[arg(long)]
     keep_going: bool,
     /// With `--backend shm`: wait without futex, pidfd and /proc, as other systems do
@@ -42,7 +42,7 @@ pub(crate) struct Chaos {
     portable_wait: bool,
 }
 
-/// Runs the rounds; the exit code is 0 if all went well, 1 if one failed, 2 for wrong arguments.
+/// Runs the rounds; the exit code is 0 if all passed, 1 if one failed, 2 for wrong arguments.
 pub(crate) fn run(arguments: &Chaos) -> ExitCode {
     let backend = match find(&arguments.backend) {
         Ok(backend) => backend,
@@ -97,7 +97,7 @@ impl Chaos {
 mod tests {
     use super::*;
 
-    /// The table of the documentation is compared with the faults themselves.
+    /// Compares the table of the documentation with the faults themselves.
     #[test]
     fn the_help_lists_every_fault_of_the_documentation() {
         use clap::Args;

@@ -1,10 +1,10 @@
-//! Runs what CI runs.
+//! Runs the checks of CI.
 
 use crate::test::{self, Test};
 
 /// Runs the steps of `cargo xtask test`; returns whether they succeeded.
 ///
-/// What passes on a desk passes in CI because there is one list of steps, not two.
+/// There is only one list of steps, so that a change that passes locally also passes in CI.
 pub(crate) fn run(arguments: &Test) -> bool {
     test::run(arguments)
 }

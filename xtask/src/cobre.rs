@@ -1,8 +1,8 @@
-//! Runs the published solver cobre, unmodified, on the backends of this repository, and compares every file with what the original writes on
+//! Runs the published solver cobre, unmodified, on the backends of this repository, and compares every file with that of the original on
 //! MPI. Then runs the published tests of `cobre-comm` and of the solver on ours.
 //!
-//! Everything is below `target/cobre`: `original` and `ours` hold the published packages, built once with the published `cobre-comm` and once
-//! with ours in its place; `cases` and `out` what goes in and comes out. Not a step of `cargo xtask test`: it compiles a solver in C++.
+//! Everything is below `target/cobre`: `original` and `ours` hold the published packages, built with the published `cobre-comm` and with
+//! ours in its place; `cases` and `out` hold the inputs and the results. Not a step of `cargo xtask test`, because it compiles a C++ solver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,17 +22,17 @@ mod runs;
 /// What to run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cobre {
-    /// Take these steps only, with what the others left the last time
+    /// Run only these steps, with the files that the others left the last time
     #[arg(value_name = "STEP")]
     steps: Vec<Stage>,
 }
 
-/// What there is to do, in this order.
+/// The steps, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Stage {
     /// Compile everything that the other steps run
     Build,
-    /// Run the solver and compare what it writes
+    /// Run the solver and compare its files
     Runs,
     /// Run the published tests
     Tests,
@@ -41,10 +41,10 @@ enum Stage {
 /// The version of all packages of the solver.
 const VERSION: &str = "0.18.0";
 
-/// The library whose runs of the original all others are compared with.
+/// The library of the reference runs, with which all others are compared.
 const MPI: Mpi = Mpi::Mpich;
 
-/// Which `cobre-comm` a program has.
+/// The `cobre-comm` of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Crate {
     Original,
@@ -63,13 +63,13 @@ impl Crate {
         folder().join(self.name())
     }
 
-    /// Returns the solver, once it was built with this library.
+    /// Returns the path of the solver that is built with this library.
     fn program(self, mpi: Mpi) -> PathBuf {
         self.folder().join(format!("cobre-{}", mpi.name()))
     }
 
-    /// Prepares a cargo that builds `package` with this crate. All share a folder: the solver in C++ is compiled once, and what stands on MPI
-    /// whenever the library changes.
+    /// Prepares a cargo that builds `package` with this crate. All builds share a folder, so that the C++ solver is compiled only once; crates
+    /// that depend on MPI are compiled again whenever the library changes.
     fn cargo(self, command: &str, package: &str, mpi: Mpi) -> Command {
         let mut cargo = cargo(&[command]);
         cargo.current_dir(self.folder().join(package));
@@ -88,7 +88,7 @@ fn folder() -> PathBuf {
     workspace_root().join("target").join("cobre")
 }
 
-/// Builds, runs and compares; returns whether everything is identical but times, and every test passes.
+/// Builds, runs and compares; returns whether everything except times is identical and every test passes.
 pub(crate) fn run_all(arguments: &Cobre) -> bool {
     let wanted = |step| arguments.steps.is_empty() || arguments.steps.contains(&step);
     let done = || -> Result<bool, String> {
@@ -116,7 +116,7 @@ pub(crate) fn run_all(arguments: &Cobre) -> bool {
     })
 }
 
-/// Returns the MPI libraries that are there. The first one must be.
+/// Returns the installed MPI libraries. The first one must be installed.
 fn libraries() -> Result<Vec<Mpi>, String> {
     MPI.tool().obtain()?;
     let there = |mpi: &Mpi| {
@@ -128,7 +128,7 @@ fn libraries() -> Result<Vec<Mpi>, String> {
     Ok(Mpi::ALL.into_iter().filter(there).collect())
 }
 
-/// Builds the solver, and keeps it from the next one, which has the same name.
+/// Builds the solver, and moves it away before the next build, which has the same name.
 fn build(which: Crate, mpi: Mpi) -> Result<(), String> {
     let mut cargo = which.cargo("build", "cobre-cli", mpi);
     cargo.args(["--release", "--features", "mpi"]);
@@ -139,7 +139,7 @@ fn build(which: Crate, mpi: Mpi) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the program that compares results and makes a case.
+/// Builds the program that compares results and generates a case.
 fn files() -> Result<PathBuf, String> {
     let mut cargo = cargo(&["build", "--release"]);
     cargo.current_dir(folder().join("cobre-files"));

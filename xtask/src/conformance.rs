@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use crate::mpi::Mpi;
 use crate::process::{cargo, with_portable_wait, workspace_root};
 
-/// Says what to run, on which backend.
+/// Run the conformance suite on one backend and print its table.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Conformance {
     /// The backend: the NAME of a folder comm-NAME with a tests/conformance.rs, or `reference`
@@ -22,16 +22,16 @@ pub(crate) struct Conformance {
     /// Run N random programs per job
     #[arg(long, value_name = "N")]
     random: Option<usize>,
-    /// Draw the random programs from SEED on
+    /// Generate the random programs from SEED on
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// With `--backend mpi`: run with one MPI library instead of both; with `--backend factory`: run with it, too
+    /// With `--backend mpi`: run with this MPI library instead of both; with `--backend factory`: also run with this one
     #[arg(long, value_name = "MPI", value_enum)]
     mpi: Option<Mpi>,
     /// With `--backend shm`: wait without futex, pidfd and /proc, as other systems do
     #[arg(long)]
     portable_wait: bool,
-    /// Also run calls of more than 4 GiB, where there is memory for them
+    /// Also run calls of more than 4 GiB, if there is enough memory
     #[arg(long)]
     big: bool,
 }
@@ -44,7 +44,7 @@ fn world(argument: &str) -> Result<usize, String> {
     }
 }
 
-/// Runs the suite; the exit code is its own: 0 all passed, 1 something failed, 2 wrong arguments.
+/// Runs the suite, and returns its exit code: 0 if all cases passed, 1 if one failed, 2 for wrong arguments.
 pub(crate) fn run(arguments: &Conformance) -> ExitCode {
     let backend = match find(&arguments.backend) {
         Ok(backend) => backend,
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Conformance) -> ExitCode {
     ExitCode::from(worst)
 }
 
-/// Finds a backend by its name, or says which there are.
+/// Finds a backend by its name, or returns a message with all names.
 pub(crate) fn find(name: &str) -> Result<Backend, ExitCode> {
     let known = backends(&workspace_root());
     let names: Vec<String> = known.iter().map(|known| known.name.clone()).collect();
@@ -93,9 +93,9 @@ pub(crate) fn find(name: &str) -> Result<Backend, ExitCode> {
     })
 }
 
-/// Describes one pass of the suite.
+/// One pass of the suite.
 pub(crate) struct Pass {
-    /// What sets it apart from the others; empty if there are none.
+    /// Its difference from the other passes; empty if it is the only one.
     what: &'static str,
     /// The cargo that builds it, or what to install first.
     pub(crate) cargo: Result<Command, String>,
@@ -111,7 +111,7 @@ pub(crate) fn plain(backend: &Backend) -> Pass {
     }
 }
 
-/// Returns the pass without what only Linux has.
+/// Returns the pass without Linux-only features.
 pub(crate) fn portable(backend: &Backend) -> Pass {
     let test = ["test", "--package", &backend.package];
     Pass {
@@ -161,7 +161,7 @@ fn passes(backend: &Backend, arguments: &Conformance) -> Vec<Pass> {
     }
 }
 
-/// Runs the test of one backend with its own `flags` and returns its exit code.
+/// Runs the test of one backend with `flags` and returns its exit code.
 pub(crate) fn start(mut cargo: Command, test: &str, flags: &[String]) -> u8 {
     let status = cargo
         .args(["--quiet", "--test", test, "--"])
@@ -178,7 +178,7 @@ pub(crate) fn start(mut cargo: Command, test: &str, flags: &[String]) -> u8 {
 }
 
 impl Conformance {
-    /// Returns the arguments of the suite itself.
+    /// Returns the arguments for the suite.
     fn flags(&self) -> Vec<String> {
         let mut flags = vec!["--table".to_owned()];
         let mut add = |flag: &str, value: String| flags.extend([flag.to_owned(), value]);
@@ -201,7 +201,7 @@ impl Conformance {
     }
 }
 
-/// Names a test that holds the suite for one backend.
+/// A test that contains the suite for one backend.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Backend {
     pub(crate) name: String,
@@ -209,7 +209,7 @@ pub(crate) struct Backend {
     test: &'static str,
 }
 
-/// Finds the backends that have joined the suite, in alphabetical order.
+/// Finds the backends that run the suite, in alphabetical order.
 fn backends(root: &Path) -> Vec<Backend> {
     let folders = fs::read_dir(root).into_iter().flatten().flatten();
     let mut backends: Vec<Backend> = folders

@@ -1,4 +1,4 @@
-//! Shows the library at work: a solver on four ranks, then the same on every backend that is there.
+//! Demonstrates the library: a solver on four ranks, then the same on every installed backend.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use progress::{Ran, watch};
 use summary::{Row, agreement};
 use transport::Transport;
 
-/// Which case to solve, and where.
+/// Run a distributed solver on every installed backend and compare the results.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Demo {
     /// Run on one backend instead of all that are installed
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// Number of ranks, where there can be several
+    /// Number of ranks on backends with several ranks
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     ranks: u16,
     /// Number of months to plan
@@ -32,16 +32,16 @@ pub(crate) struct Demo {
     /// Number of hydro plants
     #[arg(long, default_value_t = 4)]
     plants: u64,
-    /// Number of iterations at most
+    /// Maximum number of iterations
     #[arg(long, default_value_t = 20)]
     iterations: u64,
-    /// Seed of the case: another number draws another case
+    /// Seed of the case: another number generates another case
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Threads per rank
     #[arg(long, default_value_t = 1)]
     threads: u64,
-    /// Continue from the checkpoints that the last demo left
+    /// Continue from the checkpoints of the last demo
     #[arg(long)]
     resume: bool,
 }
@@ -55,12 +55,12 @@ pub(crate) enum Backend {
     Mpi,
 }
 
-/// Where the plot and the checkpoints go.
+/// The folder of the plot and the checkpoints.
 fn folder() -> PathBuf {
     workspace_root().join("target").join("demo")
 }
 
-/// Runs the demonstration; returns whether everything worked and agreed.
+/// Runs the demonstration; returns whether everything succeeded and all results agree.
 pub(crate) fn run(demo: &Demo) -> bool {
     match show(demo) {
         Ok(agreed) => agreed,
@@ -74,8 +74,8 @@ pub(crate) fn run(demo: &Demo) -> bool {
 fn show(demo: &Demo) -> Result<bool, String> {
     fs::create_dir_all(folder())
         .map_err(|why| format!("{} cannot be created: {why}", folder().display()))?;
-    // With an MPI library one build serves all backends; each further library would take another. The last goes first: Open MPI
-    // yields where ranks outnumber cores.
+    // One build with an MPI library has all backends; each further library needs another build. The last one goes first, because
+    // Open MPI yields if there are more ranks than cores.
     let mut libraries = Mpi::ALL.into_iter().rev();
     let library = libraries.find(|mpi| mpi.tool().missing().is_none());
     let main = match demo.backend {
@@ -117,7 +117,7 @@ fn show(demo: &Demo) -> Result<bool, String> {
     Ok(agreed)
 }
 
-/// Solves the case over one transport; `whole` shows all that the solver prints, not only how far it is.
+/// Solves the case over one transport; `whole` shows the whole output of the solver, not only its progress.
 fn solve(demo: &Demo, transport: Transport, build: Build, whole: bool) -> Result<Ran, String> {
     let ranks = transport.ranks(demo.ranks);
     let what = format!(
@@ -142,7 +142,7 @@ fn solve(demo: &Demo, transport: Transport, build: Build, whole: bool) -> Result
 }
 
 impl Demo {
-    /// Returns the arguments of the solver itself.
+    /// Returns the arguments for the solver.
     fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         for (flag, value) in [

@@ -1,4 +1,4 @@
-//! Builds the documentation of the crates, and checks the documents beside it.
+//! Builds the documentation of the crates, and checks the Markdown documents.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::process::{self, cargo, shown, workspace_root};
 use crate::report::Outcome;
 use crate::tidy;
 
-/// Holds what to do with the documentation.
+/// What to do with the documentation.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Docs {
     /// Show it in the browser
@@ -14,7 +14,7 @@ pub(crate) struct Docs {
     open: bool,
 }
 
-/// Prepares rustdoc for the default members, and for the native half of the Python package if asked; a warning is an error.
+/// Prepares rustdoc for the default members, and on request for the native half of the Python package; warnings are errors.
 pub(crate) fn rustdoc(with_python: bool) -> Command {
     let mut command = cargo(&["doc", "--no-deps"]);
     command.args(packages(with_python));
@@ -22,7 +22,7 @@ pub(crate) fn rustdoc(with_python: bool) -> Command {
     command
 }
 
-/// Selects the default members, which need nothing installed, or all that need no MPI library.
+/// Selects the default members, which need nothing installed, or all members that need no MPI library.
 pub(crate) const fn packages(with_python: bool) -> &'static [&'static str] {
     if with_python {
         &[
@@ -39,7 +39,7 @@ pub(crate) const fn packages(with_python: bool) -> &'static [&'static str] {
     }
 }
 
-/// Builds and checks; returns whether nothing was found.
+/// Builds and checks; returns whether there are no findings.
 pub(crate) fn run(arguments: &Docs) -> bool {
     let mut doc = rustdoc(false);
     if arguments.open {

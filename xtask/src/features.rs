@@ -1,16 +1,16 @@
-//! Compiles and lints the crates whose features choose backends with every set of them: each must stand alone.
+//! Compiles and lints the crates whose features select backends, with every set of these features: each set must work on its own.
 
 use std::process::Command;
 
 use crate::mpi::Mpi;
 use crate::process::cargo;
 
-/// The packages, each with its features that need nothing installed.
+/// The packages, each with the features that need nothing installed.
 const PACKAGES: [(&str, &[&str]); 2] = [
     ("comm-factory", &["shm", "tcp"]),
     ("cobre-comm", &["shm", "tcp", "shared-memory"]),
 ];
-/// The one that needs an MPI library.
+/// The feature that needs an MPI library.
 const MPI: &str = "mpi";
 
 /// Checks the sets without `mpi`.
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::process::workspace_root;
 
-    /// A feature that is added to a manifest must be added here. Names for others, `default` and `numa`, add nothing.
+    /// A feature that is added to a manifest must be added here, too, except `default` and `numa`, which only select others.
     #[test]
     fn the_sets_are_those_of_the_manifests() {
         for (package, free) in PACKAGES {

@@ -1,4 +1,4 @@
-//! Runs the chores of the workspace: every check CI makes is a command here.
+//! Runs the chores of the workspace: every check of CI is a command here.
 //!
 //! `cargo xtask` alone lists the commands. Exit codes: 0 done, 1 a check failed, 2 wrong arguments.
 
@@ -50,13 +50,13 @@ enum Command {
     },
     /// Run the conformance suite on a backend and print a table of clauses, cases, worlds and times
     Conformance(conformance::Conformance),
-    /// Measure the backends beside MPICH, Open MPI and Gloo or another build, in turns, and say which targets hold
+    /// Compare the backends with MPICH, Open MPI and Gloo, or with another build, in turns, and report which targets hold
     Bench(bench::Bench),
     /// Run random programs in real processes, inject faults, and check that the contract holds
     Chaos(chaos::Chaos),
     /// Change the code in small ways for half an hour, and list the changes that no test notices
     Mutants(mutants::Mutants),
-    /// Run a distributed solver on four ranks, then on every backend that is there, and compare the results
+    /// Run a distributed solver on four ranks, then on every installed backend, and compare the results
     Demo(demo::Demo),
     /// Run the published solver cobre on the backends, and compare every file with the original on MPI
     Cobre(cobre::Cobre),
@@ -66,9 +66,9 @@ enum Command {
     Book(book::Book),
     /// Build a program with the features of each build profile; print sizes, libraries and start-up times
     Profiles(profiles::Profiles),
-    /// Do everything of a release but the upload: check the manifests, make and compile the packages, compare the interfaces
+    /// Prepare a release without uploading it: check the manifests, create and compile the packages, compare the interfaces
     Release(release::Release),
-    /// Build the Python package, install it into an empty environment and test it, or measure it beside mpi4py
+    /// Build the Python package, install it into an empty environment and test it, or compare its speed with mpi4py
     Python(python::Python),
     /// Create the crate of a new backend, which passes the suite for a world of one rank
     NewBackend(new_backend::NewBackend),

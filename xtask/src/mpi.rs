@@ -1,4 +1,4 @@
-//! Knows the MPI libraries: each has a compiler, a launcher and a target directory of its own.
+//! The MPI libraries: each has its own compiler, launcher and target directory.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::process::{cargo, command, copy_tree, workspace_root};
 use crate::tools::{MPICH, OPEN_MPI, Tool};
 
-/// Names an MPI library.
+/// An MPI library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Mpi {
     Mpich,
@@ -17,10 +17,10 @@ pub(crate) enum Mpi {
 }
 
 impl Mpi {
-    /// All that the backend is tested with.
+    /// All libraries that the backend is tested with.
     pub(crate) const ALL: [Self; 2] = [Self::Mpich, Self::OpenMpi];
 
-    /// Returns the name on the command line, which ends the names of its programs.
+    /// Returns the name on the command line, which is also the suffix of its programs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Mpich => "mpich",
@@ -28,7 +28,7 @@ impl Mpi {
         }
     }
 
-    /// Returns the first of two for MPICH, the second for Open MPI.
+    /// Returns the first of two values for MPICH, the second for Open MPI.
     pub(crate) const fn named(self, names: [&'static str; 2]) -> &'static str {
         match self {
             Self::Mpich => names[0],
@@ -36,7 +36,7 @@ impl Mpi {
         }
     }
 
-    /// Returns what must be installed.
+    /// Returns the tool that must be installed.
     pub(crate) const fn tool(self) -> &'static Tool {
         match self {
             Self::Mpich => &MPICH,
@@ -44,12 +44,12 @@ impl Mpi {
         }
     }
 
-    /// Returns the directory of what is built with this library.
+    /// Returns the target directory of builds with this library.
     pub(crate) fn target(self) -> String {
         format!("target-{}", self.name())
     }
 
-    /// Prepares `mpiexec -n RANKS`, ready for a program, as root and with more ranks than cores, too.
+    /// Prepares `mpiexec -n RANKS`, ready for a program; it also works as root and with more ranks than cores.
     pub(crate) fn launcher(self, ranks: &str) -> Command {
         let mut launcher = command(&format!("mpiexec.{}", self.name()), &[]);
         if self == Self::OpenMpi {
@@ -62,7 +62,7 @@ impl Mpi {
         }
         launcher.args(["-n", ranks]);
         launcher.env("COBRE_COMM_BACKEND", "mpi");
-        // Both libraries wait without yielding unless told to.
+        // By default both libraries wait without yielding.
         launcher.env("OMPI_MCA_mpi_yield_when_idle", "1");
         for collective in ["ALLREDUCE", "BCAST", "BARRIER", "REDUCE"] {
             let variable = format!("MPIR_CVAR_{collective}_POSIX_INTRA_ALGORITHM");
@@ -71,10 +71,10 @@ impl Mpi {
         launcher
     }
 
-    /// Prepares a cargo that builds a package with this library: what was built with another is kept apart.
+    /// Prepares a cargo that builds a package with this library, separately from builds with another one.
     ///
-    /// With MPICH, everything that does not stand on MPI is shared with the workspace. Cargo cannot tell libraries apart, so the
-    /// second one has a directory of its own, see [`Mpi::prepare`].
+    /// With MPICH, everything that does not depend on MPI is shared with the workspace. Cargo cannot distinguish the libraries, so the
+    /// second one has its own directory, see [`Mpi::prepare`].
     pub(crate) fn cargo(self, command: &str, package: &str) -> Command {
         let (name, directory) = (self.name(), self.target());
         let mut cargo = cargo(&[command, "--package", package, "--target-dir", &directory]);
@@ -87,8 +87,8 @@ impl Mpi {
         cargo
     }
 
-    /// Fills the directory of the second library, if it is new, with what the workspace has compiled, so that cargo compiles only what
-    /// stands on MPI.
+    /// If the directory of the second library is new, fills it with the compiled crates of the workspace, so that cargo compiles only
+    /// crates that depend on MPI.
     pub(crate) fn prepare(self) -> io::Result<()> {
         let root = workspace_root();
         let (from, to) = (
@@ -98,11 +98,11 @@ impl Mpi {
         if self == Self::Mpich || to.exists() {
             return Ok(());
         }
-        // Cargo holds it while it compiles.
+        // Cargo holds this lock while it compiles.
         let lock = File::open(from.join(".cargo-lock"))?;
         lock.lock_shared()?;
         for folder in [".fingerprint", "build", "deps"] {
-            // Programs have no extension; nobody builds on those in deps.
+            // Programs have no extension; nothing depends on those in deps.
             let wanted = |path: &Path| folder != "deps" || path.extension().is_some();
             copy_tree(&from.join(folder), &to.join(folder), &wanted)?;
         }

@@ -1,7 +1,7 @@
 //! Changes the code in small ways, one at a time, and lists the changes that no test notices.
 //!
 //! `cargo-mutants` makes the changes, in a copy of the workspace that stays below `target`, so that the next run compiles little. There are
-//! thousands of them and a test run takes long: each run tries others, in an order of its own, for as long as it was given.
+//! thousands of changes, and a test run takes long: each run tries others, in a random order, for the given time.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -13,22 +13,22 @@ use crate::process::{cargo, command, copy_tree, run, shown, workspace_root};
 use crate::report::bold;
 use crate::tools::CARGO_MUTANTS;
 
-/// Says what to change, and for how long.
+/// Change the code in small ways, and list the changes that no test notices.
 ///
-/// A mutant that lives is a change that the tests of its package did not notice: a gap in the tests, or a change that makes no
-/// difference. Somebody has to judge which.
+/// A surviving mutant is a change that the tests of its package did not notice: a gap in the tests, or a change that makes no
+/// difference. A person has to judge which.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Mutants {
     /// Run for M minutes in all; may be a fraction
     #[arg(long, value_name = "M", default_value_t = 30.0)]
     minutes: f64,
-    /// Change this package only; may be repeated
+    /// Change only this package; may be repeated
     #[arg(long, value_name = "NAME", value_parser = package_name)]
     package: Vec<String>,
 }
 
-/// The packages, with what judges their mutants, and what judges those that outlive it: arguments of `cargo test`. What is quick comes
-/// first: most mutants need nothing else.
+/// The packages, with the tests of their mutants, and the tests of the mutants that survive those: arguments of `cargo test`. The quick tests
+/// come first: most mutants need no others.
 const PACKAGES: [(&str, &str, Option<&str>); 6] = [
     ("comm-api", "--lib --tests", None),
     ("comm-kit", "--lib --tests", None),
@@ -58,7 +58,7 @@ fn package_name(argument: &str) -> Result<String, String> {
     }
 }
 
-/// Tries mutants of all packages, in equal shares of the time, and lists what lives; returns whether any could be tried.
+/// Tries mutants of all packages, in equal shares of the time, and lists the survivors; returns whether any could be tried.
 pub(crate) fn run_all(arguments: &Mutants) -> bool {
     if let Err(advice) = CARGO_MUTANTS.obtain() {
         eprintln!("error: {advice}");
@@ -102,7 +102,7 @@ pub(crate) fn run_all(arguments: &Mutants) -> bool {
     sample.packages.iter().any(|found| found.tried() > 0)
 }
 
-/// Copies the workspace without what is built.
+/// Copies the workspace without build artifacts.
 fn copy(place: &Path) -> std::io::Result<()> {
     let root = workspace_root();
     let wanted = |path: &Path| {
@@ -116,7 +116,7 @@ fn copy(place: &Path) -> std::io::Result<()> {
     copy_tree(&root, &tree, &wanted)
 }
 
-/// Tries mutants of one package, all of them or only these, and returns what was found; its files have another name for each judge.
+/// Tries mutants of one package, all of them or only these, and returns the findings; the files have another name for each set of tests.
 fn attempt(
     place: &Path,
     package: &str,
@@ -131,22 +131,22 @@ fn attempt(
         mutants.arg(format!("--re=^{}$", literal(mutant)));
     }
     mutants.args(["--"]).args(of_tests(judge));
-    // However it ends, what it has found by then is in its files.
+    // However the run ends, its findings so far are in its files.
     run(&mut mutants);
     Found::read(package, &place.join(files))
 }
 
-/// Splits off what `cargo test` passes on to the tests, the two dashes included.
+/// Splits off the arguments that `cargo test` passes on to the tests, including the two dashes.
 fn of_tests(judge: &str) -> impl Iterator<Item = &str> {
     judge.split(' ').skip_while(|word| *word != "--")
 }
 
-/// Returns what of a judge is for cargo.
+/// Returns the arguments of a judge that are for cargo.
 fn of_cargo(judge: &str) -> impl Iterator<Item = &str> {
     judge.split(' ').take_while(|word| *word != "--")
 }
 
-/// Returns an expression that matches this text only.
+/// Returns a regular expression that matches only this text.
 fn literal(text: &str) -> String {
     let escape = |c: char| {
         let special = r"\.+*?()|[]{}^$#&-~".contains(c);
@@ -155,7 +155,7 @@ fn literal(text: &str) -> String {
     text.chars().flat_map(escape).collect()
 }
 
-/// Prepares the run for one package, for this long. An interruption lets `cargo-mutants` write down what it has found.
+/// Prepares the run for one package, for this long. On an interruption `cargo-mutants` writes its findings so far.
 fn prepare(place: &Path, package: &str, files: &str, judge: &str, time: Duration) -> Command {
     let seconds = time.as_secs().max(1).to_string();
     let cargo = cargo(&[]).get_program().to_string_lossy().into_owned();
@@ -180,21 +180,21 @@ fn prepare(place: &Path, package: &str, files: &str, judge: &str, time: Duration
         .args(["--timeout", TEST_SECONDS, "--package", package])
         .arg("--output")
         .arg(place.join(files))
-        // For building, too: what does not judge is not built.
+        // For the build, too, so that only the tests of this judge are built.
         .args(of_cargo(judge).map(|word| format!("--cargo-arg={word}")))
         .current_dir(place.join("tree"))
         .env("CARGO_TARGET_DIR", place.join("target"));
     mutants
 }
 
-/// Holds what became of the mutants of one package.
+/// The results of the mutants of one package.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     package: String,
     caught: usize,
-    /// The tests did not end: noticed, too, by a person at the latest.
+    /// The tests did not end, which also counts as noticed: a person would notice at the latest.
     hung: usize,
-    /// They did not compile.
+    /// The mutants that did not compile.
     unviable: usize,
     lived: Vec<String>,
 }
@@ -216,7 +216,7 @@ impl Found {
         }
     }
 
-    /// Returns what is known when those that lived have been tried once more; whoever's turn did not come is not known.
+    /// Returns the results after the survivors have been tried once more; survivors that were not tried again have no result.
     fn then(&self, again: Self) -> Self {
         Self {
             caught: self.caught + again.caught,
@@ -231,7 +231,7 @@ impl Found {
     }
 }
 
-/// Holds what was found in one run.
+/// The findings of one run.
 #[derive(Debug, Default)]
 struct Sample {
     packages: Vec<Found>,
@@ -323,7 +323,7 @@ mod tests {
             lived: lived.iter().map(|&name| name.to_owned()).collect(),
             ..Found::default()
         };
-        // The time was over before the third came.
+        // The time ended before the third mutant.
         let both = found(5, &["a", "b", "c"]).then(found(1, &["b"]));
         assert_eq!(both, found(6, &["b"]));
     }

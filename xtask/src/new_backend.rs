@@ -1,4 +1,4 @@
-//! Creates the crate of a new backend: one that compiles, is clean, and passes the suite for a world of one rank.
+//! Creates the crate of a new backend, which compiles without warnings and passes the suite for a world of one rank.
 
 use std::fs;
 use std::path::Path;
@@ -46,10 +46,10 @@ const TEMPLATE: [(&str, &str); 8] = [
     ),
 ];
 
-/// Names the new backend.
+/// Create the crate of a new backend.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewBackend {
-    /// The NAME of the crate comm-NAME: lower-case letters and digits, a letter first
+    /// The NAME of the crate comm-NAME: lower-case letters and digits, starting with a letter
     #[arg(value_name = "NAME", value_parser = name)]
     name: String,
 }
@@ -61,7 +61,7 @@ fn name(argument: &str) -> Result<String, String> {
         .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     match argument {
         _ if !(first && rest) => {
-            Err("give lower-case letters and digits, a letter first".to_owned())
+            Err("use lower-case letters and digits, starting with a letter".to_owned())
         }
         "reference" => Err("the suite's own communicator has that name".to_owned()),
         _ => Ok(argument.to_owned()),
@@ -92,7 +92,7 @@ pub(crate) fn generate(root: &Path, name: &str) -> Result<(), String> {
     let folder = root.join(format!("comm-{name}"));
     if folder.exists() {
         return Err(format!(
-            "there is a comm-{name} already; remove it, or take another name"
+            "comm-{name} already exists; remove it, or choose another name"
         ));
     }
     let path = root.join("Cargo.toml");
@@ -105,13 +105,13 @@ pub(crate) fn generate(root: &Path, name: &str) -> Result<(), String> {
     fs::write(path, manifest).map_err(|e| format!("Cargo.toml: {e}"))
 }
 
-/// Breaks the lines where they have become too long: how long they are depends on the name.
+/// Breaks lines that have become too long because of the name.
 pub(crate) fn format(root: &Path, name: &str) -> Result<(), String> {
     let mut fmt = cargo(&["fmt", "--package", &format!("comm-{name}")]);
     match process::run(fmt.current_dir(root)) {
         Outcome::Passed => Ok(()),
         Outcome::Failed(reason) | Outcome::NotRun(reason) => Err(format!(
-            "comm-{name} is there, but {}: {reason}",
+            "comm-{name} was created, but {}: {reason}",
             shown(&fmt)
         )),
     }
@@ -131,7 +131,7 @@ fn filled(text: &str, name: &str) -> String {
         .replace("{{NAME}}", &name.to_uppercase())
 }
 
-/// Adds the crate to the members and the dependencies of a workspace's manifest, in the order of the alphabet.
+/// Adds the crate to the members and dependencies of a workspace's manifest, in alphabetical order.
 fn joined(manifest: &str, name: &str) -> Result<String, String> {
     let package = format!("comm-{name}");
     let mut document: DocumentMut = manifest.parse().map_err(|e| format!("Cargo.toml: {e}"))?;

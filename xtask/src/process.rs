@@ -24,7 +24,7 @@ pub(crate) fn workspace_root() -> PathBuf {
     package.parent().unwrap_or(package).to_path_buf()
 }
 
-/// Prepares `program` with `arguments` and no input to wait for.
+/// Prepares `program` with `arguments` and without input.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command
@@ -40,8 +40,8 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&program, arguments)
 }
 
-/// Lets a build share what is compiled in `target` and keep its programs in a folder of their own, [`programs`]: those who build the
-/// same program with other features at the same time would put theirs in its place.
+/// Lets a build share the compiled crates in `target`, and keep its programs in a separate folder, [`programs`]: a concurrent build of the
+/// same program with other features would overwrite them.
 pub(crate) fn apart(build: &mut Command, target: &Path, name: &str) {
     build.env("CARGO_BUILD_BUILD_DIR", target);
     build.arg("--target-dir").arg(programs(target, name));
@@ -52,8 +52,8 @@ pub(crate) fn programs(target: &Path, name: &str) -> PathBuf {
     target.join("programs").join(name)
 }
 
-/// Prepares cargo so that ranks wait as on systems other than Linux. Only the packages of the workspace are built anew, beside their
-/// other builds.
+/// Prepares cargo so that ranks wait as on systems other than Linux. Only the packages of the workspace are built again, in addition to
+/// their other builds.
 pub(crate) fn with_portable_wait(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
     command.env(
@@ -63,29 +63,29 @@ pub(crate) fn with_portable_wait(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end with the output on this terminal; every way not to succeed is a failure.
+/// Runs to the end with the output on this terminal; anything but success is a failure.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     Terminal::default().run(command)
 }
 
-/// Runs programs with their output on this terminal, or beside what uses it, with the output in a file.
+/// Runs programs with their output on this terminal, or in the background with their output in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Terminal {
     log: Option<File>,
     low_priority: bool,
-    /// What the programs used of all processors.
+    /// The processor time of the programs.
     processors: Cell<Duration>,
-    /// Where tests write down that they did not run.
+    /// The file in which tests record that they did not run.
     not_run: OnceCell<NamedTempFile>,
-    /// How long a program may take that must leave nothing behind.
+    /// How long a program may take; if set, it must also leave nothing behind.
     limit: Cell<Option<Duration>>,
 }
 
-/// The variable that names that file to them, see `comm_testing::not_run`.
+/// The variable with the path of that file, see `comm_testing::not_run`.
 const NOT_RUN: &str = "COMM_NOT_RUN";
 
 impl Terminal {
-    /// Keeps the output until [`Terminal::output`] returns it. With a low priority, programs get the processors that others leave.
+    /// Keeps the output until [`Terminal::output`] returns it. The programs run with a low priority, so that they use only free processors.
     pub(crate) fn beside(low_priority: bool) -> io::Result<Self> {
         let log = Some(tempfile::tempfile()?);
         Ok(Self {
@@ -95,7 +95,7 @@ impl Terminal {
         })
     }
 
-    /// Ends programs from now on that take longer than this, and those that they leave behind; both are a failure.
+    /// From now on, ends programs that take longer than this, and processes that they leave behind; both are failures.
     pub(crate) fn bound(&self, limit: Duration) {
         self.limit.set(Some(limit));
     }
@@ -103,7 +103,7 @@ impl Terminal {
     /// Collects the tests that do not run, for [`Terminal::not_run`].
     pub(crate) fn collect(&self) -> io::Result<()> {
         let file = NamedTempFile::new()?;
-        // Set already: what was collected stays.
+        // Already set: keep what was collected.
         let _ = self.not_run.set(file);
         Ok(())
     }
@@ -115,11 +115,11 @@ impl Terminal {
         };
         match fs::read_to_string(file.path()) {
             Ok(text) => text.lines().map(str::to_owned).collect(),
-            Err(error) => vec![format!("what did not run is not known: {error}")],
+            Err(error) => vec![format!("the tests that did not run are unknown: {error}")],
         }
     }
 
-    /// Runs to the end; every way not to succeed is a failure.
+    /// Runs to the end; anything but success is a failure.
     pub(crate) fn run(&self, command: &mut Command) -> Outcome {
         let program = command.get_program().display().to_string();
         let ended = match self.limit.get() {
@@ -139,7 +139,7 @@ impl Terminal {
         while is_running(&child) {
             if Instant::now() > until {
                 self.list("ended, because it took too long", &mark.end());
-                // Where marks are not seen, it alone.
+                // On systems that do not show marks, ends only the program itself.
                 child.kill()?;
                 self.wait_for(child)?;
                 let reason = format!("it took longer than {} s and was ended", limit.as_secs());
@@ -164,7 +164,7 @@ impl Terminal {
         let mut log = self.log.as_ref();
         for line in lines {
             let line = format!("{what}: {line}\n");
-            // Where it cannot be written, the outcome still tells.
+            // If this cannot be written, the outcome still tells the first process.
             let _ = match &mut log {
                 Some(log) => log.write_all(line.as_bytes()),
                 None => io::stdout().write_all(line.as_bytes()),
@@ -172,7 +172,7 @@ impl Terminal {
         }
     }
 
-    /// Runs one after the other, goes on after a failure, and names what failed.
+    /// Runs the commands one after another, continues after a failure, and names the failed ones.
     pub(crate) fn run_all(&self, commands: Vec<Command>) -> Outcome {
         let mut failed = Vec::new();
         for mut command in commands {
@@ -195,7 +195,7 @@ impl Terminal {
         }
         let child = command.spawn()?;
         if self.low_priority {
-            // Without it the programs still run, only less considerately.
+            // Without a lower priority the programs still run, but disturb others.
             let _ = setpriority_process(Some(Pid::from_child(&child)), LOWEST);
         }
         Ok(child)
@@ -213,12 +213,12 @@ impl Terminal {
         })
     }
 
-    /// Returns how long processors worked for the programs and what those started and waited for, where the system counts that.
+    /// Returns the processor time of the programs and of the processes that they started and waited for, if the system counts it.
     pub(crate) fn processors(&self) -> Duration {
         self.processors.get()
     }
 
-    /// Returns what the programs have written; empty if it went to the terminal.
+    /// Returns the output of the programs; empty if it went to the terminal.
     pub(crate) fn output(self) -> String {
         let mut bytes = Vec::new();
         if let Some(mut log) = self.log {
@@ -233,7 +233,7 @@ impl Terminal {
     }
 }
 
-/// Returns whether a program has not ended. Where the system does not tell, it has: whoever waits for it finds out.
+/// Returns whether a program is still running. If the system does not report that, returns false, and the caller's wait finds out.
 fn is_running(child: &Child) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     matches!(
@@ -242,7 +242,7 @@ fn is_running(child: &Child) -> bool {
     )
 }
 
-/// Waits for the end of a program whose times can still be read.
+/// Waits for the end of a program without reaping it, so that its times can still be read.
 fn ended(child: &Child) -> Option<()> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {
@@ -254,10 +254,10 @@ fn ended(child: &Child) -> Option<()> {
     }
 }
 
-/// Reads how long processors worked for a program and for those that it waited for.
+/// Reads the processor time of a program and of those that it waited for.
 fn processors(child: &Child) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-    // The name of the program is in parentheses and may hold anything.
+    // The name of the program is in parentheses and may contain any characters.
     let (_, numbers) = stat.rsplit_once(") ")?;
     let times = numbers.split_ascii_whitespace().skip(11).take(4);
     let ticks: u64 = times.map_while(|ticks| ticks.parse::<u64>().ok()).sum();
@@ -266,7 +266,7 @@ fn processors(child: &Child) -> Option<Duration> {
     Some(Duration::from_secs(ticks.into()) / second)
 }
 
-/// The lowest priority there is.
+/// The lowest priority.
 const LOWEST: i32 = 19;
 
 /// Runs without showing the output; returns whether the program exists and succeeded.
@@ -278,8 +278,8 @@ pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Copies a directory without the paths that are not wanted. Times stay: for cargo a file that is older than what was compiled from it has not
-/// changed.
+/// Copies a directory without unwanted paths. Keeps the times of files: for cargo a file that is older than the result of its compilation
+/// has not changed.
 pub(crate) fn copy_tree(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -299,7 +299,7 @@ pub(crate) fn copy_tree(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) 
     Ok(())
 }
 
-/// Shows a command the way a person would type it.
+/// Formats a command as a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program())
         .file_name()

@@ -1,4 +1,4 @@
-//! Measures what the features of the factory cost: what is compiled and linked, the size of a program, how long it takes to start.
+//! Measures the cost of the factory's features: compiled crates, linked libraries, the size of a program, and its start-up time.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,10 +10,10 @@ use crate::mpi::Mpi;
 use crate::process::{self, cargo, shown, workspace_root};
 use crate::report::Outcome;
 
-/// Holds how often to start each program.
+/// Measure the build profiles.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Profiles {
-    /// How often each program is started; the median counts
+    /// Start each program this often, and report the median
     #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     starts: u32,
     /// Leave out the profiles that need an MPI library
@@ -27,7 +27,7 @@ struct Profile {
     features: &'static str,
 }
 
-/// The profiles that programs have, and each feature alone.
+/// The profiles of real programs, and each feature alone.
 const PROFILES: [Profile; 6] = [
     profile("tests, one process", ""),
     profile("one machine", "shm"),
@@ -41,7 +41,7 @@ const fn profile(purpose: &'static str, features: &'static str) -> Profile {
     Profile { purpose, features }
 }
 
-/// What was found out about one of them.
+/// The figures of one profile.
 struct Row {
     profile: &'static Profile,
     program: PathBuf,
@@ -51,7 +51,7 @@ struct Row {
     job: Vec<Duration>,
 }
 
-/// Builds, measures in turns and prints a table for the documents; returns whether all could be done.
+/// Builds, measures in turns and prints a table for the documents; returns whether everything succeeded.
 pub(crate) fn run(arguments: &Profiles) -> bool {
     match table(arguments) {
         Ok(table) => {
@@ -76,7 +76,7 @@ fn table(arguments: &Profiles) -> Result<String, String> {
         }
         rows.push(Row::of(profile, &folder)?);
     }
-    // In turns, so that what the machine does meanwhile is the same for all.
+    // In turns, so that other load of the machine affects all of them equally.
     for _ in 0..arguments.starts {
         for row in &mut rows {
             row.alone.push(timed(&mut Command::new(&row.program))?);
@@ -98,7 +98,7 @@ impl Profile {
         self.features.split(',').any(|one| one == feature)
     }
 
-    /// Prepares a job of two ranks, on the backend that such a program is built for.
+    /// Prepares a job of two ranks, on the backend that the program is built for.
     fn job(&self, comm_run: &Path, program: &Path) -> Option<Command> {
         let mut job = if self.has("mpi") {
             Mpi::Mpich.launcher("2")
@@ -210,7 +210,7 @@ fn done(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Returns what a command prints.
+/// Returns the output of a command.
 fn text(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{}: {error}", shown(command)))?;
@@ -228,7 +228,7 @@ fn timed(command: &mut Command) -> Result<Duration, String> {
     Ok(start.elapsed())
 }
 
-/// Counts the crates in what `cargo tree` prints, those of the workspace included.
+/// Counts the crates in the output of `cargo tree`, including those of the workspace.
 fn crates(tree: &str) -> usize {
     let lines = tree.lines().filter(|line| !line.is_empty());
     let mut crates: Vec<&str> = lines.map(|line| line.trim_end_matches(" (*)")).collect();
@@ -237,7 +237,7 @@ fn crates(tree: &str) -> usize {
     crates.len()
 }
 
-/// Returns the names of the libraries that `ldd` found; the loader and the kernel's own page are none.
+/// Returns the names of the libraries that `ldd` found, without the loader and the kernel's own page.
 fn names(ldd: &str) -> Vec<String> {
     let names = ldd.lines().filter_map(|line| line.split_once(" => "));
     names.map(|(name, _)| name.trim().to_owned()).collect()
@@ -252,7 +252,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.1}", time.as_secs_f64() * 1e3)
 }
 
-/// Writes a number in groups of three digits.
+/// Formats a number in groups of three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;

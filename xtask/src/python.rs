@@ -1,6 +1,7 @@
 //! Builds the Python package, installs it into an empty environment, and tests it.
 //!
-//! Everything lies below `target`: the environment with the tools in `target/python/tools`, the package in `target/wheels`. Only the launcher lies among the sources for a while, where the packer finds it; git ignores it.
+//! Everything is below `target`: the environment with the tools in `target/python/tools`, the package in `target/wheels`. Only the
+//! launcher is among the sources for a while, where the packer finds it; git ignores it there.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ pub(crate) mod environment;
 
 use environment::Environment;
 
-/// Holds how to build the package and how long to test it.
+/// Build the Python package and test it.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -24,24 +25,24 @@ pub(crate) struct Python {
     /// Build without optimisation, which is faster
     #[arg(long, conflicts_with = "bench")]
     unoptimised: bool,
-    /// Kill a random rank of a job this often, and look for what is left
+    /// Kill a random rank of a job this often, and check that nothing is left behind
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: u32,
     /// Only build the package
     #[arg(long, conflicts_with = "bench")]
     wheel: bool,
-    /// Measure beside mpi4py on MPICH and Open MPI, and beside Rust, instead of testing
+    /// Compare the speed with mpi4py on MPICH and Open MPI, and with Rust, instead of testing
     #[arg(long)]
     bench: bool,
-    /// Install jax, pandas and the kernel of notebooks first, so that their tests run, too
+    /// First install jax, pandas and the kernel of notebooks, so that their tests run, too
     #[arg(long, conflicts_with_all = ["bench", "wheel"])]
     others: bool,
-    /// Let every contender of the benchmark run this often, in turns
+    /// Run every contender of the benchmark this often, in turns
     #[arg(long, value_name = "N", default_value_t = 9, requires = "bench")]
     rounds: u32,
 }
 
-/// What the steps of `cargo xtask test` do.
+/// The descriptions of the steps of `cargo xtask test`.
 pub(crate) const WHAT: &str = "cargo xtask python --unoptimised";
 pub(crate) const LINT: &str = "mypy and ruff on comm-python";
 
@@ -59,19 +60,19 @@ pub(crate) fn run(arguments: &Python) -> bool {
     report.succeeded(true)
 }
 
-/// Runs the tests as one step of all.
+/// Runs the tests, as a step of `cargo xtask test`.
 pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
     as_one(terminal, vec![build_once(), install(), tests(20, false)])
 }
 
-/// Runs the checks that start no rank as one step of all, on another lane: what both need is built by the one that comes first.
+/// Runs the checks that start no rank, as a step of `cargo xtask test` on another lane. The step that starts first builds the common parts.
 pub(crate) fn lint(terminal: &Terminal) -> Outcome {
     let mut stages = vec![build_once(), hello()];
     stages.extend(checks());
     as_one(terminal, stages)
 }
 
-/// Runs stages as one step, and names those that failed.
+/// Runs stages as one step, and names the failed ones.
 fn as_one(terminal: &Terminal, stages: Vec<Stage>) -> Outcome {
     let mut failed = Vec::new();
     each(stages, |stage| {
@@ -86,8 +87,8 @@ fn as_one(terminal: &Terminal, stages: Vec<Stage>) -> Outcome {
     }
 }
 
-/// Runs stages in their order, up to one that the others need and that fails. Those come first, one process at a time: two steps share
-/// what they build.
+/// Runs stages in order, and stops when one fails that the others need. The needed stages come first and run in one process at a time,
+/// because two steps share their results.
 fn each(stages: Vec<Stage>, mut run: impl FnMut(&Stage) -> bool) {
     let mut alone = environment::alone();
     for stage in stages {
@@ -101,7 +102,7 @@ fn each(stages: Vec<Stage>, mut run: impl FnMut(&Stage) -> bool) {
     drop(alone);
 }
 
-/// One thing to do; without a `needed` one those that follow make no sense.
+/// One stage; if a `needed` stage fails, those after it are skipped.
 struct Stage {
     name: &'static str,
     what: &'static str,
@@ -125,7 +126,7 @@ fn stage(
 }
 
 impl Stage {
-    /// Runs it; returns its name and what went wrong, if something did.
+    /// Runs the stage; if it fails, returns its name and the reason.
     fn failure(&self, terminal: &Terminal) -> Option<String> {
         match (self.work)(terminal) {
             Outcome::Passed => None,
@@ -163,7 +164,7 @@ fn stages(arguments: Python) -> Vec<Stage> {
     stages
 }
 
-/// Lists what makes the package.
+/// Lists the stages that build the package.
 fn build(release: bool) -> Vec<Stage> {
     vec![
         stage("tools", "install the tools", true, |terminal| {
@@ -178,12 +179,12 @@ fn build(release: bool) -> Vec<Stage> {
     ]
 }
 
-/// Makes the package, unless this process has: two steps need it, and after what clippy compiles in between maturin would have most of it
-/// compiled again.
+/// Builds the package, unless this process has already built it: two steps need it, and if clippy compiles in between, maturin would compile
+/// most of it again.
 fn build_once() -> Stage {
     static BUILT: AtomicBool = AtomicBool::new(false);
     stage("package", "build the package", true, |terminal| {
-        // One process at a time comes here, see `each`.
+        // Only one process at a time runs this, see `each`.
         if BUILT.load(Ordering::Acquire) {
             return Outcome::Passed;
         }
@@ -202,7 +203,7 @@ fn install() -> Stage {
     })
 }
 
-/// Builds what the tests compare with.
+/// Builds the Rust program that the tests compare with.
 fn hello() -> Stage {
     stage("hello", "build the twin in Rust", true, |terminal| {
         build_example(terminal, "hello", false, &|_| Outcome::Passed)
@@ -224,7 +225,7 @@ fn tests(kills: u32, others: bool) -> Stage {
     })
 }
 
-/// Lists the checks of what is written in Python.
+/// Lists the checks of the Python code.
 fn checks() -> Vec<Stage> {
     vec![
         stage("mypy", "check the types", false, |terminal| {
@@ -254,7 +255,7 @@ fn launcher(terminal: &Terminal, release: bool) -> Outcome {
     let program = target().join(profile(release)).join("comm-run");
     let folder = workspace_root().join("comm-python/python/cobre_comm/_bin");
     let copied = fs::create_dir_all(&folder)
-        // Not over the old one: somebody may run it.
+        // Does not overwrite the old file, because it may be running.
         .and_then(|()| fs::copy(&program, folder.join("comm-run.new")))
         .and_then(|_| fs::rename(folder.join("comm-run.new"), folder.join("comm-run")));
     match copied {
@@ -263,7 +264,7 @@ fn launcher(terminal: &Terminal, release: bool) -> Outcome {
     }
 }
 
-/// Builds the library and packs it with the launcher; older packages go.
+/// Builds the library and packs it with the launcher; removes older packages.
 fn pack(terminal: &Terminal, release: bool) -> Outcome {
     let folder = wheels();
     if let Err(error) = fs::remove_dir_all(&folder)
@@ -280,7 +281,7 @@ fn pack(terminal: &Terminal, release: bool) -> Outcome {
     maturin.args(if release {
         &["--release", "--strip"][..]
     } else {
-        // Nobody keeps it.
+        // This package is only for the test.
         &["--profile", "dev", "--compression-level", "1"]
     });
     match terminal.run(&mut maturin) {
@@ -302,7 +303,7 @@ fn bench(terminal: &Terminal, rounds: &str) -> Outcome {
     })
 }
 
-/// Builds an example of the factory, then goes on.
+/// Builds an example of the factory, then continues with `then`.
 fn build_example(
     terminal: &Terminal,
     name: &str,
@@ -327,10 +328,10 @@ fn build_example(
     }
 }
 
-/// The folder of the examples that the package is compared with.
+/// The folder of the Rust examples that the package is compared with.
 const PROGRAMS: &str = "python";
 
-/// Returns the folder of what cargo builds.
+/// Returns the target folder of cargo.
 fn target() -> PathBuf {
     let chosen = std::env::var_os("CARGO_TARGET_DIR");
     chosen.map_or_else(
@@ -343,7 +344,7 @@ fn wheels() -> PathBuf {
     target().join("wheels")
 }
 
-/// Returns the one package that was built.
+/// Returns the path of the package that was built.
 fn wheel() -> Result<PathBuf, String> {
     let folder = wheels();
     let entries =
@@ -354,5 +355,5 @@ fn wheel() -> Result<PathBuf, String> {
         .filter(is_wheel);
     found
         .next()
-        .ok_or_else(|| format!("{} holds no package", folder.display()))
+        .ok_or_else(|| format!("{} contains no package", folder.display()))
 }

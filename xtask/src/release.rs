@@ -1,4 +1,4 @@
-//! Does everything of a release but the upload: the packages are made, compiled as a user would get them, and compared with the last ones.
+//! Prepares a release without uploading it: creates the packages, compiles them as a user would get them, and compares them with the last ones.
 
 use std::process::Command;
 
@@ -11,18 +11,19 @@ mod manifest;
 
 use manifest::Workspace;
 
-/// Holds how to make the packages.
+/// How to create the packages.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Release {
-    /// Take files that are not committed
+    /// Include files that are not committed
     #[arg(long)]
     allow_dirty: bool,
-    /// Make the packages without compiling them
+    /// Create the packages without compiling them
     #[arg(long)]
     no_verify: bool,
 }
 
-/// Checks the manifests, makes the packages in the order of their dependencies, and says what is left to do; returns whether nothing failed.
+/// Checks the manifests, creates the packages in the order of their dependencies, and lists what is left to do; returns whether nothing
+/// failed.
 pub(crate) fn run(arguments: &Release) -> bool {
     let root = workspace_root();
     let workspace = match Workspace::load(&root) {
@@ -40,7 +41,7 @@ pub(crate) fn run(arguments: &Release) -> bool {
         }
     };
     let mut report = StepTable::default();
-    report.step("manifests", "what a package must say", |_| {
+    report.step("manifests", "the required fields of a package", |_| {
         let findings = workspace.findings(&root);
         for finding in &findings {
             println!("{finding}");
@@ -61,18 +62,18 @@ pub(crate) fn run(arguments: &Release) -> bool {
     for open in workspace.open(&root) {
         println!("- {open}");
     }
-    println!("- upload, in this order; nothing here does that:");
+    println!("- upload, in this order (this command does not):");
     println!("  cargo publish {}", packages(&order).join(" "));
     report.succeeded(false)
 }
 
-/// Names the packages to cargo.
+/// Returns the arguments that select the packages.
 fn packages(order: &[&str]) -> Vec<String> {
     let both = |name: &&str| ["--package".to_owned(), (*name).to_owned()];
     order.iter().flat_map(both).collect()
 }
 
-/// Makes all packages at once: for cargo, those that are not published yet are in a registry of its own for the time being.
+/// Creates all packages at once: cargo keeps those that are not published yet in a temporary registry.
 fn package(terminal: &Terminal, order: &[&str], arguments: &Release) -> Outcome {
     if !arguments.no_verify
         && let Err(advice) = Mpi::Mpich.tool().obtain()
@@ -90,7 +91,7 @@ fn package(terminal: &Terminal, order: &[&str], arguments: &Release) -> Outcome 
     terminal.run(&mut package)
 }
 
-/// Compares the interfaces with those of the last release, which is the newest tag `v*`.
+/// Compares the interfaces with those of the last release: the newest tag `v*`.
 fn semver(terminal: &Terminal, order: &[&str]) -> Outcome {
     if let Some(advice) = CARGO_SEMVER_CHECKS.missing() {
         return Outcome::NotRun(advice);

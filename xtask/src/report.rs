@@ -6,19 +6,18 @@ use std::time::{Duration, Instant};
 
 use crate::process::Terminal;
 
-/// Holds how a step ended.
+/// How a step ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It ran and found nothing.
+    /// It ran without findings.
     Passed,
-    /// It ran and found something, or could not be started.
+    /// It ran and failed, or could not be started.
     Failed(String),
-    /// It did not run; the text says why and what to do.
+    /// It did not run; the text tells why and what to do.
     NotRun(String),
 }
 
-/// Holds how a step ended, a line for each of its tests that did not run, the seconds that it took, and those of all processors that its
-/// programs used.
+/// The result of a step: how it ended, a line for each test that did not run, its seconds, and the processor seconds of its programs.
 #[derive(Debug)]
 pub(crate) struct Row {
     name: &'static str,
@@ -26,12 +25,12 @@ pub(crate) struct Row {
     not_run: Vec<String>,
     time: Duration,
     processors: Duration,
-    /// Why it failed before, if it ran again.
+    /// Why the first try failed, if it ran again.
     before: Option<String>,
 }
 
 impl Row {
-    /// Runs a step and takes its times.
+    /// Runs a step and measures its times.
     pub(crate) fn of(
         name: &'static str,
         terminal: &Terminal,
@@ -50,7 +49,7 @@ impl Row {
         }
     }
 
-    /// Adds the names of the tests that failed to the reason, if the step failed: its output may be long, or far above.
+    /// If the step failed, adds the names of the failed tests to the reason, because its output may be long, or far above.
     pub(crate) fn naming_failures(mut self, output: &str) -> Self {
         if let Outcome::Failed(reason) = &mut self.outcome {
             let failures = output.lines().filter_map(|line| {
@@ -65,13 +64,13 @@ impl Row {
         self
     }
 
-    /// Returns whether it passed, but only when it ran again.
+    /// Returns whether it passed only on the second try.
     fn passed_late(&self) -> bool {
         self.before.is_some() && self.outcome == Outcome::Passed
     }
 }
 
-/// How many tests that failed a row names.
+/// How many failed tests a row names.
 const MOST_NAMES: usize = 5;
 
 /// Collects the rows of all steps.
@@ -92,7 +91,7 @@ impl StepTable {
         self.add(Row::of(name, &Terminal::default(), step))
     }
 
-    /// Adds a step that has run, and its output, between a headline and a result; returns whether it passed.
+    /// Adds a finished step, with its output between a headline and a result; returns whether it passed.
     pub(crate) fn finished(&mut self, what: &str, output: &str, row: Row) -> bool {
         print!("{}\n{output}", bold(&format!("==> {}: {what}", row.name)));
         self.add(row)
@@ -108,7 +107,7 @@ impl StepTable {
             .collect()
     }
 
-    /// Runs a step that failed once more. Its row is that of the second try, and holds why the first one failed.
+    /// Runs a failed step once more. Its row is that of the second try, with the reason why the first one failed.
     pub(crate) fn again(
         &mut self,
         name: &'static str,
@@ -136,7 +135,7 @@ impl StepTable {
         passed
     }
 
-    /// Returns whether nothing failed; `strict` asks that everything ran, too, and passed at once.
+    /// Returns whether nothing failed; with `strict`, also whether everything ran and passed on the first try.
     pub(crate) fn succeeded(&self, strict: bool) -> bool {
         let [_, failed, skipped] = self.counts();
         let late = self.rows.iter().any(Row::passed_late);
@@ -175,8 +174,8 @@ impl Display for Row {
     }
 }
 
-/// Writes the table of steps and the tests that did not run; the last line holds the three counts and nothing else. A step that
-/// did not run and a test that did not are both counted as skipped.
+/// Writes the table of steps and the tests that did not run; the last line contains only the three counts. Steps and tests
+/// that did not run both count as skipped.
 impl Display for StepTable {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(

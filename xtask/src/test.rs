@@ -16,14 +16,14 @@ mod steps;
 
 use steps::{after_build, before_build, build};
 
-/// Holds which steps to run, and what one that could not run means for the exit code.
+/// Run every check and every test.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Test {
-    /// Run only these steps of the summary
+    /// Run only these steps; their names are those in the summary
     #[arg(value_name = "STEP", value_parser = step_name)]
     steps: Vec<String>,
-    /// Exit with 1 also if a step did not run because a tool is missing, a test because the system or the user does not allow it, or a
-    /// step passed only when it ran again
+    /// Also exit with 1 if a step did not run because a tool is missing, if a test did not run because the system or the user does not allow
+    /// it, or if a step passed only on its second try
     #[arg(long)]
     strict: bool,
 }
@@ -38,29 +38,29 @@ fn step_name(argument: &str) -> Result<String, String> {
     }
 }
 
-/// Describes one check.
+/// One check.
 struct TestStep {
     name: &'static str,
-    /// What must be installed beyond Rust.
+    /// The tools that must be installed in addition to Rust.
     tool: Option<&'static Tool>,
     lane: Lane,
     work: Work,
 }
 
-/// Names where a step runs.
+/// Where a step runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// On the terminal, one after the other: all that burn processors.
+    /// On the terminal, one after another: all steps that keep processors busy.
     Front,
-    /// Beside the first lane, [`SHARERS`] at a time: tests, most of which wait. The first lane helps when it is through, and one more
-    /// begins a step whenever processors have nothing to do.
+    /// Concurrently with the first lane, [`SHARERS`] at a time: tests, most of which wait. The first lane helps when it is done, and an
+    /// additional step starts whenever processors are idle.
     Shared,
-    /// Beside all of them, with the processors that they leave: steps that compile.
+    /// Concurrently with all of them, on idle processors: steps that compile.
     Beside,
 }
 
-/// How many minutes one command of a step may take: several times what the longest takes on a slow machine, and so little that a run in which two hang,
-/// twice each, still ends within an hour and a half.
+/// How many minutes one command of a step may take: several times as long as the longest takes on a slow machine, but short enough
+/// that a run in which two commands hang, twice each, still ends within an hour and a half.
 const LIMIT_MINUTES: u64 = 20;
 
 /// How many steps of [`Lane::Shared`] run at once.
@@ -69,7 +69,7 @@ const SHARERS: usize = 2;
 enum Work {
     /// Runs commands; all of them must succeed.
     Run(Vec<Command>),
-    /// Runs a function, which the text describes.
+    /// Runs a function; the text describes it.
     Call(&'static str, Function),
 }
 
@@ -77,9 +77,9 @@ type Function = Box<dyn FnOnce(&Terminal) -> Outcome + Send>;
 
 /// Runs all steps, prints the summary and returns whether nothing failed.
 ///
-/// A failure does not hide the ones after it. Only what needs compiled code is left out when it does not compile. A step that failed beside
-/// others runs again alone, at the end: many tests ask for an answer within a time, and a machine that is too small for all lanes breaks such
-/// bounds without a defect. The summary says which step needed it.
+/// A failure does not prevent the steps after it from running. Only steps that need compiled code are left out if it does not compile. A step
+/// that fails while others run is retried alone at the end: on small machines, contention alone can break time limits. The summary shows
+/// which steps needed that.
 pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
     let chosen = |step: &TestStep| steps.is_empty() || steps.iter().any(|name| name == step.name);
     let mut report = StepTable::default();
@@ -101,9 +101,9 @@ pub(crate) fn run(Test { steps, strict }: &Test) -> bool {
     report.succeeded(*strict)
 }
 
-/// Runs the steps of all lanes. Steps that ran beside are shown when the terminal is free.
+/// Runs the steps of all lanes. Shows steps of the other lanes when the terminal is free.
 fn run_lanes(report: &mut StepTable, mut steps: Vec<TestStep>) {
-    // Before the lanes part, so that only one of them installs.
+    // Before the lanes start, so that only one thread installs tools.
     steps.retain(|step| {
         let missing = step.tool.and_then(|tool| tool.obtain().err());
         let found = missing.is_none();
@@ -139,7 +139,7 @@ fn run_lanes(report: &mut StepTable, mut steps: Vec<TestStep>) {
     });
 }
 
-/// Holds the steps of a lane that nobody has begun.
+/// The steps of a lane that have not started yet.
 struct Queue(Mutex<VecDeque<TestStep>>);
 
 impl Queue {
@@ -147,7 +147,7 @@ impl Queue {
         Self(Mutex::new(steps.collect()))
     }
 
-    /// Hands out the steps, each to one of those who ask.
+    /// Returns the next step; each step is returned only once.
     fn steps(&self) -> impl Iterator<Item = TestStep> {
         iter::from_fn(|| self.next())
     }
@@ -165,7 +165,7 @@ impl Queue {
     }
 }
 
-/// Runs the steps that failed once more, one after the other, with nothing beside them.
+/// Runs the failed steps once more, one after another, without other steps at the same time.
 fn run_again(report: &mut StepTable, steps: Vec<TestStep>) {
     let failed = report.failed();
     for step in steps {
@@ -176,7 +176,7 @@ fn run_again(report: &mut StepTable, steps: Vec<TestStep>) {
     }
 }
 
-/// Holds what is to be shown of a step that ran beside others.
+/// The output of a step that ran concurrently with others.
 struct Finished {
     what: String,
     output: String,
@@ -184,7 +184,7 @@ struct Finished {
 }
 
 impl TestStep {
-    /// Returns what the step does, as a person would type it where that is possible.
+    /// Describes the step; if it runs commands, as a person would type them.
     fn what(&self) -> String {
         match &self.work {
             Work::Run(commands) => commands.iter().map(shown).collect::<Vec<_>>().join("; "),
@@ -216,7 +216,7 @@ impl TestStep {
             }
         };
         let finished = Finished { what, output, row };
-        // The receiver waits for the last step, so it is there.
+        // The receiver still exists, because it waits for the last step.
         let _ = sender.send(finished);
     }
 }
@@ -264,7 +264,7 @@ mod tests {
         assert!(shown.contains("three       FAILED"), "{shown}");
     }
 
-    /// Fails where its file is not there yet, and creates it.
+    /// A step that fails and creates its file if that does not exist yet.
     fn fails_once(name: &'static str, lane: Lane, file: &std::path::Path) -> TestStep {
         let script = format!("[ -e {0} ] || {{ : >{0}; exit 1; }}", file.display());
         step(name, lane, &script)

@@ -1,7 +1,7 @@
 //! Checks what neither the compiler nor clippy checks: names and sizes of files; links, numbers, lines and phrases in documents.
 //!
-//! Each rule reads the tree, touches no disk, and reports the file, the line and what is wrong with it. The subjects of
-//! commits are checked beside it, see [`commits`].
+//! Each rule works on the tree in memory, and reports the file, the line and the problem. The subjects of
+//! commits are checked separately, see [`commits`].
 
 use std::path::Path;
 
@@ -37,13 +37,13 @@ const CHECKS: [Check; 8] = [
     words::phrases,
 ];
 
-/// Checks the tree below `root` and its commits, prints the findings and returns whether there are none.
+/// Checks the tree below `root` and its commits, prints the findings, and returns whether there are none.
 pub(crate) fn run(root: &Path) -> bool {
     let commits = shown("commits", &commits::outcome(root));
     shown("tidy", &outcome(root)) && commits
 }
 
-/// Prints why a check failed or did not run; returns whether it found nothing.
+/// Prints why a check failed or did not run; returns whether it did not fail.
 fn shown(name: &str, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Passed => {}
@@ -73,13 +73,13 @@ pub(crate) fn outcome(root: &Path) -> Outcome {
     }
 }
 
-/// Lists the files of the book below `root`: the chapters, and what they link to.
+/// Lists the files of the book below `root`: the chapters, and the files they link to.
 pub(crate) fn book_files(root: &Path) -> Result<Vec<String>, String> {
     let tree = Tree::load(root).map_err(|error| error.to_string())?;
     Ok(book::files(&tree))
 }
 
-/// Lists what the checks find, in the order of paths and lines.
+/// Lists the findings of all checks, in the order of paths and lines.
 fn findings(tree: &Tree, checks: &[Check]) -> Vec<String> {
     let mut findings = Vec::new();
     for check in checks {

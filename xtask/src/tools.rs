@@ -1,18 +1,18 @@
-//! Knows the programs that the checks need beyond Rust, and how to get them.
+//! The programs that the checks need in addition to Rust, and how to get them.
 //!
-//! As root with apt (containers, CI) a missing Debian package is installed. Everywhere else the system is not
-//! touched: the step does not run, and its reason says what to install.
+//! As root with apt (containers, CI), installs missing Debian packages. Everywhere else it does not change the
+//! system: the step does not run, and its reason tells what to install.
 
 use std::sync::OnceLock;
 
 use crate::process::{command, run, succeeds};
 use crate::report::Outcome;
 
-/// Describes one external program.
+/// An external program.
 #[derive(Debug)]
 pub(crate) struct Tool {
     name: &'static str,
-    /// The command that succeeds when the tool is there.
+    /// The command that succeeds if the tool is installed.
     probe: &'static [&'static str],
     source: Source,
     purpose: &'static str,
@@ -22,7 +22,7 @@ pub(crate) struct Tool {
 enum Source {
     /// Packages of Debian and its descendants, separated by blanks.
     Debian(&'static str),
-    /// A crate to build; takes minutes, so only a user who asks for it gets it.
+    /// A crate to build; that takes minutes, so it is installed only on request.
     Cargo(&'static str),
 }
 
@@ -44,7 +44,7 @@ pub(crate) const CARGO_MUTANTS: Tool = Tool {
     name: "cargo-mutants",
     probe: &["cargo", "mutants", "--version"],
     source: Source::Cargo("cargo-mutants"),
-    purpose: "changes the code to see whether the tests notice",
+    purpose: "changes the code to check that the tests notice",
 };
 
 pub(crate) const CARGO_SEMVER_CHECKS: Tool = Tool {
@@ -108,10 +108,10 @@ pub(crate) const CMAKE: Tool = Tool {
     purpose: "compiles the linear programming of the solver cobre",
 };
 
-/// Remembers how refreshing the package lists ended: once is enough.
+/// The result of refreshing the package lists, which happens only once.
 static APT_UPDATE: OnceLock<Outcome> = OnceLock::new();
 
-/// Bounds one call of apt-get, so that a dead mirror cannot hold up the checks.
+/// The time limit of one call of apt-get, so that a dead mirror cannot block the checks.
 const APT_SECONDS: &str = "300";
 
 impl Tool {
@@ -119,7 +119,7 @@ impl Tool {
     ///
     /// # Errors
     ///
-    /// Returns one line for the user: what is missing and how to get it.
+    /// Returns one line for the user, with what is missing and how to get it.
     pub(crate) fn obtain(&self) -> Result<(), String> {
         match self.plan(self.is_present(), may_install()) {
             Plan::Use => Ok(()),
@@ -128,16 +128,16 @@ impl Tool {
         }
     }
 
-    /// Returns what to install if the tool is not there; installs nothing.
+    /// Returns what to install if the tool is missing; installs nothing.
     pub(crate) fn missing(&self) -> Option<String> {
         (!self.is_present()).then(|| self.advice())
     }
 
-    /// Finds the tool, or builds it from its crate where somebody asked for that.
+    /// Finds the tool, or builds it from its crate on request.
     ///
     /// # Errors
     ///
-    /// Returns one line: what is missing, or why cargo could not build it.
+    /// Returns one line with what is missing, or why cargo could not build it.
     pub(crate) fn obtain_by_cargo(&self) -> Result<(), String> {
         let Source::Cargo(package) = self.source else {
             return self.obtain();
@@ -215,7 +215,7 @@ enum Plan {
     Tell(String),
 }
 
-/// Runs apt-get without questions; `timeout` lets it end in order before it is killed.
+/// Runs apt-get without questions; `timeout` first lets it end cleanly, then kills it.
 fn apt(arguments: &[&str]) -> Outcome {
     let bounded = [
         "--kill-after=10",
@@ -232,7 +232,7 @@ fn apt(arguments: &[&str]) -> Outcome {
         .env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
-/// Returns whether installing is ours to do: as root, on a system with apt.
+/// Returns whether this program may install packages: as root, on a system with apt.
 fn may_install() -> bool {
     let root = command("id", &["-u"])
         .output()

@@ -1,4 +1,4 @@
-//! The API map of the documents has every name of the traits and of the factory: one that is added is added there.
+//! The API map of the documents lists every name of the traits and of the factory, so that a new name must be added there.
 
 const MAP: &str = include_str!("../../docs/api-map.md");
 const TRAITS: [(&str, &str); 3] = [
@@ -22,7 +22,7 @@ fn methods(source: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Lists the names that a crate root re-exports, those of whole crates aside.
+/// Lists the names that a crate root re-exports, except whole crates.
 fn exports(source: &str) -> Vec<&str> {
     let lines = source
         .lines()

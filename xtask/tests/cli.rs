@@ -1,4 +1,4 @@
-//! Runs the program the way a user does.
+//! Runs the program as a user does.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests fail loudly, like the tests"

@@ -1,4 +1,4 @@
-//! The README's program is the example that is compiled and run: what readers copy works.
+//! The program in the README is the example that is compiled and run, so the code that readers copy works.
 
 const README: &str = include_str!("../../README.md");
 const EXAMPLE: &str = include_str!("../../comm-factory/examples/quickstart.rs");

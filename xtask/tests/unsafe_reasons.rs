@@ -1,4 +1,4 @@
-//! The lints of the workspace ask for a reason above every use of `unsafe`.
+//! The lints of the workspace require a reason above every use of `unsafe`.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests fail loudly, like the tests"
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs clippy, with the lints of the workspace, on a crate that holds `code`; returns what it prints.
+/// Runs clippy, with the lints of the workspace, on a crate with `code`; returns its output.
 fn clippy(name: &str, code: &str) -> String {
     let crate_root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let workspace = include_str!("../../Cargo.toml");

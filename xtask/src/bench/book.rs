@@ -1,4 +1,4 @@
-//! All times of one backend with one number of ranks, and what follows from them.
+//! All times of one backend with one number of ranks, and the comparisons that follow.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use super::figure::Figure;
 use super::row::Row;
 use super::target::{Target, Verdict};
 
-/// Holds what somebody took for a call by round.
+/// The times of one contender for one call, by round.
 pub(super) type Rounds = BTreeMap<u32, f64>;
 
-/// Holds microseconds by who took them for what in which round.
+/// Microseconds by contender, call and round.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     times: BTreeMap<(Contender, String), Rounds>,
 }
 
-/// Holds one comparison.
+/// One comparison.
 #[derive(Debug)]
 pub(super) struct Comparison {
     pub(super) ranks: usize,
     pub(super) call: String,
     /// The median over the rounds.
     pub(super) ours: Option<f64>,
-    /// Who or what has the lowest median of those that ours is compared with, and that.
+    /// The contender or call with the lowest median among those that ours is compared with, and that median.
     pub(super) other: Option<(String, f64)>,
-    /// For each round in which both are there, our time over the best of the others in that same round.
+    /// Our time over the best of the others, for each round in which both were measured.
     pub(super) ratios: Vec<f64>,
     pub(super) target: Target,
 }
 
 impl Comparison {
-    /// Returns what came of it; none if there is nothing of ours to judge.
+    /// Returns the verdict; `None` if nothing of ours was measured.
     pub(super) fn verdict(&self) -> Option<Verdict> {
         self.ours?;
         Some(self.target.judge(&self.ratios))
@@ -44,7 +44,7 @@ impl Book {
         times.insert(round, time);
     }
 
-    /// Records the time of a row, and its span as a call of its own.
+    /// Records the time of a row, and its span as a separate call.
     pub(super) fn figure(&mut self, round: u32, who: Contender, figure: &Figure) {
         let row = figure.row;
         self.record(round, who, row.to_string(), figure.median);
@@ -53,7 +53,7 @@ impl Book {
         }
     }
 
-    /// Returns what ours took for a call, by round.
+    /// Returns the times of ours for a call, by round.
     pub(super) fn ours(&self, call: &str) -> impl Iterator<Item = (u32, f64)> {
         let times = self.rounds(Contender::Ours, call);
         times
@@ -62,12 +62,12 @@ impl Book {
             .map(|(&round, &time)| (round, time))
     }
 
-    /// Returns what somebody took for a call, by round.
+    /// Returns the times of a contender for a call, by round.
     pub(super) fn rounds(&self, who: Contender, call: &str) -> Option<&Rounds> {
         self.times.get(&(who, call.to_owned()))
     }
 
-    /// Returns the median of what somebody took for a call.
+    /// Returns the median time of a contender for a call.
     pub(super) fn median(&self, who: Contender, call: &str) -> Option<f64> {
         median(self.rounds(who, call)?.values().copied().collect())
     }
@@ -97,7 +97,7 @@ impl Book {
             .collect();
         let best = |round: &u32| {
             let times = others.iter().filter_map(|(_, times)| times.get(round));
-            // A time of nothing is no time: the clock was too coarse.
+            // A time of 0 is not valid: the clock was too coarse.
             times.copied().filter(|&time| time > 0.0).reduce(f64::min)
         };
         let middle = |times: &Rounds| median(times.values().copied().collect());
@@ -125,7 +125,7 @@ pub(super) fn span(row: Row) -> String {
     format!("{row}, span")
 }
 
-/// Returns the middle, or the mean of the two in the middle; none of nothing.
+/// Returns the median: the middle value, or the mean of the two in the middle; `None` without values.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;

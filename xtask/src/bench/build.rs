@@ -15,22 +15,22 @@ use crate::tools::GLOO;
 type Program = [&'static str; 4];
 
 const TIMINGS: Program = ["--package", "comm-factory", "--example", "timings"];
-/// The folder of what is built for a benchmark alone.
+/// The folder of programs that are built only for a benchmark.
 const PROGRAMS: &str = "bench";
 pub(super) const SOLVER: Program = ["--package", "sddp", "--bin", "sddp"];
 
-/// Names the places of the measuring programs.
+/// The places of the measuring programs.
 #[derive(Debug)]
 pub(super) struct Programs {
     ours: Checkout,
-    /// What ours is compared with instead of peers.
+    /// The other build of ours that replaces the peers.
     other: Option<Checkout>,
-    /// The folder of the peers'.
+    /// The folder of the peers' programs.
     pub(super) peers: PathBuf,
 }
 
 impl Programs {
-    /// Builds ours for each backend, in every checkout, and makes a folder for the peers'.
+    /// Builds our program for each backend, in every checkout, and creates the folder for those of the peers.
     pub(super) fn build(bench: &Bench) -> Result<Self, String> {
         let ours = Checkout::ours(!bench.unoptimised)?;
         let other = bench.against.as_ref().map(|root| Checkout {
@@ -74,7 +74,7 @@ impl Programs {
     }
 }
 
-/// Names a checkout of this workspace, and where cargo builds in it.
+/// A checkout of this workspace, and where cargo builds in it.
 #[derive(Debug)]
 pub(super) struct Checkout {
     root: PathBuf,
@@ -83,9 +83,10 @@ pub(super) struct Checkout {
 }
 
 impl Checkout {
-    /// Returns the one this program was built from.
+    /// Returns the checkout that this program was built from.
     pub(super) fn ours(optimised: bool) -> Result<Self, String> {
-        let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
+        let own = std::env::current_exe()
+            .map_err(|why| format!("the path of this program is unknown: {why}"))?;
         let target = own.ancestors().nth(2).ok_or("no target directory")?;
         Ok(Self {
             root: workspace_root(),
@@ -94,7 +95,7 @@ impl Checkout {
         })
     }
 
-    /// Builds a program with a backend, and the launcher where MPI does not bring one.
+    /// Builds a program with a backend, and the launcher unless MPI provides one.
     pub(super) fn build(&self, backend: Backend, program: Program) -> Result<(), String> {
         let mut build = if let Some(mpi) = backend.mpi() {
             if let Some(advice) = mpi.tool().missing() {
@@ -127,7 +128,7 @@ impl Checkout {
 }
 
 impl Peer {
-    /// Returns what to do if the library is not there; nothing is installed for a benchmark.
+    /// Returns what to do if the library is missing; a benchmark installs nothing.
     pub(super) fn missing(self, programs: &Programs) -> Option<String> {
         let tool = match (self.mpi(), self.package()) {
             (Some(mpi), Some(_)) => {
@@ -161,7 +162,7 @@ impl Peer {
         made(&mut self.compiler(programs, &sources, &program))
     }
 
-    /// Returns the version that its launcher prints; none of Gloo, which has no launcher.
+    /// Returns the version that its launcher prints; `None` for Gloo, which has no launcher.
     pub(super) fn version(self, programs: &Programs) -> Option<String> {
         let launcher = programs.launcher(self, self.mpi()?);
         let mut ask = command(&launcher.to_string_lossy(), &["--version"]);
@@ -170,7 +171,7 @@ impl Peer {
     }
 }
 
-/// Finds the first word that starts like a version.
+/// Returns the first word that starts like a version.
 fn version_in(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     let version =

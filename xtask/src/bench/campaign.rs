@@ -1,4 +1,4 @@
-//! A whole run: who takes part is found, the programs are built, and all contests are played.
+//! A whole run: finds the contenders, builds the programs, and runs all contests.
 
 use std::thread::available_parallelism;
 
@@ -9,17 +9,17 @@ use super::plan::{self, Contest};
 use super::progress;
 use super::record::Record;
 
-/// Holds what is ready to run.
+/// Everything that a run needs.
 pub(super) struct Campaign {
     programs: Programs,
     pub(super) cores: usize,
-    /// Describes what runs, in one line.
+    /// Describes the run, in one line.
     pub(super) heading: String,
     contests: Vec<Contest>,
 }
 
 impl Campaign {
-    /// Builds the programs, finds the peers, and prints what is going to run.
+    /// Builds the programs, finds the peers, and prints what will run.
     pub(super) fn prepare(bench: &Bench) -> Result<Self, String> {
         let programs = Programs::build(bench)?;
         let peers = plan::peers(bench, &programs)?;
@@ -36,7 +36,7 @@ impl Campaign {
         })
     }
 
-    /// Plays all contests; `keep` gets everything measured so far after each of them.
+    /// Runs all contests; after each of them, `keep` gets everything measured so far.
     pub(super) fn play(
         self,
         bench: &Bench,

@@ -1,4 +1,4 @@
-//! The lines of the tables: what is compared with what.
+//! The lines of the tables: which call is compared with which.
 
 use super::Backend;
 use super::book::{Book, Comparison, span};
@@ -8,7 +8,7 @@ use super::row::{Op, Row};
 use super::start_up;
 use super::target::{self, AGAINST, Measure, Target};
 
-/// Lists the rows that are measured for comparisons of ours with ours.
+/// Lists the rows for comparisons among our own calls.
 pub(super) fn extra_rows(
     backend: Backend,
     cores: usize,
@@ -26,36 +26,36 @@ pub(super) fn extra_rows(
     rows.extend(copies);
     rows.sort_unstable();
     rows.dedup();
-    // Fewer bytes than ranks would gather nothing at all.
+    // Fewer bytes than ranks would gather nothing.
     rows.retain(|row| !compared.contains(row) && (row.op != Op::Allgatherv || row.bytes >= ranks));
     rows
 }
 
-/// Lists what the calls of one backend owe each other: the first takes at most so many times the second.
+/// Lists limits between calls of one backend: the first takes at most this many times as long as the second.
 fn consistency(backend: Backend) -> Vec<(Row, Row, f64)> {
     let barrier = Row::new(Op::Barrier, 0);
     let number = Row::new(Op::Allreduce, 8);
     let mut pairs = vec![(barrier, number, 1.0), (number, barrier, 2.0)];
     pairs.extend([8, 64 << 10, 20_000_000].map(|bytes| {
-        // Both back to back: otherwise not the calls would be compared, but what goes before them.
+        // Both back to back: otherwise the comparison would include the barrier before each call.
         let rows = [Op::Broadcasts, Op::Allgatherv].map(|op| Row::new(op, bytes));
         (rows[0], rows[1], 1.0)
     }));
     pairs.push((EXCHANGE_READ, Row::new(Op::AllgathervRead, LARGEST), 1.0));
     if backend == Backend::Shm {
-        // Nothing moves, whatever the size.
+        // An exchange moves no data, whatever the size.
         pairs.push((Row::new(Op::Exchange, LARGEST), barrier, 1.5));
     }
     pairs
 }
 
-/// Names the time that a start may take.
+/// The name of the time limit of a start.
 const LIMIT: &str = "limit";
 
-/// The largest call of the solver that all this is for.
+/// The largest call of the solver that this library was made for.
 const LARGEST: usize = 206_000_000;
 
-/// What a gathered region has in place of an allgatherv whose result every rank reads.
+/// The call on a gathered region that replaces an allgatherv whose result every rank reads.
 pub(super) const EXCHANGE_READ: Row = Row::new(Op::ExchangeRead, LARGEST);
 
 impl Results {
@@ -66,7 +66,7 @@ impl Results {
         for &row in &self.contest.compared {
             let mut calls = vec![(row.to_string(), Measure::Slowest)];
             if row.op == Op::Broadcast {
-                // The one that counts first.
+                // The one that counts comes first.
                 calls.insert(0, (span(row), Measure::Span));
             }
             lines.extend(calls.into_iter().map(|(call, measure)| {
@@ -144,17 +144,17 @@ impl Results {
     }
 }
 
-/// Twice the bytes take at most this many times as long: twice, and a quarter of that for caches that become too small.
+/// Twice the bytes may take at most this many times as long: twice, plus a quarter of that because caches become too small.
 const STEP: f64 = 2.5;
 
-/// Lists the sizes around the places where a backend changes its ways.
+/// Lists the sizes around those at which a backend switches algorithms.
 pub(super) fn sweep() -> Vec<Row> {
     let ops = [Op::Allreduce, Op::Broadcasts, Op::Allgatherv].into_iter();
     ops.flat_map(|op| (15..=22).map(move |power| Row::new(op, 1 << power)))
         .collect()
 }
 
-/// Lists what more ranks measure than a machine has room for with large buffers.
+/// Lists the rows for numbers of ranks for which a machine has no memory with large buffers.
 pub(super) fn many_ranks() -> Vec<Row> {
     let mut rows = Row::usual();
     rows.retain(|row| row.bytes <= MEBIBYTE);

@@ -1,4 +1,4 @@
-//! Who takes part, and how each is started.
+//! The contenders, and how each is started.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ use super::row::{Op, Row};
 use crate::mpi::Mpi;
 use crate::process::command;
 
-/// Names a contender; `Other` is another build of ours, and `Mpir` is an MPICH with the collectives it has for any
-/// transport, which yield where ranks share processors.
+/// A contender; `Other` is another build of ours, and `Mpir` is MPICH with its transport-independent collectives, which
+/// yield if ranks share processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Contender {
     Ours,
@@ -19,7 +19,7 @@ pub(super) enum Contender {
     Mpir(Peer),
 }
 
-/// Names a library to compare with.
+/// A library to compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Peer {
     /// MPICH of the system
@@ -73,24 +73,24 @@ impl Peer {
         }
     }
 
-    /// Returns the ways in which this library takes part.
+    /// Returns the contenders of this library.
     pub(super) fn contenders(self, backend: Backend, crowded: bool) -> Vec<Contender> {
         match (self.mpi(), backend) {
             (Some(Mpi::Mpich), Backend::Shm) if crowded => {
                 vec![Contender::Peer(self), Contender::Mpir(self)]
             }
             (Some(_), Backend::Shm) | (_, Backend::Tcp) => vec![Contender::Peer(self)],
-            // Below ours is the system's.
+            // Our backend uses the library of the system.
             (Some(mpi), _) if backend.mpi() == Some(mpi) && self.package().is_none() => {
                 vec![Contender::Peer(self)]
             }
-            // Gloo knows no shared memory, and a library is not compared with another that runs below ours.
+            // Gloo has no shared memory, and a library is not compared with ours on top of another one.
             _ => Vec::new(),
         }
     }
 }
 
-/// Describes how a contender is to run.
+/// How to run a contender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
     pub(super) backend: Backend,
@@ -98,7 +98,7 @@ pub(super) struct Setting {
     /// Whether ranks share processors.
     pub(super) crowded: bool,
     pub(super) seconds: f64,
-    /// Whole seconds after which a row is given up.
+    /// Whole seconds after which it gives up a row.
     pub(super) limit: u32,
 }
 
@@ -123,7 +123,7 @@ impl Contender {
             Op::Broadcasts | Op::Exchange | Op::ExchangeRead | Op::ExactSum | Op::Copy => {
                 self.is_ours()
             }
-            // It has no launcher.
+            // Gloo has no launcher.
             Op::StartUp => !matches!(self, Self::Peer(Peer::Gloo)),
             Op::Barrier | Op::Allreduce | Op::Broadcast | Op::Allgatherv | Op::AllgathervRead => {
                 true
@@ -142,14 +142,14 @@ impl Contender {
         let mut command = match self {
             Self::Ours | Self::Other => ours(setting, &programs.folder(self, setting.backend)),
             Self::Peer(peer) | Self::Mpir(peer) => {
-                // Below ours it waits the way it waits for ours.
+                // Waits in the same way as below our backend.
                 let below = setting.crowded && setting.backend == Backend::MpiMpich;
                 let program = programs.peers.join(peer.name());
                 if let Some(mpi) = peer.mpi() {
                     let mpir = below || matches!(self, Self::Mpir(_));
                     let mut run = launch(setting, mpi, mpir, &programs.launcher(peer, mpi));
                     if peer.package().is_some() && setting.backend == Backend::Tcp {
-                        // It was built with both network layers.
+                        // This build has both network layers.
                         run.env("MPIR_CVAR_CH4_NETMOD", "ofi");
                     }
                     run.arg(program);
@@ -171,7 +171,7 @@ impl Contender {
     }
 }
 
-/// A build of ours, by our launcher or by that of an MPI library.
+/// Starts a build of ours, with our launcher or that of an MPI library.
 fn ours(setting: &Setting, folder: &Path) -> Command {
     let program = folder.join("examples").join("timings");
     let mut run = if let Some(mpi) = setting.backend.mpi() {
@@ -196,8 +196,8 @@ fn launch(setting: &Setting, mpi: Mpi, mpir: bool, launcher: &Path) -> Command {
     }
 }
 
-/// MPICH as it comes, which is shared memory on one machine; or over sockets of the loopback interface, with the
-/// switches of either network layer it may have been built with.
+/// Starts MPICH with its defaults, which use shared memory on one machine; or over sockets of the loopback interface, with
+/// the switches for both network layers that it may have been built with.
 fn mpich(setting: &Setting, mpir: bool, launcher: &Path) -> Command {
     let ranks = setting.ranks.to_string();
     let mut run = command(&launcher.to_string_lossy(), &["-n", &ranks]);
@@ -217,7 +217,7 @@ fn mpich(setting: &Setting, mpir: bool, launcher: &Path) -> Command {
     run
 }
 
-/// Open MPI as it comes, or over sockets of the loopback interface; it yields where ranks share processors.
+/// Starts Open MPI with its defaults, or over sockets of the loopback interface; it yields if ranks share processors.
 fn open_mpi(setting: &Setting, launcher: &Path) -> Command {
     let ranks = setting.ranks.to_string();
     let flags = ["--allow-run-as-root", "--oversubscribe", "-n", &ranks];

@@ -1,4 +1,4 @@
-//! Lets all contenders run in turns: one backend, one number of ranks.
+//! Runs all contenders in turns, on one backend with one number of ranks.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use super::record::Record;
 use super::row::{Op, Row};
 use super::{start_up, watch};
 
-/// Starting takes time, too, before there is a first figure.
+/// Additional time for the start, before the first figure.
 const START: Duration = Duration::from_secs(10);
 
-/// After this many programs in a row that failed without a figure a contender is left out.
+/// After this many consecutive programs that failed without a figure, a contender is left out.
 const FRUITLESS: u32 = 3;
 
-/// Holds what came of a contest.
+/// The result of a contest.
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) contest: Contest,
     pub(super) book: Book,
-    /// Whether nothing of ours failed.
+    /// Whether ours ran without failures.
     pub(super) good: bool,
 }
 
-/// Plays all rounds with one backend and one number of ranks.
+/// Runs all rounds with one backend and one number of ranks.
 pub(super) fn play(
     contest: Contest,
     bench: &Bench,
@@ -51,7 +51,7 @@ pub(super) fn play(
             "{backend}, {ranks} ranks, round {round}",
             backend = backend.name()
         );
-        // Another one goes first in each round.
+        // Each round starts with another contender.
         entrants.rotate_left(1);
         for entrant in &mut entrants {
             let who = entrant.contender;
@@ -93,7 +93,7 @@ fn starts(who: Contender, setting: &Setting, programs: &Programs) -> Result<Figu
     start_up::time(prepare, setting.seconds, limit(setting))
 }
 
-/// Returns how long a program may be silent.
+/// Returns how long a program may run without output.
 fn limit(setting: &Setting) -> Duration {
     START + Duration::from_secs(setting.limit.into())
 }
@@ -106,18 +106,18 @@ fn program(
     rows: &[Row],
     tell: &mut dyn FnMut(Figure),
 ) -> Result<(), String> {
-    // The ranks of Gloo meet in it.
+    // The ranks of Gloo find each other in it.
     let store = tempfile::tempdir().map_err(|why| format!("no scratch folder: {why}"))?;
     let command = who.command(setting, programs, store.path(), rows);
     watch::run(command, rows.len(), limit(setting), tell)
 }
 
-/// Holds a contender and the rows it still measures.
+/// A contender, and the rows that it still measures.
 #[derive(Debug)]
 pub(super) struct Entrant {
     contender: Contender,
     rows: Vec<Row>,
-    /// Whether its start is timed, in programs of its own.
+    /// Whether its start is timed, in separate programs.
     starts: bool,
     fruitless: u32,
 }
@@ -135,7 +135,7 @@ impl Entrant {
         }
     }
 
-    /// Times the start, unless it failed before. Returns what a reader of the table must know.
+    /// Times the start, unless it failed before. Returns a note for readers of the table.
     fn start(
         &mut self,
         time: impl FnOnce() -> Result<Figure, String>,
@@ -156,8 +156,8 @@ impl Entrant {
         }
     }
 
-    /// Measures all rows once. A row that a program did not come to the end of is not tried again by this contender,
-    /// now or in later rounds; a new program goes on with the one after it. Returns what a reader of the table must know.
+    /// Measures all rows once. If a program does not finish a row, this contender does not try it again, now or in later
+    /// rounds, and a new program continues with the next row. Returns notes for readers of the table.
     fn turn(
         &mut self,
         mut run: impl FnMut(&[Row], &mut dyn FnMut(Figure)) -> Result<(), String>,
@@ -176,7 +176,7 @@ impl Entrant {
             first += done;
             let reason = match end {
                 Ok(()) if first == self.rows.len() => break,
-                Ok(()) => "it ended before its rows did".to_owned(),
+                Ok(()) => "it ended before its last row".to_owned(),
                 Err(reason) => reason,
             };
             if first == self.rows.len() {
@@ -207,7 +207,7 @@ mod tests {
             .into()
     }
 
-    /// Runs one turn of a program that fails at the rows for which `fails` is true; returns what was measured and noted.
+    /// Runs one turn of a program that fails at the rows for which `fails` is true; returns its figures and notes.
     fn turn(entrant: &mut Entrant, fails: fn(Row) -> bool) -> (Vec<usize>, Vec<String>, usize) {
         let mut measured = Vec::new();
         let mut programs = 0;
@@ -251,7 +251,7 @@ mod tests {
     fn ending_early_is_a_failure_and_so_is_ending_badly() {
         let mut entrant = Entrant::new(Contender::Ours, rows());
         let early = entrant.turn(|_, _| Ok(()), |_| {});
-        assert!(early[0].contains("ended before its rows"), "{early:?}");
+        assert!(early[0].contains("ended before its last row"), "{early:?}");
         let mut entrant = Entrant::new(Contender::Ours, rows());
         let notes = entrant.turn(
             |rows, tell| {

@@ -1,4 +1,4 @@
-//! Fetches the newest MPI libraries, each into an environment of its own below `target`: both bring an `mpiexec`.
+//! Fetches the newest MPI libraries, each into a separate environment below `target`; both include an `mpiexec`.
 
 use super::build::Programs;
 use super::contender::Peer;
@@ -7,11 +7,11 @@ use crate::python::environment::Environment;
 use crate::report::Outcome;
 use crate::tools::PYTHON;
 
-/// Makes the environments, or brings those that are there up to date.
+/// Creates the environments, or updates the existing ones.
 ///
 /// # Errors
 ///
-/// One line: what is missing, or why a package could not be installed.
+/// One line with what is missing, or why a package could not be installed.
 pub(super) fn peers(programs: &Programs) -> Result<(), String> {
     if let Some(advice) = PYTHON.missing() {
         return Err(advice);

@@ -1,4 +1,4 @@
-//! Who is there, and what is to be measured with whom.
+//! Finds the available peers, and plans what is measured with which of them.
 
 use std::fs;
 
@@ -9,11 +9,11 @@ use super::contest::{Entrant, Results};
 use super::row::{Op, Row, Size};
 use super::{Backend, Bench, fetch, start_up};
 
-/// Finds the peers, after fetching those that are to be, and builds the programs that measure them.
+/// Fetches the peers that should be fetched, finds the available ones, and builds the programs that measure them.
 ///
 /// # Errors
 ///
-/// If a peer that was asked for by name is not there, or cannot be fetched. Of the others it is said in one line.
+/// If a peer that was asked for by name is missing or cannot be fetched. Prints a line for each other missing peer.
 pub(super) fn peers(bench: &Bench, programs: &Programs) -> Result<Vec<Peer>, String> {
     if bench.fetch_peers {
         fetch::peers(programs)?;
@@ -43,7 +43,7 @@ pub(super) fn peers(bench: &Bench, programs: &Programs) -> Result<Vec<Peer>, Str
     Ok(peers)
 }
 
-/// Describes what runs, in one line.
+/// Describes the run, in one line.
 pub(super) fn shown(bench: &Bench, cores: usize, peers: &[Peer], programs: &Programs) -> String {
     let name = |peer: &Peer| match peer.version(programs) {
         Some(version) => format!("{} {version}", peer.name()),
@@ -72,7 +72,7 @@ pub(super) fn shown(bench: &Bench, cores: usize, peers: &[Peer], programs: &Prog
     )
 }
 
-/// Lists who was asked for by name and measured nothing.
+/// Lists the peers that were asked for by name and measured nothing.
 pub(super) fn silent(bench: &Bench, results: &[Results]) -> Vec<Peer> {
     let measured = |peer: Peer| {
         let ways = peer.contenders(Backend::Shm, true).into_iter();
@@ -83,26 +83,26 @@ pub(super) fn silent(bench: &Bench, results: &[Results]) -> Vec<Peer> {
     named.filter(|&peer| !measured(peer)).collect()
 }
 
-/// Describes all rounds with one backend and one number of ranks.
+/// All rounds with one backend and one number of ranks.
 #[derive(Debug)]
 pub(super) struct Contest {
     pub(super) setting: Setting,
     pub(super) peers: Vec<Contender>,
-    /// What all measure.
+    /// The rows of all contenders.
     pub(super) compared: Vec<Row>,
-    /// What is measured of ours besides.
+    /// Additional rows of ours.
     pub(super) extra: Vec<Row>,
-    /// Which rows are left out and why.
+    /// Notes about rows that are left out.
     pub(super) left_out: Vec<String>,
 }
 
 impl Contest {
-    /// Lists the rows of ours.
+    /// Lists our rows.
     pub(super) fn all_rows(&self) -> Vec<Row> {
         [&self.compared[..], &self.extra].concat()
     }
 
-    /// Lists who takes part with which rows.
+    /// Lists the contenders with their rows.
     pub(super) fn entrants(&self) -> Vec<Entrant> {
         let peers = self.peers.iter();
         let peers = peers.map(|&peer| Entrant::new(peer, self.compared.clone()));
@@ -116,7 +116,7 @@ impl Contest {
     }
 }
 
-/// Lists what is to be done.
+/// Plans all settings.
 pub(super) fn contests(bench: &Bench, cores: usize, peers: &[Peer]) -> Vec<Contest> {
     let free = free_memory();
     let ranks = if bench.sweep || bench.against.is_some() {
@@ -175,7 +175,7 @@ fn contest(
     };
     compared.retain(&mut keep);
     extra.retain(&mut keep);
-    // What an exchange is judged by, also where only large rows are measured.
+    // An exchange is compared with this, also if only large rows are measured.
     let barrier = Row::new(Op::Barrier, 0);
     if extra.iter().any(|row| row.op == Op::Exchange) && !compared.contains(&barrier) {
         extra.push(barrier);
@@ -203,7 +203,7 @@ fn contest(
     }
 }
 
-/// What the table of the README has and the usual rows do not.
+/// The row of the table in the README that is not among the usual rows.
 const ONE_NUMBER: Row = Row::new(Op::Allreduce, 8);
 
 /// With more ranks the largest buffers are left out.
@@ -214,7 +214,7 @@ fn memory(backend: Backend, row: Row, ranks: usize) -> usize {
     let buffers = match row.op {
         Op::Barrier | Op::ExactSum | Op::StartUp => 0,
         Op::Exchange | Op::ExchangeRead if backend == Backend::Shm => 1,
-        // Where memory is not shared every rank has all of a region.
+        // Without shared memory every rank has a copy of the whole region.
         Op::Broadcast | Op::Broadcasts | Op::Exchange | Op::ExchangeRead => ranks,
         Op::Allgatherv | Op::AllgathervRead => ranks + 1,
         Op::Allreduce | Op::Copy => 2 * ranks,
@@ -226,7 +226,7 @@ fn megabytes(bytes: usize) -> Size {
     Size(bytes.div_ceil(1_000_000) * 1_000_000)
 }
 
-/// Returns the memory that programs can have, where the system says; a part is left for everything else.
+/// Returns the memory that programs can use, if the system reports it; a part is reserved for everything else.
 fn free_memory() -> Option<usize> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
     available(&told).map(|free| free / 4 * 3)

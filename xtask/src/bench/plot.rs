@@ -28,32 +28,32 @@ pub(super) const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(super) const GRID: RGBColor = RGBColor(0xcc, 0xcc, 0xcc);
 pub(super) const BAND: RGBColor = RGBColor(0xf3, 0xf3, 0xf3);
 
-/// The width of the names of the calls, of the ratios beside them, and of the space around.
+/// The widths of the names of the calls, of the ratios beside them, and of the margin.
 const NAMES: i32 = 190;
 const RATIOS: i32 = 470;
 const MARGIN: i32 = 20;
-/// The height of a mark with its surroundings, of what is above the panels and of what is below.
+/// The heights of a mark with its surroundings, of the space above the panels, and of the space below.
 const STEP: i32 = 14;
 const TOP: i32 = 112;
 const BOTTOM: i32 = 64;
 
-/// The width of the legend, and of a number of ranks in it.
+/// The widths of the legend, and of a number of ranks in it.
 const LEGEND: i32 = 442;
 const ENTRY: i32 = 88;
 
-/// Creates the file, so that one that cannot be written is noticed before anything is measured.
+/// Creates the file before anything is measured, so that an unwritable file is noticed early.
 pub(super) fn create(path: &Path) -> Result<File, String> {
     File::create(path).map_err(|why| format!("{}: {why}", path.display()))
 }
 
-/// Draws the tables that compare ours with others into the file.
+/// Draws the tables that compare ours with others to the file.
 pub(super) fn write(mut file: File, heading: &str, tables: &[Table]) -> Result<(), String> {
     let svg = draw(heading, tables).map_err(|why| format!("the plot: {why}"))?;
     let written = file.write_all(svg.as_bytes());
     written.map_err(|why| format!("the plot: {why}"))
 }
 
-/// Holds the lines of a table by call.
+/// The lines of a table, by call.
 struct Panel<'a> {
     title: &'a str,
     other: &'static str,
@@ -61,7 +61,7 @@ struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// Returns none for a table without ratios, or one of ours with ours.
+    /// Returns `None` for a table without ratios, or one that compares only our own calls.
     fn new(table: &'a Table) -> Option<Self> {
         let others = ["best peer", "other", "library"];
         let lines = table.lines.iter().filter(|line| !line.ratios.is_empty());
@@ -73,7 +73,7 @@ impl<'a> Panel<'a> {
                 None => bands.push((&line.call, vec![line])),
             }
         }
-        // Calls that only many ranks have come last; they belong to those of their name.
+        // Calls that only many ranks have are last in the table; they belong beside the calls of the same name.
         let name = |call: &'a str| call.split(' ').next().unwrap_or(call);
         let names: Vec<&str> = bands.iter().map(|(call, _)| name(call)).collect();
         bands.sort_by_key(|(call, _)| names.iter().position(|other| *other == name(call)));
@@ -95,7 +95,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Returns the height of a band: as high as its name at least.
+/// Returns the height of a band: at least that of its name.
 fn height(lines: &[&Comparison]) -> i32 {
     STEP * i32::try_from(lines.len().max(2)).unwrap_or(i32::MAX / STEP)
 }
@@ -126,7 +126,7 @@ pub(super) fn draw(heading: &str, tables: &[Table]) -> Result<String, Box<dyn Er
     Ok(svg)
 }
 
-/// Writes a text whose left end, middle or right end is at a place, in the middle of its height.
+/// Writes a text, aligned left, centred or right at a place, and centred vertically.
 pub(super) fn say(root: &Area<'_>, text: &str, at: At, size: i32, anchor: HPos) -> Drawn {
     let font = (FONT, size).into_font().color(&TEXT);
     let style = font.pos(Pos::new(anchor, VPos::Center));
@@ -157,7 +157,7 @@ fn explain(root: &Area<'_>, ranks: &[usize], (mut x, y): At) -> Drawn {
     say(root, "hollow: no target", (x + 17, y), 13, HPos::Left)
 }
 
-/// Marks what a row should reach.
+/// Marks the target of a row.
 fn target(root: &Area<'_>, (x, y): At) -> Drawn {
     stroke(root, (x, y - 5), (x, y + 5), TEXT.stroke_width(2))
 }
@@ -205,7 +205,7 @@ fn draw_panel(root: &Area<'_>, panel: &Panel<'_>, axis: &Axis, left: i32) -> Dra
     Ok(())
 }
 
-/// Draws the median of a row, how far its rounds go, and its target.
+/// Draws the median of a row, the range of its rounds, and its target.
 fn draw_line(root: &Area<'_>, line: &Comparison, axis: &Axis, (left, y): At) -> Drawn {
     let Some(middle) = median(line.ratios.clone()) else {
         return Ok(());

@@ -1,13 +1,13 @@
-//! How far a benchmark is: a bar on a terminal, nothing elsewhere.
+//! The progress of a benchmark: a bar on a terminal, nothing elsewhere.
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 const TEMPLATE: &str = "[{bar:30}] {percent:>3} %, {msg}";
 
-/// Returns a bar at nothing of `figures`, on standard error where that is a terminal, until it is dropped.
+/// Returns a bar for `figures`, on standard error if that is a terminal, until it is dropped.
 pub(super) fn bar(figures: usize) -> ProgressBar {
     let bar = ProgressBar::new(u64::try_from(figures).unwrap_or(u64::MAX));
-    // A template that is wrong would show in the test below; without one the bar is plainer.
+    // The test below would find a wrong template; without a template the bar is plainer.
     if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
         bar.set_style(style.progress_chars("=> "));
     }

@@ -10,11 +10,11 @@ use super::Backend;
 
 const COLUMNS: &str = "call,bytes,calls,median_us,p99_us,span_us";
 
-/// Writes each figure as it comes, so that an interrupted run leaves what it had.
+/// Writes each figure at once, so that an interrupted run keeps the figures so far.
 pub(super) struct Record(Writer<Box<dyn Write>>);
 
 impl Record {
-    /// Opens the file, if one is wanted.
+    /// Opens the file, if one is requested.
     pub(super) fn create(path: Option<&Path>) -> Result<Self, String> {
         let file: Box<dyn Write> = match path {
             Some(path) => {
@@ -28,7 +28,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Adds what somebody measured in a round, with the values of a figure's line.
+    /// Adds a figure of a contender in a round, with the values of its line.
     pub(super) fn add(
         &mut self,
         (backend, ranks, round): (Backend, usize, u32),
@@ -61,7 +61,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let last = text.lines().last();
         assert_eq!(last, Some(&*format!("tcp,4,2,openmpi,{values}")), "{text}");
-        // The crate refuses lines of different lengths.
+        // The csv crate rejects lines of different lengths.
         assert!(record.add((Backend::Tcp, 4, 2), "openmpi", "8").is_err());
     }
 

@@ -1,5 +1,5 @@
-//! Publishes what was measured: the figures in `docs/results`, and what is made of them: the page `docs/results.md`, its pictures, and the
-//! table of the README.
+//! Publishes the results: the figures in `docs/results`, and from these the page `docs/results.md`, its pictures, and the table of the
+//! README.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ mod solved;
 use figures::Figures;
 use sheet::Sheet;
 
-/// Where everything is, from the root of the workspace.
+/// The published files, relative to the root of the workspace.
 const FOLDER: &str = "docs/results";
 const PAGE: &str = "docs/results.md";
 const README: &str = "README.md";
@@ -31,11 +31,11 @@ const README: &str = "README.md";
 const CALLS: &str = "calls.csv";
 const SOLVER: &str = "solver.csv";
 
-/// What is around the table in the README.
+/// The marks around the table in the README.
 const BEGIN: &str = "<!-- results: written by cargo xtask bench --results -->\n";
 const END: &str = "<!-- end of results -->";
 
-/// Measures unless only the page is wanted, and writes everything; returns whether all went well.
+/// Measures, unless only the page is requested, and writes everything; returns whether everything succeeded.
 pub(super) fn run(bench: &Bench) -> bool {
     let root = workspace_root();
     let measured = if bench.from_csv {
@@ -96,7 +96,7 @@ fn write(root: &Path, path: &str, text: &str) -> Result<(), String> {
     written.map_err(|why| format!("{}: {why}", path.display()))
 }
 
-/// Writes everything that is made of the figures.
+/// Writes everything that is computed from the figures.
 fn publish(root: &Path) -> Result<(), String> {
     let files = files(root)?;
     files
@@ -104,7 +104,7 @@ fn publish(root: &Path) -> Result<(), String> {
         .try_for_each(|(path, text)| write(root, path, text))
 }
 
-/// Returns the paths and the texts of everything that is made of the figures.
+/// Returns the paths and texts of everything that is computed from the figures.
 fn files(root: &Path) -> Result<Vec<(String, String)>, String> {
     let figures = Figures::read(&root.join(FOLDER))?;
     let mut pictures = vec![("overview", glance::picture(&figures)?)];
@@ -136,7 +136,7 @@ fn files(root: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(files)
 }
 
-/// Puts the table between its marks.
+/// Inserts the table between its marks.
 fn with_table(readme: &str, table: &str) -> Result<String, String> {
     let marks = || format!("{README} has no place for the table, between {BEGIN}and {END}");
     let (before, rest) = readme.split_once(BEGIN).ok_or_else(marks)?;

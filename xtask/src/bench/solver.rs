@@ -1,4 +1,4 @@
-//! What more ranks bring to the example solver, and what a shared case costs.
+//! The speedup of the example solver with more ranks, and the memory of a shared case.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,16 +17,16 @@ use crate::process::command;
 const CASE: &str =
     "--stages 48 --plants 8 --openings 20 --scenarios 32 --tolerance 0 --iterations 16";
 
-/// A case of 160 MB, to see how often it is there.
+/// A case of 160 MB, to find out how many copies of it are in memory.
 const LARGE: &str = "--stages 100 --plants 100 --openings 2000 --iterations 0";
 
 /// The numbers of ranks that load the large case.
 const MEMORY_RANKS: [usize; 3] = [1, 2, 4];
 
-/// The part of the time of one rank that more ranks may take: two should be 1.6 times as fast.
+/// The fraction of the time of one rank that more ranks may take: two should be 1.6 times as fast.
 const TIME: Target = Target::AtMost(0.625);
 
-/// Holds what was measured by number of ranks: seconds of [`SOLVED`] and [`ALONE`], megabytes of each backend.
+/// The results by number of ranks: seconds of [`SOLVED`] and [`ALONE`], megabytes of each backend.
 pub(super) type Books = BTreeMap<usize, Book>;
 
 /// The calls of the book that hold seconds: all ranks, and one rank in the same round.
@@ -106,7 +106,7 @@ pub(super) fn tables(books: &Books) -> Vec<Table> {
     ]
 }
 
-/// Holds what a run of the solver prints about itself.
+/// The figures that a run of the solver prints.
 #[derive(Debug, PartialEq)]
 struct Solved {
     seconds: f64,

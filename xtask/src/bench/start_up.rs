@@ -8,17 +8,17 @@ use super::figure::Figure;
 use super::row::{Op, Row};
 use super::watch;
 
-/// What the measuring programs are asked for.
+/// The row that the measuring programs run.
 pub(super) const ROW: Row = Row::new(Op::StartUp, 0);
 
-/// More starts than this make no better figure.
+/// More starts than this do not improve the figure.
 const MOST: usize = 5;
 
 /// Starts the program once, and again while there is time; returns the median.
 ///
 /// # Errors
 ///
-/// One line: how a start failed.
+/// One line about how a start failed.
 pub(super) fn time(
     mut prepare: impl FnMut() -> Command,
     seconds: f64,

@@ -1,4 +1,4 @@
-//! Comparisons as a table in Markdown that reads well on a terminal, too.
+//! Comparisons as a Markdown table that is also readable on a terminal.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -12,7 +12,7 @@ use crate::report::bold;
 /// The heading above the peers.
 pub(super) const PEERS: &str = "best peer";
 
-/// Holds comparisons under a title; `other` is the heading above what ours is compared with.
+/// Comparisons under a title; `other` is the heading of the column that ours is compared with.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) title: String,
@@ -44,7 +44,7 @@ pub(super) fn cells(line: &Comparison) -> [String; 9] {
     let missing = || "-".to_owned();
     let ratios = || line.ratios.iter().copied();
     let spread = ratios().reduce(f64::min).zip(ratios().reduce(f64::max));
-    // 1.03 is not to be mistaken for 1.034.
+    // Two digits after the point could hide a difference such as that between 1.03 and 1.034.
     let digits = if matches!(line.target, Target::Chance(_)) {
         3
     } else {
@@ -70,7 +70,7 @@ pub(super) fn cells(line: &Comparison) -> [String; 9] {
     ]
 }
 
-/// Shows a number with three digits that mean something.
+/// Formats a number with three significant digits.
 fn short(value: f64) -> String {
     match value {
         _ if value < 10.0 => format!("{value:.2}"),

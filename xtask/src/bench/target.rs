@@ -1,4 +1,4 @@
-//! What each row should reach, and whether it does.
+//! The target of each row, and whether the row reaches it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,27 +6,27 @@ use super::Backend;
 use super::book::median;
 use super::row::{Op, Row};
 
-/// A median of fewer ratios says nothing on a machine that does other things, too.
+/// On a machine that also runs other programs, a median of fewer ratios means nothing.
 pub(super) const ROUNDS: u32 = 9;
 
-/// What a median may miss its target by, for the noise of the machine.
+/// The factor by which a median may miss its target, because of the machine's noise.
 pub(super) const NOISE: f64 = 1.05;
 
 /// The probability below which chance does not explain how many ratios are above a limit.
 const CHANCE: f64 = 0.025;
 
-/// Up to here a call is small: what counts is how fast the ranks meet, not how fast bytes move.
+/// Up to this size a call is small: its time is that of synchronising the ranks, not of moving bytes.
 pub(super) const SMALL: usize = 64 << 10;
 
-/// From here on a call over sockets is large.
+/// From this size on a call over sockets is large.
 const LARGE_TCP: usize = 3_200_000;
 
-/// Limits a ratio.
+/// The limit of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Target {
-    /// Nothing was promised.
+    /// There is no target.
     Open,
-    /// Nothing was promised, as the span of the same calls counts.
+    /// There is no target, because the span of the same calls counts.
     BySpan,
     /// At most this, with some room for noise.
     AtMost(f64),
@@ -34,19 +34,19 @@ pub(super) enum Target {
     Chance(f64),
 }
 
-/// The most that a build of ours may take of another's time.
+/// The largest fraction of another build's time that a build of ours may take.
 pub(super) const AGAINST: Target = Target::Chance(1.03);
 
-/// Names what was timed.
+/// The time that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// The slowest rank's call.
+    /// The call of the slowest rank.
     Slowest,
-    /// From the root's entry to the last return.
+    /// The time from the root's entry to the last return.
     Span,
 }
 
-/// Returns what our time may be, as a part of the best peer's. It is never more than all of it.
+/// Returns our target as a fraction of the best peer's time. It is at most 1.
 pub(super) fn against_peers(
     backend: Backend,
     cores: usize,
@@ -69,8 +69,8 @@ pub(super) fn against_peers(
 /// The number of ranks and the microseconds within which they start, call a barrier and end.
 pub(super) const START_UP: (usize, f64) = (64, 500_000.0);
 
-/// Returns what a call may take of the time of plain copies, where memory is the limit: large calls in shared memory with
-/// a processor for each rank.
+/// Returns the target of a call as a multiple of the time of plain copies, if memory is the limit: for large calls in shared
+/// memory with a processor for each rank.
 pub(super) fn against_copies(
     backend: Backend,
     cores: usize,
@@ -82,20 +82,20 @@ pub(super) fn against_copies(
     meant.then_some(1.4)
 }
 
-/// Names what came of a row.
+/// The verdict on a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,
     Misses,
-    /// The median is above the target; chance explains that.
+    /// The median is above the target, but chance explains that.
     Unclear,
-    /// Nothing was promised.
+    /// There is no target.
     Open,
-    /// Nothing was promised: the span counts.
+    /// There is no target: the span counts.
     BySpan,
-    /// Too few rounds to say.
+    /// Too few rounds for a verdict.
     TooFew(usize),
-    /// Nothing to compare with. Whoever is not there is not beaten.
+    /// Nothing to compare with: a missing peer does not count as beaten.
     NoPeer,
 }
 
@@ -126,7 +126,7 @@ impl Target {
     }
 }
 
-/// Returns the probability that at least `above` of `all` ratios lie above their true median (the sign test).
+/// Returns the probability that at least `above` of `all` ratios are above their true median (the sign test).
 fn chance(above: usize, all: usize) -> f64 {
     let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
     let mut term = 0.5_f64.powf(number(all));

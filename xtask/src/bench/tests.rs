@@ -1,4 +1,4 @@
-//! Tests of the command as a whole, and what other tests share.
+//! Tests of the whole command, and helpers of other tests.
 
 use clap::Parser;
 
@@ -59,7 +59,7 @@ fn missed_targets_are_counted_in_all_tables() {
         book,
         good: true,
     };
-    // A barrier slower than the peer's, and slower than an allreduce; an allreduce faster than a barrier holds.
+    // A barrier that is slower than the peer's and slower than an allreduce; an allreduce that is faster than a barrier holds.
     let bench = bench(&[]);
     assert_eq!(print(&tables(&bench, 2, &[results])), 2);
     assert_eq!(print(&tables(&bench, 2, &[])), 0);
@@ -96,7 +96,7 @@ fn rows_above_the_noise_are_counted_among_those_that_count() {
         good: true,
     }];
     let line = |results: &[Results]| above_all(&tables(&bench(&[]), 2, results));
-    // The broadcast by its span; that by its slowest call does not count.
+    // The broadcast counts by its span, not by its slowest call.
     let expected = "above 1.05 of the best peer: 1 of 2 rows that count";
     assert_eq!(line(&results).as_deref(), Some(expected));
     assert_eq!(line(&[]), None);

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::figure::Figure;
 
-/// How long a program gets to end its ranks when told to, and its last words to arrive.
+/// How long a program may take to end its ranks after a signal, and its last output to arrive.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 enum Event {
@@ -19,12 +19,12 @@ enum Event {
     Ended(io::Result<ExitStatus>),
 }
 
-/// Runs the program to its end. Each of its figures must come within `limit` of the one before; once all of them are
-/// there the end must come soon: some libraries do not find theirs.
+/// Runs the program to its end. Each figure must arrive within `limit` of the one before, and after the last figure the program
+/// must end soon: some libraries hang at their end.
 ///
 /// # Errors
 ///
-/// One line: how the program failed, or that it was ended.
+/// One line about how the program failed, or that the watchdog ended it.
 pub(super) fn run(
     mut command: Command,
     figures: usize,
@@ -63,14 +63,14 @@ pub(super) fn run(
                 deadline = Instant::now() + FAREWELL;
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            // It has ended; something that it started still holds its pipes, and is not waited for.
+            // The program has ended, but a process that it started still holds its pipes; do not wait for that.
             Err(RecvTimeoutError::Timeout) if end.is_some() => break,
             Err(RecvTimeoutError::Timeout) => {
                 overdue = true;
                 let Some(signal) = signals.next() else {
                     break;
                 };
-                // It may end this very moment; then there is nobody to signal.
+                // The program may end at this very moment, and then there is no process to signal.
                 let _ = kill_process(pid, signal);
                 deadline = Instant::now() + FAREWELL;
             }
@@ -87,11 +87,11 @@ pub(super) fn run(
         Some(Ok(status)) if status.success() => Ok(()),
         Some(Ok(status)) => Err(last_words(&status.to_string(), &complaints)),
         Some(Err(why)) => Err(format!("it cannot be waited for: {why}")),
-        None => Err("it was lost from sight".to_owned()),
+        None => Err("its end is unknown".to_owned()),
     }
 }
 
-/// Follows both streams and the end of the program, each in a thread of its own. All of them gone, the channel closes.
+/// Follows both streams and the end of the program, each in its own thread. The channel closes when all threads have ended.
 fn listen(mut child: Child) -> Receiver<Event> {
     let (sender, events) = channel();
     if let Some(output) = child.stdout.take() {
@@ -100,7 +100,7 @@ fn listen(mut child: Child) -> Receiver<Event> {
     if let Some(errors) = child.stderr.take() {
         follow(errors, sender.clone(), Event::Complained);
     }
-    // Nobody listens once it was given up.
+    // The receiver is gone once the program was given up.
     thread::spawn(move || sender.send(Event::Ended(child.wait())));
     events
 }
@@ -116,13 +116,13 @@ fn follow(pipe: impl Read + Send + 'static, sender: Sender<Event>, event: fn(Str
     });
 }
 
-/// Joins how it ended and what it said about that: the beginning, where the cause is.
+/// Combines the exit status with the beginning of the error output, which contains the cause.
 fn last_words(status: &str, complaints: &[String]) -> String {
     let lines = complaints.iter().map(|line| line.trim());
     let mut told: Vec<&str> = lines
         .filter(|line| line.chars().any(char::is_alphanumeric))
         .collect();
-    // All ranks may say the same.
+    // All ranks may print the same line.
     told.dedup();
     match told[..] {
         [] => status.to_owned(),

@@ -1,4 +1,4 @@
-//! Checks the links of pages of HTML.
+//! Checks the links of HTML pages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::Path;
 
 use crate::tidy::resolve;
 
-/// Pages that mdbook adds: the whole book on one page, to print, with the links of the others; and what a server shows for a page that is not
-/// there, from whatever address.
+/// Pages that mdbook adds: the whole book on one page for printing, with the links of the other pages; and the page that a server shows
+/// for a missing page, at any address.
 const ADDED: [&str; 2] = ["print.html", "404.html"];
 
-/// Lists the links of the pages below a folder that lead nowhere, pictures and headings included.
+/// Lists the broken links of the pages below a folder, pictures and headings included.
 pub(super) fn broken(folder: &Path) -> io::Result<Vec<String>> {
     let mut files = BTreeMap::new();
     read(folder, "", &mut files)?;
     Ok(check(&files))
 }
 
-/// Reads the pages; of other files only the names count.
+/// Reads the pages; other files only count as targets of links.
 fn read(folder: &Path, below: &str, files: &mut BTreeMap<String, String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

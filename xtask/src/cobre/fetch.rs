@@ -1,4 +1,4 @@
-//! Gets the published packages.
+//! Fetches the published packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::{Crate, VERSION, folder, io};
 use crate::process::{cargo, copy_tree, workspace_root};
 
-/// What is built here; the rest of the solver comes from the registry as cargo needs it.
+/// The packages that are built here; cargo gets the rest of the solver from the registry.
 const PACKAGES: [&str; 3] = ["cobre-cli", "cobre-comm", "cobre-sddp"];
 
-/// Fetches the packages and lays them out for both builds.
+/// Fetches the packages and copies them for both builds.
 pub(super) fn packages() -> Result<(), String> {
     let sources = fetch()?;
     for which in [Crate::Original, Crate::Ours] {
@@ -26,13 +26,13 @@ pub(super) fn packages() -> Result<(), String> {
         folder().join("cobre-files"),
     );
     copy_tree(&from, &to, &|_| true).map_err(io(&from))?;
-    // The same versions, so that nothing is compiled twice.
+    // The same dependency versions, so that nothing is compiled twice.
     let lock = sources[0].join("Cargo.lock");
     fs::copy(&lock, to.join("Cargo.lock")).map_err(io(&lock))?;
     Ok(())
 }
 
-/// Lets cargo fetch the packages; returns where it has them.
+/// Lets cargo fetch the packages; returns their folders.
 fn fetch() -> Result<Vec<PathBuf>, String> {
     let stub = folder().join("fetch");
     fs::create_dir_all(stub.join("src")).map_err(io(&stub))?;
@@ -54,7 +54,7 @@ fn fetch() -> Result<Vec<PathBuf>, String> {
     }
     let missing = |package: &str| format!("cargo did not say where {package} is");
     let registry = registry(&text).ok_or_else(|| missing("cobre-comm"))?;
-    // Packages without a library are fetched and not listed; all of a registry lie beside each other.
+    // Packages without a library are fetched but not listed; all packages of a registry are in one folder.
     let found = |package: &&str| {
         let source = registry.join(format!("{package}-{VERSION}"));
         let there = source.join("Cargo.toml").exists();
@@ -63,14 +63,14 @@ fn fetch() -> Result<Vec<PathBuf>, String> {
     PACKAGES.iter().map(found).collect()
 }
 
-/// Finds the folder of the registry in what `cargo metadata` says.
+/// Finds the folder of the registry in the output of `cargo metadata`.
 fn registry(metadata: &str) -> Option<&Path> {
     let end = metadata.find(&format!("/cobre-comm-{VERSION}/Cargo.toml\""))?;
     let start = metadata[..end].rfind('"')? + 1;
     Some(Path::new(&metadata[start..end]))
 }
 
-/// Copies a package, as a workspace of its own: it lies inside another one.
+/// Copies a package and makes it a separate workspace, because it is inside another one.
 fn lay_out(from: &Path, to: &Path) -> Result<(), String> {
     copy_tree(from, to, &|_| true).map_err(io(from))?;
     let manifest = to.join("Cargo.toml");

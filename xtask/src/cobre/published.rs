@@ -1,5 +1,5 @@
-//! Runs the published tests that need published files only: those of `cobre-comm` on ours, and those of the solver that join the ranks of a
-//! launcher, over shared memory and TCP.
+//! Runs the published tests that need only published files: those of `cobre-comm` on ours, and those of the solver that join the ranks of
+//! a launcher, over shared memory and TCP.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::process::{cargo, copy_tree, shown, workspace_root};
 /// The tests of `cobre-sddp` that run with many ranks.
 const OF_THE_SOLVER: [&str; 3] = ["conformance", "mpi_wire", "test_mpi_sync_cuts_invariant"];
 
-/// The one whose only test joins the job.
+/// The file whose only test joins the job.
 const JOINS: &str = OF_THE_SOLVER[2];
 
-/// The one with a test that joins the job and is ignored, as slow, unless it is asked for by this part of its name.
+/// The file with a test that joins the job and is ignored as slow, unless this part of its name selects it.
 const SLOW: (&str, &str) = (OF_THE_SOLVER[1], "across_world_size");
 
-/// Parts of the names of the tests in `mpi_wire` that read a folder which is not published.
+/// Parts of the names of the tests in `mpi_wire` that read an unpublished folder.
 const UNPUBLISHED: [&str; 2] = ["prepare_hydro_models", "derived_inflow_seeds_rank"];
 
 /// Ends the ranks of a test that hangs.
@@ -62,13 +62,13 @@ fn interface() -> Result<Command, String> {
     fs::copy(&lock, package.join("Cargo.lock")).map_err(io(&lock))?;
     let mut test = cargo(&["test", "--features", "shared-memory"]);
     test.args(["--config", "profile.dev.debug='line-tables-only'"]);
-    // What the workspace has compiled is not compiled again.
+    // Reuses what the workspace has already compiled.
     test.env("CARGO_TARGET_DIR", workspace_root().join("target"));
     test.current_dir(&package);
     Ok(test)
 }
 
-/// Prepares tests of the solver, with the solver in C++ that was compiled for the runs.
+/// Prepares tests of the solver, with the C++ solver that was compiled for the runs.
 fn of_the_solver(tests: &[&str]) -> Command {
     let mut test = Crate::Ours.cargo("test", "cobre-sddp", MPI);
     test.args(["--release", "--features", "test-support"]);
@@ -83,7 +83,7 @@ fn launched(tests: &[&str], launcher: &[&str], arguments: &[&str]) -> Command {
     let mut test = of_the_solver(tests);
     let runner = format!("target.'cfg(all())'.runner={launcher:?}");
     test.args(["--config", &runner]);
-    // In one thread, so that all ranks come to the same test.
+    // In one thread, so that all ranks run the same test at a time.
     test.args(["--", "--test-threads", "1"]).args(arguments);
     for name in UNPUBLISHED {
         test.args(["--skip", name]);
@@ -91,7 +91,7 @@ fn launched(tests: &[&str], launcher: &[&str], arguments: &[&str]) -> Command {
     test
 }
 
-/// Runs the tests of the solver on `ranks` ranks: some must pass on each, and none may fail.
+/// Runs the tests of the solver on `ranks` ranks: on each rank some must pass, and none may fail.
 fn on_ranks(launcher: &Path, backend: &str, ranks: usize) -> Result<(), String> {
     let (launcher, size) = (launcher.display().to_string(), ranks.to_string());
     let runner = [
@@ -126,7 +126,7 @@ fn on_ranks(launcher: &Path, backend: &str, ranks: usize) -> Result<(), String> 
     Ok(())
 }
 
-/// Runs the test that joins the job while rank 1 stays away: it must fail. If it passed, the ranks had not met.
+/// Runs the test that joins the job without rank 1: it must fail. If it passes, the ranks do not communicate.
 fn without_a_rank(launcher: &Path, backend: &str) -> Result<(), String> {
     let launcher = launcher.display().to_string();
     let stays_away = "[ \"$RANK\" = 1 ] || exec \"$0\" \"$@\"";
@@ -147,7 +147,7 @@ fn without_a_rank(launcher: &Path, backend: &str) -> Result<(), String> {
     let (passed, printed) = output(&mut test)?;
     if passed || !printed.contains("rank 1") {
         return Err(format!(
-            "{} without rank 1 on {backend}, which nobody noticed:\n{printed}",
+            "{} passed without rank 1 on {backend}:\n{printed}",
             shown(&test)
         ));
     }
@@ -155,7 +155,7 @@ fn without_a_rank(launcher: &Path, backend: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs to the end; returns whether it succeeded, and everything it wrote.
+/// Runs to the end; returns whether the command succeeded, and its whole output.
 fn output(command: &mut Command) -> Result<(bool, String), String> {
     let output = command.output();
     let output = output.map_err(|error| format!("{}: {error}", shown(command)))?;
@@ -164,7 +164,7 @@ fn output(command: &mut Command) -> Result<(bool, String), String> {
     Ok((output.status.success(), text))
 }
 
-/// Reads how many tests passed from the last line of a test program, whatever stands before it.
+/// Reads how many tests passed from the last line of a test program, with any prefix.
 fn passes(line: &str) -> Option<usize> {
     let (_, rest) = line.split_once("test result: ok. ")?;
     rest.split(' ').next()?.parse().ok()

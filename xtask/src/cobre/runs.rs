@@ -1,4 +1,4 @@
-//! Runs the solver on every backend and compares what it writes.
+//! Runs the solver on every backend and compares its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl Transport {
     }
 }
 
-/// The runs of each case. What a run is compared with comes before it.
+/// The runs of each case. A run comes after the run that it is compared with.
 const RUNS: [(Crate, Transport, usize); 14] = [
     (Crate::Original, Transport::Local, 1),
     (Crate::Original, Transport::Mpi(MPI), 2),
@@ -50,7 +50,7 @@ const RUNS: [(Crate, Transport, usize); 14] = [
     (Crate::Ours, Transport::Mpi(Mpi::OpenMpi), 4),
 ];
 
-/// Returns the run of the original that those of as many ranks are compared with.
+/// Returns the run of the original with which runs of the same number of ranks are compared.
 const fn reference(ranks: usize) -> (Crate, Transport, usize) {
     match ranks {
         1 => (Crate::Original, Transport::Local, 1),
@@ -64,7 +64,7 @@ struct Programs {
     files: PathBuf,
 }
 
-/// Runs both programs on both cases, prints a table, and returns whether everything is identical but times.
+/// Runs both programs on both cases, prints a table, and returns whether everything except times is identical.
 pub(super) fn compare(libraries: &[Mpi]) -> Result<bool, String> {
     let programs = Programs {
         launcher: launcher()?,
@@ -126,7 +126,7 @@ fn out(case: &str, (which, transport, ranks): (Crate, Transport, usize)) -> Path
     folder().join("out").join(case).join(name)
 }
 
-/// Makes the cases anew: the template of the solver, and a larger one of ours.
+/// Creates the cases: the template of the solver, and a larger one of ours.
 fn cases(programs: &Programs) -> Result<[(&'static str, PathBuf); 2], String> {
     let folder = folder().join("cases");
     let cases = ["template", "generated"].map(|name| (name, folder.join(name)));
@@ -142,9 +142,9 @@ fn cases(programs: &Programs) -> Result<[(&'static str, PathBuf); 2], String> {
     Ok(cases)
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 struct Found {
-    /// All files, those that are identical, and those that differ in times alone.
+    /// The numbers of all files, of identical ones, and of those that differ only in times.
     counts: [u64; 3],
     /// Seconds that all ranks together spent in collectives.
     collectives: f64,
@@ -216,7 +216,7 @@ impl Programs {
     }
 }
 
-/// Reads what the comparison says: counts and milliseconds, then a line for each difference.
+/// Parses the output of the comparison: counts and milliseconds, then a line for each difference.
 fn found(text: &str) -> Option<Found> {
     let mut lines = text.lines();
     let numbers: Vec<u32> = lines

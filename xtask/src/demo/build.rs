@@ -18,7 +18,7 @@ impl Build {
             Some(mpi) => (mpi.cargo("build", "sddp"), "sddp/shm,sddp/tcp,sddp/mpi"),
             None => (cargo(&["build", "--package", "sddp"]), "sddp/shm,sddp/tcp"),
         };
-        // Not quiet: it takes a minute or more in a new checkout, and whoever waits sees that it goes on.
+        // Not quiet: in a new checkout it takes a minute or more, and the output shows that it makes progress.
         build.args(["--bin", "sddp", "--features", features]);
         build.args(["--package", "comm-run", "--bin", "comm-run"]);
         match process::run(&mut build) {
@@ -29,7 +29,7 @@ impl Build {
         }
     }
 
-    /// Finds the folder of the programs: this one lies there, too, unless MPI keeps them apart.
+    /// Finds the folder of the programs: the folder of this program, or with MPI a separate one.
     pub(super) fn programs(self) -> Result<PathBuf, String> {
         if let Some(mpi) = self.0 {
             return Ok(workspace_root().join(mpi.target()).join("debug"));

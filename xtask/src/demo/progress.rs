@@ -1,4 +1,4 @@
-//! A running solver: a bar on a terminal, its lines everywhere else.
+//! The progress of the solver: a bar on a terminal, its lines everywhere else.
 
 use std::io::{BufRead, BufReader, IsTerminal, stdout};
 use std::process::{Command, Stdio};
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What a run printed and left.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub(super) struct Ran {
     pub(super) checksum: String,
     pub(super) iterations: usize,
     pub(super) time: Duration,
-    /// The file it left.
+    /// The policy file that the run wrote.
     pub(super) policy: Vec<u8>,
 }
 
-/// Runs the solver to its end and shows what it prints: all of it if `whole`, else how far it is.
+/// Runs the solver to its end and shows its whole output if `whole`, otherwise only its progress.
 ///
 /// # Errors
 ///
-/// If it fails, or prints no checksum. What it has to say about that went to standard error.
+/// If it fails, or prints no checksum. Its own error message went to standard error.
 pub(super) fn watch(mut command: Command, iterations: u64, whole: bool) -> Result<Ran, String> {
     let start = Instant::now();
     let mut solver = command
@@ -60,7 +60,7 @@ pub(super) fn watch(mut command: Command, iterations: u64, whole: bool) -> Resul
     }
     let status = solver
         .wait()
-        .map_err(|why| format!("its end cannot be seen: {why}"))?;
+        .map_err(|why| format!("its end is unknown: {why}"))?;
     ran.time = start.elapsed();
     if !status.success() {
         return Err(format!("the solver failed: {status}"));
@@ -81,7 +81,7 @@ pub(super) fn watch(mut command: Command, iterations: u64, whole: bool) -> Resul
 
 fn bar(iterations: u64) -> ProgressBar {
     let bar = ProgressBar::new(iterations);
-    // A template that is wrong would show in the test below; without one the bar is plainer.
+    // The test below would find a wrong template; without a template the bar is plainer.
     if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
         bar.set_style(style.progress_chars("=> "));
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::progress::Ran;
 use super::transport::Transport;
 
-/// The result of one transport: what the solver left, or why it did not run.
+/// The result of one transport: that of the solver, or why it did not run.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) transport: Transport,

@@ -1,4 +1,4 @@
-//! Where a case can be solved: each backend, and each MPI library.
+//! The transports over which a case can be solved: each backend, and each MPI library.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) enum Transport {
 const SECONDS: &str = "600";
 
 impl Transport {
-    /// Lists all, the one that shows most first.
+    /// Lists all transports, the most instructive one first.
     pub(super) fn all() -> Vec<Self> {
         let mut all = vec![Self::Shm, Self::Local, Self::Tcp];
         all.extend(Mpi::ALL.map(Self::Mpi));
@@ -48,23 +48,26 @@ impl Transport {
         }
     }
 
-    /// Returns the number of ranks: as many as wanted, where there can be more than one.
+    /// Returns the number of ranks: the requested number if the transport allows several, else 1.
     pub(super) fn ranks(self, wanted: u16) -> u16 {
         if self == Self::Local { 1 } else { wanted }
     }
 
-    /// Returns why nothing runs here, if so. A demonstration installs nothing, and takes one MPI library unless asked for MPI.
+    /// Returns why this transport does not run, if it does not. A demonstration installs nothing, and uses only one MPI library unless MPI is
+    /// requested.
     pub(super) fn absent(self, library: Option<Mpi>, asked: bool) -> Option<String> {
         let Self::Mpi(mpi) = self else {
             return None;
         };
         mpi.tool().missing().or_else(|| {
             let another = !asked && library != Some(mpi);
-            another.then(|| "one MPI library is enough here; --backend mpi takes all".to_owned())
+            another.then(|| {
+                "one MPI library is enough for the demo; --backend mpi runs all".to_owned()
+            })
         })
     }
 
-    /// Returns the build that runs here, when `main` is that of the other transports.
+    /// Returns the build of this transport; `main` is that of the other transports.
     pub(super) fn build(self, main: Build) -> Build {
         match self {
             Self::Mpi(mpi) => Build(Some(mpi)),

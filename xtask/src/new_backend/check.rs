@@ -1,4 +1,4 @@
-//! Creates a backend in a copy of the workspace, and holds it to what every crate of the workspace is held to.
+//! Creates a backend in a copy of the workspace, and runs the checks of every crate of the workspace on it.
 
 use std::fs;
 use std::io;
@@ -9,11 +9,11 @@ use super::{format, generate};
 use crate::process::{Terminal, cargo, command, copy_tree, workspace_root};
 use crate::report::Outcome;
 
-/// Names the step.
+/// The name of the step.
 pub(crate) const WHAT: &str =
     "a new backend, in a copy of the workspace, is clean and passes the suite";
 
-/// Long enough that lines of the template must be broken.
+/// So long that lines of the template must be broken.
 const NAME: &str = "echochamber";
 
 /// Runs the step.
@@ -25,7 +25,7 @@ pub(crate) fn outcome(terminal: &Terminal) -> Outcome {
     }
 }
 
-/// Copies the workspace and creates a backend in the copy. What was compiled there before is kept.
+/// Copies the workspace and creates a backend in the copy. Keeps crates that were compiled there before.
 fn made(copy: &Path) -> Result<(), String> {
     let in_words = |error: io::Error| format!("no copy of the workspace: {error}");
     for entry in fs::read_dir(copy).into_iter().flatten().flatten() {
@@ -48,8 +48,8 @@ fn made(copy: &Path) -> Result<(), String> {
     format(copy, NAME)
 }
 
-/// Lists what every crate of the workspace is held to. Only the crates of the workspace are compiled again: for cargo those of the
-/// copy are others.
+/// Lists the checks of every crate of the workspace. Only the crates of the workspace are compiled again, because for cargo those of
+/// the copy are different.
 fn commands(copy: &Path) -> Result<Vec<Command>, String> {
     let package = ["--package", "comm-echochamber"];
     let clippy = [
@@ -64,7 +64,8 @@ fn commands(copy: &Path) -> Result<Vec<Command>, String> {
         command.current_dir(copy);
         command.env("CARGO_BUILD_BUILD_DIR", workspace_root().join("target"));
     }
-    let own = std::env::current_exe().map_err(|why| format!("who am I: {why}"))?;
+    let own = std::env::current_exe()
+        .map_err(|why| format!("the path of this program is unknown: {why}"))?;
     let root = copy.display().to_string();
     commands.push(command(
         &own.display().to_string(),

@@ -1,4 +1,4 @@
-//! Finds what a command has started, whatever group or session it is in, and ends it.
+//! Finds and ends the processes that a command has started, in whatever group or session they are.
 
 use std::fs;
 use std::process::Command;
@@ -10,17 +10,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The variable that every process of a command inherits.
 const VARIABLE: &str = "COMM_XTASK_MARK";
-/// How long processes may take to end by themselves, and to be gone once they are killed.
+/// How long processes may take to end by themselves, and to be gone after they are killed.
 const GRACE: Duration = Duration::from_secs(10);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A word in the environment of a command and of all that it starts.
+/// A word in the environment of a command and of all processes that it starts.
 pub(super) struct Mark(String);
 
 impl Mark {
-    /// Puts a mark of its own on a command. One that this process carries stays part of it, so that whoever put that one there finds these
-    /// processes, too.
+    /// Puts a new mark on a command. The mark of this process, if it has one, stays a part of the new one, so that the process that set it
+    /// also finds these processes.
     pub(super) fn put_on(command: &mut Command) -> Self {
         let outer = env::var(VARIABLE).unwrap_or_default();
         let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -29,7 +29,7 @@ impl Mark {
         Self(mark)
     }
 
-    /// Waits for the processes that carry the mark to end; returns a line for each that did not, and ends those.
+    /// Waits for the processes that carry the mark to end; ends those that do not, and returns a line for each of them.
     pub(super) fn left_behind(&self) -> Vec<String> {
         let until = Instant::now() + GRACE;
         while !self.processes().is_empty() {
@@ -41,7 +41,7 @@ impl Mark {
         Vec::new()
     }
 
-    /// Kills the processes that carry the mark, and what they start meanwhile; returns a line for each that was there at first.
+    /// Kills the processes that carry the mark, and those that they start meanwhile; returns a line for each that existed at first.
     pub(super) fn end(&self) -> Vec<String> {
         let found = self.processes();
         let lines = found.iter().map(|&pid| line(pid)).collect();
@@ -49,7 +49,7 @@ impl Mark {
         let mut left = found;
         while !left.is_empty() && Instant::now() < until {
             for &pid in &left {
-                // It may have ended by itself.
+                // The process may have ended by itself.
                 let _ = kill_process(pid, Signal::KILL);
             }
             thread::sleep(Duration::from_millis(20));
@@ -58,7 +58,7 @@ impl Mark {
         lines
     }
 
-    /// Returns the living processes that carry the mark: a zombie has no environment. None where the system does not show them.
+    /// Returns the living processes that carry the mark; a zombie has no environment. Empty if the system does not show environments.
     fn processes(&self) -> Vec<Pid> {
         let wanted = format!("{VARIABLE}={}", self.0);
         let carries = |pid: &Pid| {
@@ -75,7 +75,7 @@ impl Mark {
     }
 }
 
-/// Describes a process to a person who wonders what it waits for.
+/// Describes a process, for a person who needs to know what it is waiting for.
 fn line(pid: Pid) -> String {
     let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let text = |file: &str| String::from_utf8_lossy(&read(file)).into_owned();

@@ -1,4 +1,4 @@
-//! A virtual environment of Python below `target`.
+//! A Python virtual environment below `target`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,11 +8,12 @@ use super::{target, wheel};
 use crate::process::{Terminal, command, workspace_root};
 use crate::report::Outcome;
 
-/// Names a virtual environment.
+/// A virtual environment.
 #[derive(Debug)]
 pub(crate) struct Environment(PathBuf);
 
-/// Waits until no other process prepares or packs, and keeps them waiting as long as the file is open. Without a file, nobody waits.
+/// Waits until no other process prepares or packs, and blocks other processes as long as the file is open. If the file cannot be
+/// opened, no process waits.
 pub(super) fn alone() -> Option<File> {
     let folder = target().join("python");
     fs::create_dir_all(&folder).ok()?;
@@ -21,12 +22,12 @@ pub(super) fn alone() -> Option<File> {
 }
 
 impl Environment {
-    /// Returns the one with what packs, tests and checks; it stays from run to run.
+    /// Returns the environment with the tools that pack, test and check; later runs reuse it.
     pub(super) fn tools() -> Self {
         Self(target().join("python/tools"))
     }
 
-    /// Returns the one in a folder.
+    /// Returns the environment in a folder.
     pub(crate) fn at(folder: PathBuf) -> Self {
         Self(folder)
     }
@@ -47,7 +48,7 @@ impl Environment {
         program.current_dir(workspace_root().join("comm-python"));
         program
             .env("VIRTUAL_ENV", &self.0)
-            // Every rank of a test imports numpy: compiled once, and beside no source.
+            // Every rank of a test imports numpy: it is compiled once, and not among the sources.
             .env("PYTHONPYCACHEPREFIX", target().join("python/compiled"))
             .env_remove("PYTHONDONTWRITEBYTECODE")
             .env_remove("PYTHONPATH")
@@ -55,13 +56,13 @@ impl Environment {
         program
     }
 
-    /// Creates the environment anew.
+    /// Recreates the environment.
     fn create(&self, terminal: &Terminal) -> Outcome {
         let mut create = command("python3", &["-m", "venv", "--clear"]);
         terminal.run(create.arg(&self.0))
     }
 
-    /// Installs the packages of a list, unless the environment has them: the list is kept beside them.
+    /// Installs the packages of a list, unless the environment already has them: a copy of the list is kept in it.
     pub(super) fn prepare(&self, terminal: &Terminal, list: &str) -> Outcome {
         let path = workspace_root().join("comm-python").join(list);
         let wanted = match fs::read_to_string(&path) {
@@ -82,7 +83,7 @@ impl Environment {
         }
     }
 
-    /// Installs what the arguments of pip name, into a new environment if there is none.
+    /// Installs packages by arguments of pip, into a new environment if none exists.
     pub(crate) fn install(&self, terminal: &Terminal, arguments: &[&str]) -> Outcome {
         if !self.interpreter().exists() {
             match self.create(terminal) {
@@ -93,7 +94,7 @@ impl Environment {
         self.pip(terminal, arguments)
     }
 
-    /// Installs the package that was built, in place of an older one.
+    /// Installs the package that was built, and replaces an older one.
     pub(super) fn install_wheel(&self, terminal: &Terminal, more: &[&str]) -> Outcome {
         let wheel = match wheel() {
             Ok(wheel) => wheel.display().to_string(),
@@ -109,7 +110,7 @@ impl Environment {
             "install",
             "--quiet",
             "--disable-pip-version-check",
-            // What is imported is compiled then; most of it never is.
+            // Modules are compiled when they are imported; most of them never are.
             "--no-compile",
             "--retries",
             "2",
@@ -117,8 +118,8 @@ impl Environment {
         let mut pip = self.python(&bounded);
         match terminal.run(pip.args(["--timeout", "30"]).args(arguments)) {
             Outcome::Failed(reason) => Outcome::Failed(format!(
-                "pip could not install the packages ({reason}); without a network, have them in a folder and set PIP_FIND_LINKS and \
-                 PIP_NO_INDEX=1"
+                "pip could not install the packages ({reason}); without a network, download them to a folder and set PIP_FIND_LINKS and \
+                PIP_NO_INDEX=1"
             )),
             outcome => outcome,
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml_edit::{DocumentMut, Item, TableLike};
 
-/// What every package says about itself, in its manifest or through that of the workspace.
+/// The fields that every package must have, in its manifest or through that of the workspace.
 const SAYS: [&str; 7] = [
     "description",
     "keywords",
@@ -16,15 +16,15 @@ const SAYS: [&str; 7] = [
     "rust-version",
     "edition",
 ];
-/// The files of every package that are those of the workspace: copies, because not every checkout keeps links.
+/// The files that every package copies from the workspace: copies, because not every checkout preserves links.
 const COPIES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
-/// What can be said once there are addresses.
+/// The fields that need public addresses.
 const ADDRESSES: [&str; 2] = ["repository", "documentation"];
 
-/// Holds the manifests of a workspace.
+/// The manifests of a workspace.
 pub(super) struct Workspace {
     root: DocumentMut,
-    /// By the name of the package: the folder and the manifest.
+    /// The folder and the manifest of each package, by its name.
     members: BTreeMap<String, (String, DocumentMut)>,
 }
 
@@ -56,7 +56,7 @@ impl Workspace {
         Ok(Self { root, members })
     }
 
-    /// Lists the packages that are published, each after all that it depends on.
+    /// Lists the published packages, each after all its dependencies.
     pub(super) fn order(&self) -> Result<Vec<&str>, String> {
         let mut order: Vec<&str> = Vec::new();
         let all: Vec<&str> = self.published().map(|(name, ..)| name).collect();
@@ -68,7 +68,7 @@ impl Workspace {
             let Some(next) = all.iter().find(ready) else {
                 let left: Vec<_> = all.iter().filter(|name| !order.contains(name)).collect();
                 return Err(format!(
-                    "these need each other, or what is not published: {left:?}"
+                    "these depend on each other, or on an unpublished package: {left:?}"
                 ));
             };
             order.push(next);
@@ -76,29 +76,29 @@ impl Workspace {
         Ok(order)
     }
 
-    /// Lists what the packages that are published lack, in sentences.
+    /// Lists what the published packages lack, in sentences.
     pub(super) fn findings(&self, root: &Path) -> Vec<String> {
         let mut findings = Vec::new();
         for (name, folder, manifest) in self.published() {
             let package = &manifest["package"];
             let mut missing = |what: String| findings.push(format!("{name}: {what}"));
             for key in SAYS.iter().filter(|key| package.get(key).is_none()) {
-                missing(format!("Cargo.toml does not say its {key}"));
+                missing(format!("Cargo.toml has no {key}"));
             }
             let keywords = package.get("keywords").and_then(Item::as_array);
             if keywords.is_some_and(|list| list.len() > 5) {
                 missing("a package has at most five keywords".to_owned());
             }
             if has_hidden_features(manifest) && shown_features(manifest).is_none() {
-                missing("Cargo.toml does not say which features docs.rs shows".to_owned());
+                missing("Cargo.toml does not select the features that docs.rs shows".to_owned());
             }
             let folder = root.join(folder);
             if !folder.join("README.md").is_file() {
-                missing("README.md is not there".to_owned());
+                missing("README.md is missing".to_owned());
             }
             for file in COPIES {
                 match fs::read(folder.join(file)) {
-                    Err(_) => missing(format!("{file} is not there")),
+                    Err(_) => missing(format!("{file} is missing")),
                     Ok(text) if fs::read(root.join(file)).is_ok_and(|whole| whole == text) => {}
                     Ok(_) => missing(format!("{file} is not that of the workspace")),
                 }
@@ -108,7 +108,7 @@ impl Workspace {
                 let by_path = by_path && dependency.get("workspace").is_none();
                 if self.members.contains_key(other) && !by_path {
                     missing(format!(
-                        "its tests name {other} with a version; with the path alone cargo package leaves the line out"
+                        "its dev-dependency {other} has a version; with only a path, cargo package leaves the line out"
                     ));
                 }
             }
@@ -116,7 +116,7 @@ impl Workspace {
         findings
     }
 
-    /// Lists what somebody must still do, which no check can.
+    /// Lists what a person must still do, because no check can.
     pub(super) fn open(&self, root: &Path) -> Vec<String> {
         let mut open = Vec::new();
         let package = &self.root["workspace"]["package"];
@@ -124,7 +124,7 @@ impl Workspace {
         let missing: Vec<&str> = missing.copied().collect();
         if !missing.is_empty() {
             open.push(format!(
-                "Cargo.toml says no {}: the packages show none, and links of their READMEs to files of this repository lead nowhere",
+                "Cargo.toml has no {}: the packages show none, and links of their READMEs to files of this repository are broken",
                 missing.join(" and no ")
             ));
         }
@@ -132,7 +132,7 @@ impl Workspace {
         let changelog = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
         if !changelog.contains(&format!("\n## [{version}]")) {
             open.push(format!(
-                "CHANGELOG.md has no section [{version}]: name the section Unreleased so, with the date"
+                "CHANGELOG.md has no section [{version}]: rename the section Unreleased, with the date"
             ));
         }
         open.push(format!(
@@ -152,7 +152,7 @@ impl Workspace {
         })
     }
 
-    /// Lists the members that a package is built from.
+    /// Lists the members that a package depends on.
     fn needs(&self, name: &str) -> Vec<String> {
         let Some((_, manifest)) = self.members.get(name) else {
             return Vec::new();
@@ -166,7 +166,7 @@ impl Workspace {
     }
 }
 
-/// Returns whether a package has features that are off unless somebody asks.
+/// Returns whether a package has features that are off by default.
 fn has_hidden_features(manifest: &DocumentMut) -> bool {
     let features = manifest.get("features").and_then(Item::as_table_like);
     let Some(features) = features else {
@@ -183,13 +183,13 @@ fn has_hidden_features(manifest: &DocumentMut) -> bool {
         .any(|(name, _)| name != "default" && !default.contains(&name))
 }
 
-/// Returns what a package says to docs.rs.
+/// Returns the settings of a package for docs.rs.
 fn shown_features(manifest: &DocumentMut) -> Option<&Item> {
     let metadata = manifest.get("package")?.get("metadata")?;
     metadata.get("docs")?.get("rs")?.get("features")
 }
 
-/// Lists the dependencies of one kind, those for some targets included.
+/// Lists the dependencies of one kind, including those of specific targets.
 fn dependencies<'a>(manifest: &'a DocumentMut, kind: &str) -> Vec<(&'a str, &'a Item)> {
     let targets = manifest.get("target").and_then(Item::as_table_like);
     let targets = targets.into_iter().flat_map(TableLike::iter);
@@ -206,7 +206,7 @@ mod tests {
 
     const ROOT: &str = "[workspace]\nmembers = ['a', 'b', 'c']\n[workspace.package]\nversion = '1.0.0'\npublish = true\n";
 
-    /// A workspace of three: what each says after its name.
+    /// A workspace with three packages; `says` holds the rest of each manifest after the name.
     fn workspace(says: [&str; 3]) -> Workspace {
         let read = |folder: &str| {
             let number = usize::from(folder.as_bytes()[0] - b'a');
@@ -264,13 +264,13 @@ mod tests {
             "edition",
         ];
         for key in expected {
-            let sentence = format!("a: Cargo.toml does not say its {key}");
+            let sentence = format!("a: Cargo.toml has no {key}");
             assert!(found.contains(&sentence), "{found:?}");
         }
         let sentences = [
             "a package has at most five keywords",
-            "LICENSE-MIT is not there",
-            "its tests name b with a version",
+            "LICENSE-MIT is missing",
+            "its dev-dependency b has a version",
         ];
         for sentence in sentences {
             assert!(
@@ -315,7 +315,7 @@ mod tests {
     fn what_is_left_to_do_is_said() {
         let open = workspace([""; 3]).open(Path::new("no/such"));
         assert!(
-            open[0].starts_with("Cargo.toml says no repository and no documentation"),
+            open[0].starts_with("Cargo.toml has no repository and no documentation"),
             "{open:?}"
         );
         assert!(

@@ -1,14 +1,14 @@
-//! Finds out whether processors have nothing to do.
+//! Detects idle processors.
 
 use std::time::Duration;
 use std::{fs, thread};
 
-/// How long to look before something is concluded.
+/// How long to measure.
 const LOOK: Duration = Duration::from_secs(2);
-/// Which share of the time of all processors must be free.
+/// The share of the time of all processors that must be idle.
 const FREE: f64 = 0.2;
 
-/// Waits until processors have nothing to do, and returns true; or until `done`, or where the system does not tell, and returns false.
+/// Waits until processors are idle, and returns true. Returns false when `done`, or if the system does not report idle times.
 pub(super) fn wait(done: impl Fn() -> bool) -> bool {
     let mut before = Times::now();
     while !done() {
@@ -23,7 +23,7 @@ pub(super) fn wait(done: impl Fn() -> bool) -> bool {
     false
 }
 
-/// What all processors did since the system started, in units of its own.
+/// The times of all processors since the system started, in clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Times {
     idle: f64,
@@ -35,7 +35,7 @@ impl Times {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Reads the first line: user, nice, system, idle, waiting for a disk, interrupts, and what others took.
+    /// Parses the first line: user, nice, system, idle, waiting for a disk, interrupts, and stolen time.
     fn parse(stat: &str) -> Option<Self> {
         let numbers = stat.lines().next()?.strip_prefix("cpu ")?;
         let numbers: Vec<f64> = numbers
@@ -44,12 +44,12 @@ impl Times {
             .collect();
         Some(Self {
             idle: numbers.get(3)? + numbers.get(4)?,
-            // The two after them are parts of the first two.
+            // The last two numbers are parts of the first two.
             all: numbers.iter().take(8).sum(),
         })
     }
 
-    /// Returns the share of the time since then in which processors were idle.
+    /// Returns the share of idle time since the earlier times.
     fn idle_since(self, before: Self) -> f64 {
         let all = self.all - before.all;
         if all > 0.0 {

@@ -1,7 +1,7 @@
-//! Lists the steps. A new one is a new row.
+//! Lists the steps. To add a step, add a row.
 //!
-//! What is compiled with other features is compiled again, with all that depends on it. The packages are therefore built in a few
-//! groups: [`SHARED`] is most of them; the launcher, this program and the factory, once for each of its features, are built on top.
+//! A crate that is needed with other features is compiled again, with everything that depends on it. The packages are therefore built in a
+//! few groups: [`SHARED`] has most of them; the launcher, this program and the factory, once for each of its features, are built on top.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -20,13 +20,13 @@ use crate::report::Outcome;
 use crate::tidy;
 use crate::tools::{CARGO_DENY, GLOO, MDBOOK, PYTHON, SHELLCHECK, Tool};
 
-/// Selects the backend whose tests wait most, and the exact sums: their tests take more features of what the tests of both stand on, which would
-/// be compiled again without them.
+/// Selects the backend whose tests wait most, and the exact sums: together, because the tests of the exact sums need more features of common
+/// dependencies, which would otherwise be compiled twice.
 const NETWORK: [&str; 4] = ["--package", "comm-tcp", "--package", "comm-exact"];
-/// Leaves out eight threads, which wait as eight processes do, and as four threads; `cargo xtask conformance` runs all worlds.
+/// Leaves out worlds of eight threads, which wait like eight processes and like four threads; `cargo xtask conformance` runs all worlds.
 const SUITES: [&str; 3] = ["--no-fail-fast", "--", "--skip=/8-threads"];
-/// Selects the packages that no feature of another changes. The others depend on an MPI library or on features of the factory, or have
-/// dependencies with features that these do not need.
+/// Selects the packages whose features do not depend on other packages. The others depend on an MPI library or on features of the factory, or
+/// have dependencies with features that these do not need.
 const SHARED: [&str; 21] = [
     "--workspace",
     "--exclude",
@@ -50,33 +50,33 @@ const SHARED: [&str; 21] = [
     "--exclude",
     "xtask",
 ];
-/// Selects the models. Their checker takes more features of what all backends stand on.
+/// Selects the models. Their checker needs more features of common dependencies.
 const MODELS: [&str; 2] = ["--package", "comm-shm-models"];
-/// Selects the factory without a backend, and the programs that are compared without one.
+/// Selects the factory without a backend, and the programs that are compared in that case.
 const BARE: [&str; 4] = ["--package", "comm-factory", "--package", "fixture-twins"];
 /// Selects the factory with the backends that need nothing installed.
 const FACTORY: [&str; 4] = ["--package", "comm-factory", "--features", "shm,tcp"];
-/// Selects the backend that waits without what only Linux has.
+/// Selects the backend that waits without Linux-only features.
 const PORTABLE: [&str; 4] = ["test", "--package", "comm-shm", "--tests"];
-/// Leaves worlds out: one rank, as many ranks as processors of a small machine and twice as many wait in every way there is, and threads
-/// wait as processes do; `cargo xtask conformance --backend shm --portable-wait` runs all of them.
+/// Leaves out worlds: one rank, as many ranks as processors of a small machine, and twice as many cover all ways of waiting, and threads
+/// wait like processes; `cargo xtask conformance --backend shm --portable-wait` runs all worlds.
 const PORTABLE_WORLDS: [&str; 4] = ["--", "--skip=/3", "--skip=/8", "--skip=-threads"];
 /// Selects the interface of 0.18 on the backends that need nothing installed.
 const FACADE: [&str; 4] = ["--package", "cobre-comm", "--features", "shared-memory"];
 /// Selects the solver with the backends that need nothing installed.
 const SOLVER: [&str; 4] = ["--package", "sddp", "--features", "shm,tcp"];
 
-/// MPI burns a processor per rank, so larger worlds take minutes where processors are few: they are for
-/// `cargo xtask conformance --backend mpi`.
+/// MPI keeps a processor busy per rank, so larger worlds take minutes on machines with few processors; `cargo xtask conformance --backend mpi`
+/// runs them.
 const MPI_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
-/// The enum of the factory adds one match to what the backend's own suite has shown, so small worlds are enough;
+/// The enum of the factory adds only one match to a backend that has passed its own suite, so small worlds are enough;
 /// `cargo xtask conformance --backend factory` runs all of them.
 const FACTORY_WORLDS: [&str; 6] = ["--", "--table", "--world", "1", "--world", "2"];
-/// Two ranks and three take all ways that bytes can take; what is above the links does not know about encryption.
+/// Two and three ranks cover all paths of bytes; the code above the links does not depend on encryption.
 const SEALED_WORLDS: [&str; 6] = ["--", "--table", "--world", "2", "--world", "3"];
 /// A few seconds of faults.
 const CHAOS: [&str; 12] = [
-    // Together, because alone the first would be compiled again with fewer features of what it depends on. The last has no suite.
+    // Together, because alone the first would be compiled again with fewer features of its dependencies. The last one has no suite.
     "--package",
     "comm-shm",
     "--package",
@@ -115,7 +115,7 @@ pub(super) fn before_build() -> Vec<TestStep> {
     ]
 }
 
-/// Compiles what most steps run.
+/// Compiles the programs of most steps.
 pub(super) fn build() -> TestStep {
     step("build", Front, test(&SHARED, &["--no-run"]))
 }
@@ -126,7 +126,7 @@ pub(super) fn after_build() -> Vec<TestStep> {
     let xtask = ["--package", "xtask"];
     let others = ["--exclude", "comm-tcp", "--exclude", "comm-exact"];
     let others = [&others, &SUITES[..]].concat();
-    // All but the suites of its backends, which are steps of their own.
+    // Everything except the suites of its backends, which are separate steps.
     let some = [
         "conformance",
         "exact",
@@ -145,7 +145,7 @@ pub(super) fn after_build() -> Vec<TestStep> {
     let compiled = compiled.map(|packages| test(packages, &["--no-run"]));
     let portable = |more: &[&str]| with_portable_wait(&[&PORTABLE, more].concat());
     let mut steps = vec![
-        // What the tests below run is compiled while those above run.
+        // Compiles the programs of the tests below while those above run.
         all("compile", Beside, compiled.into()),
         // It builds the package that the step `python` tests.
         function("python-lint", Beside, python::LINT, python::lint).with(&PYTHON),
@@ -169,7 +169,7 @@ pub(super) fn after_build() -> Vec<TestStep> {
     ];
     steps.extend(Mpi::ALL.into_iter().flat_map(mpi_steps));
     let gloo = benchmark(&["--backend", "tcp", "--peer", "gloo"]);
-    // What depends on the features is the same with either library, and MPICH starts in a fraction of the time.
+    // The code that depends on the features is the same with both libraries, and MPICH starts in a fraction of the time.
     let mpi = Mpi::Mpich;
     let mut mpi_clippy = mpi.cargo("clippy", "comm-mpi");
     mpi_clippy.args(["--all-targets", "--", "-D", "warnings"]);
@@ -177,7 +177,7 @@ pub(super) fn after_build() -> Vec<TestStep> {
     steps.extend([
         step("gloo-bench", Front, gloo).with(&GLOO),
         step("factory-mpi", Front, through_factory).with(mpi.tool()),
-        // It builds a program outside the workspace, which takes longer than to run it.
+        // Building the program outside the workspace takes longer than running it.
         step("heat-mpi", Shared, mpi_factory(mpi, "heat_mpi", &[])).with(mpi.tool()),
         step("facade-mpi", Front, mpi_facade(mpi)).with(mpi.tool()),
         function("clippy", Beside, "cargo clippy --all-targets", |terminal| {
@@ -195,7 +195,7 @@ pub(super) fn after_build() -> Vec<TestStep> {
     steps
 }
 
-/// Checks the default members, and the native half of the Python package where Python is.
+/// Checks the default members, and the native half of the Python package if Python is installed.
 fn clippy() -> Command {
     let mut clippy = cargo(&["clippy"]);
     clippy.args(docs::packages(PYTHON.obtain().is_ok()));
@@ -226,7 +226,7 @@ fn mpi_steps(mpi: Mpi) -> Vec<TestStep> {
         function(
             mpi.named(["mpich-build", "ompi-build"]),
             Beside,
-            "compile what stands on MPI",
+            "compile the crates that depend on MPI",
             move |terminal| match mpi.prepare() {
                 Ok(()) => terminal.run_all(compiled),
                 Err(error) => Outcome::Failed(format!("{}: {error}", mpi.target())),
@@ -242,7 +242,7 @@ fn mpi_steps(mpi: Mpi) -> Vec<TestStep> {
         step(
             mpi.named(["mpich-sddp", "ompi-sddp"]),
             Front,
-            // MPICH burns a processor per rank, so more ranks than processors are for the other one.
+            // MPICH keeps a processor busy per rank, so only the other library runs more ranks than processors.
             solver(&["--test", "sddp", "--", mpi.named(["mpi x 2", "mpi x"])]),
         ),
         step(
@@ -275,7 +275,7 @@ fn factory_suite(name: &str) -> Command {
     test(&FACTORY, &[&["--test", name], &FACTORY_WORLDS[..]].concat())
 }
 
-/// Runs the suite over encrypted links, which loopback has only on request.
+/// Runs the suite over encrypted links; on loopback, links are encrypted only on request.
 fn sealed_suite() -> Command {
     let mut suite = test(
         &NETWORK,
@@ -285,8 +285,8 @@ fn sealed_suite() -> Command {
     suite
 }
 
-/// Injects faults, other ones every time: what the summary and the headline show repeats them. The same in one run: a seed that fails is
-/// not given up for another.
+/// Injects other faults in every run; the summary and the headline show the command that repeats them. Within one run the seed stays the same,
+/// so that a retry does not replace a failing seed.
 fn chaos() -> Command {
     static SEED: OnceLock<String> = OnceLock::new();
     let seed = SEED.get_or_init(|| {
@@ -296,7 +296,7 @@ fn chaos() -> Command {
     test(&CHAOS, &["--seed", seed])
 }
 
-/// Runs the benchmark for a moment, to see that the command works; the figures mean nothing.
+/// Runs the benchmark briefly, to check that the command works; the figures mean nothing.
 fn benchmark(more: &[&str]) -> Command {
     let briefly = ["--rounds", "1", "--ranks", "2", "--seconds", "0.01"];
     let mut bench = cargo(&["run", "--quiet", "--package", "xtask", "--", "bench"]);
@@ -309,7 +309,7 @@ fn test(packages: &[&str], arguments: &[&str]) -> Command {
     cargo(&[&["test"], packages, arguments].concat())
 }
 
-/// Runs more tests at once than there are processors, because each of them mostly waits.
+/// Runs more tests at once than there are processors, because most of them wait.
 fn waiting(mut test: Command) -> Command {
     test.env("RUST_TEST_THREADS", "6");
     test
@@ -343,7 +343,7 @@ fn function(
 }
 
 impl TestStep {
-    /// Names what must be installed.
+    /// Sets the tools that must be installed.
     fn with(self, tool: &'static Tool) -> Self {
         let tool = Some(tool);
         Self { tool, ..self }

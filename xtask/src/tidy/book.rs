@@ -1,10 +1,10 @@
-//! Keeps the table of contents of the book whole: what is not in it is no page of the book.
+//! Keeps the table of contents of the book complete: a document that it does not list is not in the book.
 
 use super::links::linked;
 use super::markdown::line;
 use super::{OnFinding, Tree};
 
-/// The table of contents; its links start at its own folder, as everywhere.
+/// The table of contents; its links are relative to its own folder.
 pub(crate) const CONTENTS: &str = "docs/SUMMARY.md";
 
 /// Finds documents that the contents do not list, and links of chapters that a book cannot follow.
@@ -30,14 +30,14 @@ pub(super) fn check(tree: &Tree, report: &mut OnFinding<'_>) {
                 report(chapter, line(text, at), message);
             } else if !tree.0.contains_key(&path) && tree.contains(&path) {
                 let message =
-                    format!("{path} is a directory, and a book has none: name a file in it");
+                    format!("{path} is a directory, and the book has none: link to a file in it");
                 report(chapter, line(text, at), message);
             }
         }
     }
 }
 
-/// Lists the files of the book, the chapters and what they link to.
+/// Lists the files of the book: the chapters and the files they link to.
 pub(super) fn files(tree: &Tree) -> Vec<String> {
     let text = |path: &str| tree.0.get(path).map_or("", String::as_str);
     let chapters = linked(CONTENTS, text(CONTENTS)).map(|(_, path)| path);

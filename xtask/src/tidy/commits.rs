@@ -7,7 +7,7 @@ use crate::report::Outcome;
 
 const MOST_CHARACTERS: usize = 72;
 
-/// The rule holds for the commits after the one that added this file.
+/// The rule applies to the commits after the one that added this file.
 const SINCE: &str = "xtask/src/tidy/commits.rs";
 
 /// Checks the subjects of the commits below `root` and prints those that are too long.
@@ -31,13 +31,13 @@ pub(crate) fn outcome(root: &Path) -> Outcome {
     }
 }
 
-/// Lists the commits that the rule is for: hash and subject, one per line.
+/// Lists the commits that the rule applies to: hash and subject, one per line.
 fn log(root: &Path) -> Result<String, String> {
     if !root.join(".git").exists() {
         return Err("there is no history here: check the repository out with git".to_owned());
     }
     if git(root, &["rev-parse", "--is-shallow-repository"])?.trim() == "true" {
-        return Err("the history is cut off: git fetch --unshallow".to_owned());
+        return Err("the history is shallow: run git fetch --unshallow".to_owned());
     }
     let added = git(
         root,
@@ -50,7 +50,7 @@ fn log(root: &Path) -> Result<String, String> {
     git(root, &["log", "--no-merges", "--format=%h %s", &range])
 }
 
-/// Runs git, also in a checkout of another user, as CI has it.
+/// Runs git, even in a checkout of another user, as in CI.
 fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut git = Command::new("git");
     git.args(["-c", "safe.directory=*"]).args(arguments);
@@ -64,7 +64,7 @@ fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Lists the commits of a log whose subject is too long.
+/// Lists the commits of a log with a subject that is too long.
 pub(super) fn too_long(commits: &str) -> Vec<String> {
     let commits = commits.lines().filter_map(|line| line.split_once(' '));
     let measured = commits.map(|(hash, subject)| (hash, subject, subject.chars().count()));

@@ -1,4 +1,4 @@
-//! Keeps files small, backends alike, and the paths of somebody's machine out of the repository.
+//! Keeps files small, the layouts of backends equal, and machine-specific paths out of the repository.
 
 use super::{OnFinding, Tree};
 
@@ -15,10 +15,10 @@ pub(super) fn size(tree: &Tree, report: &mut OnFinding<'_>) {
     }
 }
 
-/// The top directories that differ from machine to machine; without their slashes, so that this file is clean.
+/// The top-level directories that differ from machine to machine; without their slashes, so that this file is clean.
 pub(super) const PRIVATE: [&str; 5] = ["Users", "farm", "home", "root", "work"];
 
-/// Finds absolute paths below one of the [`PRIVATE`] directories.
+/// Finds absolute paths below the [`PRIVATE`] directories.
 pub(super) fn private_paths(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in tree.texts("") {
         for (number, line) in (1..).zip(text.lines()) {
@@ -30,7 +30,7 @@ pub(super) fn private_paths(tree: &Tree, report: &mut OnFinding<'_>) {
     }
 }
 
-/// Returns whether `line` has `/top/` where a path starts, not in the middle of a longer one.
+/// Returns whether `line` contains `/top/` at the start of a path, not in the middle of a longer one.
 fn names(line: &str, top: &str) -> bool {
     let within = |c: char| c.is_alphanumeric() || "._-~*{}$)]".contains(c);
     let pattern = format!("/{top}/");
@@ -45,10 +45,10 @@ const ALWAYS: [&str; 4] = [
     "src/lib.rs",
     "tests/conformance.rs",
 ];
-/// The files of a backend that is configured and can fail to start; the local one does neither.
+/// The files of a backend that has a configuration and can fail to start; the local backend has neither.
 const CONFIGURED: [&str; 2] = ["src/config.rs", "src/error.rs"];
 
-/// Finds backends that lack a file: with the same names in all of them, a reader of one finds the way in the others.
+/// Finds backends that lack a file: all backends have the same files, so that a reader of one knows the others.
 pub(super) fn layout(tree: &Tree, report: &mut OnFinding<'_>) {
     for backend in BACKENDS {
         let manifest = format!("{backend}/Cargo.toml");

@@ -3,8 +3,8 @@
 use super::markdown::{Document, line};
 use super::{OnFinding, Tree};
 
-/// Finds relative links whose file or heading does not exist, and code blocks that swallow the rest of their file.
-/// Addresses of other sites are not visited.
+/// Finds relative links to files or headings that do not exist, and code blocks that are never closed.
+/// Does not visit addresses of other sites.
 pub(super) fn check(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in tree.texts(".md") {
         let document = Document::parse(text);
@@ -37,7 +37,7 @@ fn problem(from: &str, target: &str, tree: &Tree) -> Option<&'static str> {
     (!known).then_some("names a heading that does not exist")
 }
 
-/// Lists the files and directories of the repository that a document links to, each with the byte offset of the link.
+/// Lists the files and directories of the repository that a document links to, with the byte offsets of the links.
 pub(super) fn linked(from: &str, text: &str) -> impl Iterator<Item = (usize, String)> {
     let links = Document::parse(text).links.into_iter();
     links.filter_map(move |(at, target)| {
@@ -48,12 +48,12 @@ pub(super) fn linked(from: &str, text: &str) -> impl Iterator<Item = (usize, Str
     })
 }
 
-/// Returns whether an address is of another site.
+/// Returns whether an address belongs to another site.
 fn is_elsewhere(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
-/// Resolves a link against the file it stands in; none if it leads above the root.
+/// Resolves a link relative to the file that contains it; `None` if it leads above the root.
 pub(crate) fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());

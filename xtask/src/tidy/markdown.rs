@@ -1,19 +1,19 @@
-//! Reads what the rules need to know of a Markdown document.
+//! Parses the parts of a Markdown document that the rules need.
 
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// Holds the parts of a document, each with its byte offset.
+/// The parts of a document, with their byte offsets.
 #[derive(Default)]
 pub(super) struct Document {
     /// The targets of links and images.
     pub(super) links: Vec<(usize, String)>,
     /// The names that links use for the headings.
     pub(super) anchors: Vec<String>,
-    /// The HTML, a comment as a whole.
+    /// The HTML; a comment is one part.
     pub(super) html: Vec<(usize, String)>,
-    /// The fenced code blocks that are never closed.
+    /// The fenced code blocks without an end.
     pub(super) unclosed: Vec<usize>,
     /// The tables and the code blocks, whose lines cannot be broken.
     pub(super) wide: Vec<Range<usize>>,
@@ -61,13 +61,13 @@ impl Document {
     }
 }
 
-/// Extends a place to the beginning of its first line: a block in a list is indented.
+/// Extends a block to the beginning of its first line, because a block in a list is indented.
 fn whole_lines(text: &str, place: &Range<usize>) -> Range<usize> {
     let start = text[..place.start].rfind('\n').map_or(0, |end| end + 1);
     start..place.end
 }
 
-/// Returns whether a fenced block ends with the mark that it begins with.
+/// Returns whether a fenced block ends with the fence that it begins with.
 fn is_closed(block: &str) -> bool {
     let mark = if block.starts_with('~') { '~' } else { '`' };
     let fence = block.len() - block.trim_start_matches(mark).len();
@@ -75,7 +75,7 @@ fn is_closed(block: &str) -> bool {
     last.is_some_and(|last| last.ends_with(&block[..fence]))
 }
 
-/// Returns the line, counted from 1, that holds the byte at `offset`.
+/// Returns the number of the line, counted from 1, with the byte at `offset`.
 pub(super) fn line(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }

@@ -1,11 +1,11 @@
 //! Keeps the numbers in documents equal to the constants of the code.
 //!
-//! `<!-- tidy: const FILE NAME -->` right after a number names where it comes from. Inside code it is text like any other.
+//! `<!-- tidy: const FILE NAME -->` right after a number names the constant that it must equal. Inside code it is ordinary text.
 
 use super::markdown::{Document, line};
 use super::{OnFinding, Tree};
 
-/// Finds numbers that differ from their constant, constants that are gone, and directives of another form.
+/// Finds numbers that differ from their constant, constants that do not exist, and malformed directives.
 pub(super) fn check(tree: &Tree, report: &mut OnFinding<'_>) {
     for (path, text) in tree.texts(".md") {
         for (at, html) in Document::parse(text).html {
@@ -33,7 +33,7 @@ fn compare(before: &str, directive: &str, tree: &Tree) -> Result<(), String> {
     }
 }
 
-/// Reads the number a text ends with, such as `60`, `29,500` or `64 KiB`.
+/// Parses the number at the end of a text, such as `60`, `29,500` or `64 KiB`.
 fn number_at_end(text: &str) -> Option<u128> {
     let text = text.trim_end_matches(['`', '*', ' ']);
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
@@ -47,7 +47,7 @@ fn number_at_end(text: &str) -> Option<u128> {
     digits.parse::<u128>().ok()?.checked_mul(factor)
 }
 
-/// Reads a constant or static that is a whole number, a product or a shift; none if it has several values.
+/// Parses a constant or static that is a whole number, a product or a shift; `None` if it has several values.
 fn constant(source: &str, name: &str) -> Option<u128> {
     let definitions = source.lines().filter_map(|line| {
         let (before, after) = line.split_once(&format!(" {name}: "))?;

@@ -1,4 +1,4 @@
-//! Holds the files to check in memory, so that the rules themselves touch no disk.
+//! The files to check, in memory, so that the rules do not read the disk.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use ignore::WalkBuilder;
 
-/// Maps each path, relative to the root and with `/`, to its text; files that are not UTF-8 have an empty one.
+/// Maps each path, relative to the root and with `/`, to its text; a file that is not UTF-8 has an empty text.
 pub(super) struct Tree(pub(super) BTreeMap<String, String>);
 
 impl Tree {
-    /// Reads every file below `root` that git would not ignore. Having none is an error: a check of nothing proves nothing.
+    /// Reads every file below `root` that git would not ignore. No files are an error, because a check of nothing proves nothing.
     pub(super) fn load(root: &Path) -> Result<Self, Box<dyn Error>> {
         let mut walk = WalkBuilder::new(root);
         walk.hidden(false).parents(false).require_git(false);
@@ -31,13 +31,13 @@ impl Tree {
         Ok(Self(files))
     }
 
-    /// Lists path and text of the files whose name ends in `ending`.
+    /// Lists the paths and texts of files with this ending.
     pub(super) fn texts(&self, ending: &str) -> impl Iterator<Item = (&str, &str)> {
         let all = self.0.iter().map(|(path, text)| (&**path, &**text));
         all.filter(move |(path, _)| path.ends_with(ending))
     }
 
-    /// Returns whether `path` is a file or a directory that holds one.
+    /// Returns whether `path` is a file, or a directory that contains one.
     pub(super) fn contains(&self, path: &str) -> bool {
         let below = format!("{}/", path.trim_end_matches('/'));
         let directory = || self.0.keys().any(|file| file.starts_with(&below));

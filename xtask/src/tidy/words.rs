@@ -24,6 +24,7 @@ const CLEAN: &[&str] = &[
     "comm-shm",
     "comm-testing",
     "conformance",
+    "xtask",
 ];
 
 /// The phrases that appear nowhere, word by word; split, so that this file has none of them.

@@ -27,7 +27,7 @@ impl Axis {
         let (low, high) = logs.fold((0.0, 0.0), |(low, high): (f64, f64), log| {
             (low.min(log), high.max(log))
         });
-        // At least from a half to twice.
+        // At least from 0.5 to 2.
         Self {
             low: (low - 0.1).min(-0.35),
             high: (high + 0.1).max(0.35),
@@ -35,14 +35,14 @@ impl Axis {
         }
     }
 
-    /// Returns the pixels from the left end; what lies outside is put on the nearer end.
+    /// Returns the pixels from the left end; a ratio outside the axis is moved to the nearer end.
     #[expect(clippy::cast_possible_truncation, reason = "between 0 and the width")]
     pub(in crate::bench) fn place(&self, ratio: f64) -> i32 {
         let part = (ratio.log10() - self.low) / (self.high - self.low);
         (part.clamp(0.0, 1.0) * self.width).round() as i32
     }
 
-    /// Lists ratios with their labels, as many as have room.
+    /// Lists ratios with their labels, as many as fit.
     pub(in crate::bench) fn ticks(&self) -> Vec<(f64, String)> {
         let digits = if self.high - self.low > 3.5 {
             &DIGITS[..1]
@@ -56,7 +56,7 @@ impl Axis {
     }
 }
 
-/// Shows a tick without what multiplication left behind.
+/// Formats a tick without the rounding errors of multiplication.
 fn label(ratio: f64) -> String {
     if ratio < 1.0 {
         let digits = format!("{ratio:.9}");

@@ -1,11 +1,11 @@
-//! Marks for numbers of ranks: each has a shape of its own, too, for readers who cannot tell the colours apart.
+//! Marks for numbers of ranks: each has its own shape, too, for readers who cannot distinguish the colours.
 
 use plotters::prelude::*;
 
 use super::super::book::Comparison;
 use super::{Area, At, Drawn};
 
-/// Names how a number of ranks is drawn.
+/// The colour and shape of a number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::bench) struct Mark {
     shape: Shape,
@@ -19,7 +19,7 @@ enum Shape {
     Corners(&'static [At]),
 }
 
-/// The colours of Okabe and Ito, which differ in brightness, too, and a shape for each.
+/// The colours of Okabe and Ito, which also differ in brightness, and a shape for each.
 const MARKS: [Mark; 6] = [
     mark(Shape::Circle, RGBColor(0x00, 0x72, 0xb2)),
     mark(
@@ -49,13 +49,13 @@ const fn mark(shape: Shape, colour: RGBColor) -> Mark {
 }
 
 impl Mark {
-    /// Returns that of a number of ranks: the usual numbers, 2 to 64, all differ.
+    /// Returns the mark of a number of ranks: the usual numbers, 2 to 64, have different marks.
     pub(super) fn of(ranks: usize) -> Self {
         let power = ranks.max(2).ilog2() as usize;
         Self::number(power - 1)
     }
 
-    /// Returns one of those that differ, counted from 0.
+    /// Returns one of the different marks, counted from 0.
     pub(in crate::bench) fn number(number: usize) -> Self {
         MARKS[number % MARKS.len()]
     }
@@ -64,7 +64,7 @@ impl Mark {
         self.colour
     }
 
-    /// Draws it around a place, filled or not.
+    /// Draws the mark around a place, filled or hollow.
     pub(in crate::bench) fn draw(self, root: &Area<'_>, (x, y): At, filled: bool) -> Drawn {
         let inside = if filled { self.colour } else { WHITE };
         let outline = self.colour.stroke_width(2);

@@ -24,7 +24,7 @@ fn table(title: &str, other: &'static str, lines: Vec<Comparison>) -> Table {
     }
 }
 
-/// Lists what is written in the picture.
+/// Lists the texts in the picture.
 fn texts(svg: &str) -> Vec<&str> {
     let pieces = svg.split("</text>");
     let text = |piece: &'_ str| piece.rfind('>').map(|end| end + 1);
@@ -58,7 +58,7 @@ fn every_call_and_every_number_of_ranks_is_named_once() {
         let count = texts.iter().filter(|text| **text == once).count();
         assert_eq!(count, 1, "{once} in {texts:?}");
     }
-    // Beside its kind, though only more ranks have it; what ours is compared with itself in is not there.
+    // Beside calls of its kind, although only more ranks have it; comparisons among our own calls are left out.
     let calls = texts.iter().filter(|text| text.starts_with("broadcast"));
     assert_eq!(calls.count(), 2);
     let place = |call| texts.iter().position(|text| *text == call);

@@ -42,9 +42,9 @@ fn of(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// Puts the results together again, those of one backend and one number of ranks at a time.
+/// Rebuilds the results of one backend with one number of ranks.
 pub(super) fn results(sheet: &Sheet, cores: usize) -> Result<Vec<Results>, String> {
-    // A row that a peer measured anywhere is compared everywhere, also where all peers gave it up.
+    // A row that a peer measured in any setting is compared in all of them, even if all peers gave it up there.
     let theirs = sheet.lines.iter();
     let theirs = theirs.filter(|line| line.contender != Contender::Ours.name());
     let rows: Result<Vec<Row>, String> = theirs.map(|line| line.call.parse()).collect();

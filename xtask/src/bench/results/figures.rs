@@ -1,4 +1,4 @@
-//! All figures that are published, and who took how long for what.
+//! All published figures, and the times of each library.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use super::super::start_up;
 use super::sheet::Sheet;
 use super::{calls, solved};
 
-/// The libraries that have a column, and a colour, each; the fastest version of one counts.
+/// The libraries, each with its own column and colour; the fastest version of a library counts.
 pub(super) const LIBRARIES: [&str; 4] = ["ours", "MPICH", "Open MPI", "Gloo"];
 
-/// Holds the figures of one campaign.
+/// The figures of one campaign.
 #[derive(Debug)]
 pub(super) struct Figures {
-    /// The sheet of the calls, for what it says about the machine.
+    /// The sheet of the calls, for its description of the machine.
     pub(super) calls: Sheet,
     pub(super) cores: usize,
     pub(super) results: Vec<Results>,
@@ -25,7 +25,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Reads the figures of the calls and of the solver, each if it is there.
+    /// Reads the figures of the calls and of the solver, if they exist.
     pub(super) fn read(folder: &Path) -> Result<Self, String> {
         let sheet = |name| {
             let path = folder.join(name);
@@ -93,18 +93,18 @@ fn library(who: Contender) -> usize {
     }
 }
 
-/// Shows microseconds in the unit in which they are a short number, with three digits that mean something.
+/// Formats microseconds in the unit that gives a short number, with three significant digits.
 pub(super) fn time(microseconds: f64) -> String {
     let (value, unit) = match microseconds {
         _ if microseconds < 1e3 => (microseconds, "µs"),
         _ if microseconds < 1e6 => (microseconds / 1e3, "ms"),
         _ => (microseconds / 1e6, "s"),
     };
-    // A table must not put the unit on another line.
+    // Keeps the number and its unit on one line of a table.
     format!("{}\u{a0}{unit}", digits(value))
 }
 
-/// Shows a number with three digits that mean something.
+/// Formats a number with three significant digits.
 pub(super) fn digits(value: f64) -> String {
     match value {
         _ if value < 10.0 => format!("{value:.2}"),

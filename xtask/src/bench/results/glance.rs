@@ -5,7 +5,7 @@ use super::super::row::{Op, Row};
 use super::figures::{Figures, LIBRARIES, time};
 use super::picture::{Panel, Picture, Scale};
 
-/// The rows that stand for all others.
+/// The rows that represent all others.
 const ROWS: [Row; 5] = [
     Row::new(Op::Barrier, 0),
     Row::new(Op::Allreduce, 8),
@@ -58,7 +58,7 @@ fn cells(figures: &Figures, backend: Backend, ranks: usize, row: Row) -> String 
     times.map(cell).join(" | ")
 }
 
-/// Draws how many times as long as ours the others take.
+/// Draws the times of the others as multiples of ours.
 pub(super) fn picture(figures: &Figures) -> Result<String, String> {
     let places = BACKENDS
         .into_iter()

@@ -1,4 +1,4 @@
-//! What a reader must know about the machine and the run to make sense of the figures.
+//! Describes the machine and the run, which readers need to interpret the figures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,13 +7,13 @@ use std::thread::available_parallelism;
 
 use crate::process::command;
 
-/// Describes this machine and the run whose heading is given.
+/// Describes this machine and the run with the given heading.
 pub(super) fn about(heading: &str) -> BTreeMap<String, String> {
     let cores = available_parallelism().map_or(1, NonZero::get);
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let machine = machine(&read("/proc/cpuinfo"), &read("/proc/meminfo"));
     let kernel = read("/proc/sys/kernel/osrelease");
-    // The first two numbers; what a distribution appends means nothing elsewhere.
+    // The first two numbers; the suffix of a distribution means nothing elsewhere.
     let kernel: Vec<&str> = kernel.trim().split('.').take(2).collect();
     let entries = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -35,7 +35,7 @@ fn told(program: &str, arguments: &[&str]) -> String {
     text.unwrap_or_else(|_| "unknown".to_owned())
 }
 
-/// Says whether other programs ran when the measurement began: on a busy machine figures mean less.
+/// Describes the load when the measurement began: on a busy machine figures mean less.
 fn load(averages: &str, cores: usize) -> String {
     let average = averages
         .split(' ')
@@ -51,7 +51,7 @@ fn load(averages: &str, cores: usize) -> String {
     format!("{kind} machine, load {average:.1} at the start")
 }
 
-/// Names the processor, the memory, and whether the machine is a virtual one.
+/// Describes the processor, the memory, and whether the machine is virtual.
 fn machine(processors: &str, memory: &str) -> String {
     let model = value(processors, "model name").unwrap_or("a processor without a name");
     let kilobytes = value(memory, "MemTotal").and_then(|total| total.split(' ').next());

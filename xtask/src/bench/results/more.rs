@@ -7,7 +7,7 @@ use super::super::start_up;
 use super::figures::{Figures, LIBRARIES, digits, time};
 use super::picture::{Panel, Picture, Scale, Value};
 
-/// Draws how long all ranks take to start, meet once and end.
+/// Draws the time in which all ranks start, call one barrier and end.
 pub(super) fn start_up(figures: &Figures) -> Result<String, String> {
     let call = start_up::ROW.to_string();
     let panel = |backend: Backend| {
@@ -33,7 +33,7 @@ pub(super) fn start_up(figures: &Figures) -> Result<String, String> {
     picture.draw()
 }
 
-/// Draws the time of the solver, and the memory of a large case on either backend.
+/// Draws the time of the solver, and the memory of a large case on both backends.
 pub(super) fn solver(figures: &Figures) -> Result<String, String> {
     let bar = |ranks: usize, call: &str, unit: &str| -> Value {
         let value = figures.books.get(&ranks)?.median(Contender::Ours, call)?;

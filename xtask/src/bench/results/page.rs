@@ -77,7 +77,7 @@ pub(super) fn table(figures: &Figures, backend: Backend) -> Table {
     }
 }
 
-/// Shows a backend beside the peers: a picture, and a table for each number of ranks.
+/// Compares a backend with the peers: a picture, and a table for each number of ranks.
 fn compared(figures: &Figures, backend: Backend) -> Vec<String> {
     let name = backend.name();
     let place = match backend {
@@ -105,11 +105,11 @@ fn compared(figures: &Figures, backend: Backend) -> Vec<String> {
     lines
 }
 
-/// Returns a line of a table: the times of all libraries, and what came of it.
+/// Returns a line of a table: the times of all libraries, and the verdict.
 fn row(results: &Results, line: &Comparison) -> String {
     let mut times = results.by_library(&line.call);
     if line.call == EXCHANGE_READ.to_string() {
-        // The peers have no exchange; what it replaces is their allgatherv.
+        // The peers have no exchange; it replaces their allgatherv.
         let gathered = Row::new(Op::AllgathervRead, EXCHANGE_READ.bytes);
         times[1..].copy_from_slice(&results.by_library(&gathered.to_string())[1..]);
     }
@@ -125,7 +125,7 @@ fn shown(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), time)
 }
 
-/// Shows ours beside ours: calls that owe each other something, and plain copies.
+/// Compares our calls with each other and with plain copies.
 fn alone(figures: &Figures) -> Vec<String> {
     let sections = BACKENDS.map(|backend| {
         let results = figures.of(backend);
@@ -142,7 +142,7 @@ fn alone(figures: &Figures) -> Vec<String> {
     sections.concat()
 }
 
-/// Returns a table of comparisons with a heading; nothing without lines.
+/// Returns a table of comparisons with a heading; `None` without lines.
 fn section(title: &str, other: &str, unit: &str, comparisons: &[Comparison]) -> Vec<String> {
     if comparisons.is_empty() {
         return Vec::new();
@@ -157,7 +157,7 @@ fn section(title: &str, other: &str, unit: &str, comparisons: &[Comparison]) -> 
     lines
 }
 
-/// Shows how long all ranks take to start, meet once and end.
+/// Shows the time in which all ranks start, call one barrier and end.
 fn starts(figures: &Figures) -> Vec<String> {
     if !figures.has_starts() {
         return Vec::new();
@@ -184,7 +184,7 @@ fn starts(figures: &Figures) -> Vec<String> {
     lines
 }
 
-/// Shows what more ranks bring to the solver, and the memory of its shared regions.
+/// Shows the speedup of the solver with more ranks, and the memory of its shared regions.
 fn solved(figures: &Figures) -> Vec<String> {
     let tables = solver::tables(&figures.books);
     let [time, memory] = &tables[..] else {

@@ -1,4 +1,4 @@
-//! Pictures of the same figure of several libraries: marks on an axis of ratios, or bars from zero.
+//! Pictures that compare one figure of several libraries: marks on an axis of ratios, or bars from zero.
 
 use std::error::Error;
 
@@ -7,18 +7,18 @@ use plotters::style::text_anchor::HPos;
 
 use super::super::plot::{Area, At, Axis, BAND, Drawn, GRID, Mark, TEXT, say, stroke};
 
-/// Describes a picture.
+/// A picture.
 pub(super) struct Picture<'a> {
     pub(super) title: &'a str,
-    /// Explains the axis, below each column of panels.
+    /// The explanation of the axis, below each column of panels.
     pub(super) axis: &'a str,
     pub(super) scale: Scale,
-    /// Names what has a colour of its own; with the number of that colour.
+    /// The names of the series, each with the number of its colour.
     pub(super) series: &'a [(usize, &'a str)],
     pub(super) panels: Vec<Panel>,
 }
 
-/// Names how values become places.
+/// How values become places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
     /// Marks on a logarithmic axis, with a line at 1.
@@ -27,28 +27,28 @@ pub(super) enum Scale {
     Bars,
 }
 
-/// A value, and what is written beside its bar.
+/// A value, and the text beside its bar.
 pub(super) type Value = Option<(f64, String)>;
 
-/// Holds rows under a title.
+/// Rows under a title.
 pub(super) struct Panel {
     pub(super) title: String,
-    /// Names, and a value for each of the series.
+    /// The name of each row, and a value for each of the series.
     pub(super) rows: Vec<(String, Vec<Value>)>,
 }
 
-/// The width of the names, of the values, and of what is around; the names of what stands at 1.
+/// The widths of the names, of the values, and of the margin.
 const NAMES: i32 = 125;
 const VALUES: i32 = 320;
 const MARGIN: i32 = 16;
 const COLUMNS: usize = 2;
-/// The height of what is above all panels, of a panel's title, and of its ticks.
+/// The heights of the space above all panels, of a panel's title, and of its ticks.
 const TOP: i32 = 76;
 const TITLE: i32 = 30;
 const TICKS: i32 = 28;
-/// What is below all panels.
+/// The height of the space below all panels.
 const BOTTOM: i32 = 30;
-/// Room for what is written beside the longest bar.
+/// The width of the text beside the longest bar.
 const LABEL: i32 = 66;
 
 impl Picture<'_> {
@@ -84,7 +84,7 @@ impl Picture<'_> {
         Ok(svg)
     }
 
-    /// Returns the height of panels beside each other.
+    /// Returns the height of a row of panels.
     fn height(&self, panels: &[Panel]) -> i32 {
         let rows = panels.iter().map(|panel| panel.rows.len()).max();
         let rows = i32::try_from(rows.unwrap_or_default()).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Picture<'_> {
         values.map(|(value, _)| *value)
     }
 
-    /// Draws the values of a panel on the axis that all panels have.
+    /// Draws the values of a panel on the common axis of all panels.
     fn marks(&self, root: &Area<'_>, panel: &Panel, (left, top): At, bottom: i32) -> Drawn {
         let axis = Axis::around(self.values(), VALUES);
         for (ratio, label) in axis.ticks() {

@@ -1,4 +1,4 @@
-//! A file of figures: how they were measured, and a line for each call, with a column for each round.
+//! A file of figures: a description of the measurement, and a line for each call, with a column for each round.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,10 +7,10 @@ use csv::{ReaderBuilder, Writer};
 
 use super::super::book::Rounds;
 
-/// The columns before those of the rounds.
+/// The columns in front of those of the rounds.
 const COLUMNS: [&str; 5] = ["backend", "ranks", "contender", "call", "figure"];
 
-/// Holds figures, and how they were measured.
+/// Figures, with a description of their measurement.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sheet {
     /// Names and values: the date, the machine, ..
@@ -18,7 +18,7 @@ pub(super) struct Sheet {
     pub(super) lines: Vec<Line>,
 }
 
-/// Holds one figure of a call in all rounds.
+/// One figure of a call, in all rounds.
 #[derive(Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) backend: String,
@@ -26,7 +26,7 @@ pub(super) struct Line {
     pub(super) contender: String,
     /// `barrier:0`, `allreduce:32`, ..
     pub(super) call: String,
-    /// What was measured, in which unit.
+    /// The measured quantity, with its unit.
     pub(super) figure: String,
     pub(super) rounds: Rounds,
 }
@@ -83,7 +83,7 @@ impl Sheet {
         Ok(about.concat() + &String::from_utf8_lossy(&table))
     }
 
-    /// Returns what is known about the measurement under a name.
+    /// Returns an entry of the description by its name.
     pub(super) fn about(&self, name: &str) -> &str {
         self.about.get(name).map_or("unknown", String::as_str)
     }

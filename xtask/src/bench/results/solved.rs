@@ -6,7 +6,7 @@ use super::super::contender::Contender;
 use super::super::solver::{ALONE, Books, SOLVED};
 use super::sheet::{Line, Sheet};
 
-/// The calls of the books, with the backend of each and what its figure is.
+/// The calls of the books, with the backend and the figure of each.
 const CALLS: [(&str, Backend, &str); 4] = [
     (SOLVED, Backend::Shm, "seconds"),
     (ALONE, Backend::Shm, "seconds"),
@@ -32,7 +32,7 @@ pub(super) fn lines(books: &Books) -> Vec<Line> {
     books.iter().flat_map(calls).collect()
 }
 
-/// Puts the books together again.
+/// Rebuilds the books.
 pub(super) fn books(sheet: &Sheet) -> Books {
     let mut books = Books::new();
     for line in &sheet.lines {

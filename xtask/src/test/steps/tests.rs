@@ -1,4 +1,4 @@
-//! What the steps compile, and what they run.
+//! The crates that the steps compile, and the tests that they run.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn compiled(selection: &[&str], edges: &str) -> BTreeMap<String, Vec<String>> {
     packages
 }
 
-/// A feature that one group of packages takes more of a dependency has the backends and the suite compiled twice.
+/// If one group of packages needs an additional feature of a dependency, the backends and the suite are compiled twice.
 #[test]
 fn what_most_tests_stand_on_is_compiled_once() {
     let libraries = compiled(
@@ -46,7 +46,7 @@ fn what_most_tests_stand_on_is_compiled_once() {
     ];
     for (number, selection) in selections.into_iter().enumerate() {
         let others = compiled(selection, all);
-        // The first two also stand on the crates that only tests use.
+        // The first two also depend on crates that only tests use.
         let wanted = |name: &&String| number < 2 || libraries.contains_key(*name);
         for name in others.keys().filter(wanted) {
             let all = others[name].iter().all(|line| shared[name].contains(line));

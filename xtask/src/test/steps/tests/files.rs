@@ -13,10 +13,10 @@ use crate::test::Work;
 struct File {
     package: String,
     name: String,
-    /// The features without which cargo leaves it out.
+    /// The features that cargo requires to build it.
     needs: BTreeSet<String>,
     text: String,
-    /// The features of the package, each with those that it turns on.
+    /// The features of the package, each with those that it enables.
     features: BTreeMap<String, Vec<String>>,
 }
 
@@ -50,7 +50,7 @@ fn files() -> Vec<File> {
     files
 }
 
-/// Returns whether `cargo` with these arguments runs a file.
+/// Returns whether `cargo` with these arguments runs this file.
 fn runs(arguments: &[String], file: &File) -> bool {
     let ours = arguments.split(|argument| argument == "--").next().unwrap();
     let has = |flag: &str| ours.iter().any(|argument| argument == flag);
@@ -73,7 +73,7 @@ fn runs(arguments: &[String], file: &File) -> bool {
             .is_subset(&turned_on(&values("--features"), file))
 }
 
-/// Returns the features of the package that `given` ones turn on, and the default ones.
+/// Returns the features of the package that the `given` ones enable, and the default ones.
 fn turned_on(given: &[&str], file: &File) -> BTreeSet<String> {
     let given = given.iter().flat_map(|list| list.split(','));
     let mut open: Vec<String> = given.chain(["default"]).map(str::to_owned).collect();
@@ -85,7 +85,7 @@ fn turned_on(given: &[&str], file: &File) -> BTreeSet<String> {
     on
 }
 
-/// Lists the arguments of every command that a step runs.
+/// Lists the arguments of all commands of all steps.
 fn commands() -> Vec<Vec<String>> {
     let steps = before_build()
         .into_iter()
@@ -116,7 +116,7 @@ fn every_file_of_tests_runs_in_a_step() {
     assert!(forgotten.is_empty(), "no step runs {forgotten:?}");
 }
 
-/// Without its features such a file is compiled, empty, and passes.
+/// Without required-features, cargo would compile such a file to an empty test, which passes.
 #[test]
 fn a_file_that_needs_features_says_so_in_the_manifest() {
     for file in files() {
