@@ -93,7 +93,7 @@ fn the_cause_is_the_rank_that_others_name() {
     );
     assert_eq!(ranks[0]["named"], 2);
     assert_eq!(ranks[0]["at"], "src/solver.rs:88");
-    assert!(ranks[3].get("at").is_none());
+    assert!(ranks[3]["at"].is_null());
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub(crate) const KNOWN: &[Known] = known! {
     "forgets-element-types" is answers::ForgetsElementTypes,
         seen by "mismatch::another_element_type": "expected an error, got Ok";
     "names-its-own-line" is answers::NamesItsOwnLine,
-        seen by "places::of_refusals": "mutant.rs";
+        seen by "places::of_refusals": "answers.rs";
     "rewords-mismatches" is answers::Rewords,
         seen by "mismatch::another_root": "agree, in other words";
     "rewords-refusals" is answers::Rewords,
