@@ -14,9 +14,9 @@
 //! # }
 //! ```
 //!
-//! The backend depends on the compiled-in backends, which the features `mpi`, `tcp` and `shm` select
-//! (`local` is always compiled in), and on the environment, see [`select`]. Features only add backends:
-//! the return type is [`CommBackend`] with any set of them.
+//! The features `mpi`, `tcp` and `shm` compile a backend in (`local` always is); the environment chooses
+//! among those that are there, see [`select`]. Features only add: the return type is [`CommBackend`] with
+//! any set of them.
 //!
 //! Architecture invariant: only this crate knows more than one backend.
 
