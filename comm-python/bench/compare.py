@@ -1,7 +1,7 @@
-"""Measures the package beside mpi4py on MPICH and Open MPI, and beside Rust, in turns, with two ranks.
+"""Compares the package with mpi4py on MPICH and Open MPI, and with Rust, in turns, with two ranks.
 
-In each round every contender runs once, another one first. A ratio is that of one round; the table shows
-the median over the rounds.
+In each round every contender runs once, and the round starts with another one. Ratios are computed within one round; the table
+shows the median over the rounds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ ROWS = ["barrier", "allreduce:8", "allreduce:8192", "allreduce:1048576", "allred
 MEASURE = str(Path(__file__).parent / "measure.py")
 OURS, RUST = "cobre_comm", "Rust"
 SECONDS = "0.2"
-"""How long every contender calls a row, in each round."""
+"""The time that every contender spends on a row, in each round."""
 
 Figures = dict[str, float]
 
 
 def contenders() -> dict[str, tuple[list[str], dict[str, str]]]:
-    """Returns the commands and variables of those that are there."""
+    """Returns the commands and variables of the available contenders."""
     ranks = [sys.executable, "-m", "cobre_comm.run", "-n", "2", "--"]
     found: dict[str, tuple[list[str], dict[str, str]]] = {OURS: ([*ranks, sys.executable, MEASURE, OURS, SECONDS], {})}
     timings = os.environ.get("COMM_TIMINGS")
@@ -39,7 +39,7 @@ def contenders() -> dict[str, tuple[list[str], dict[str, str]]]:
         found["mpi4py, MPICH"] = ([hydra, "-n", "2", *peer], variables)
     openmpi = shutil.which("mpiexec.openmpi")
     if openmpi is not None:
-        # As it comes; it would wait without yielding where both ranks have one processor.
+        # With its defaults, except that it would wait without yielding if both ranks share one processor.
         crowded = {"OMPI_MCA_mpi_yield_when_idle": "1"} if len(os.sched_getaffinity(0)) < 2 else {}
         words = [openmpi, "--allow-run-as-root", "--oversubscribe", "-n", "2", *peer]
         found["mpi4py, Open MPI"] = (words, {"MPI4PY_MPIABI": "openmpi", **crowded})
@@ -47,12 +47,12 @@ def contenders() -> dict[str, tuple[list[str], dict[str, str]]]:
 
 
 def refuse_unoptimised() -> None:
-    """Ends this process if something to be measured was built without optimisation: its figures would mislead."""
+    """Exits if a contender was built without optimisation, because its figures would be misleading."""
     timings = Path(os.environ.get("COMM_TIMINGS", ""))
     found = [] if _native.OPTIMISED else [f"the package in {sys.prefix}"]
     found += [str(timings)] if "debug" in timings.parts else []
     if found:
-        advice = "run `cargo xtask python --bench`, which builds what it measures"
+        advice = "run `cargo xtask python --bench`, which builds the contenders with optimisation"
         raise SystemExit(f"{' and '.join(found)}: built without optimisation; {advice}")
 
 
@@ -92,12 +92,12 @@ def main() -> None:
                 book[name].append(run(*those[name]))
             print(f"\rround {number + 1} of {rounds}", end="", flush=True, file=sys.stderr)
     except KeyboardInterrupt:
-        # The rounds that are whole count.
+        # Only complete rounds count.
         pass
     print(file=sys.stderr)
     rounds = min(map(len, book.values()))
     if rounds == 0:
-        raise SystemExit("no round was finished")
+        raise SystemExit("no round was completed")
     peers = [name for name in names if name not in (OURS, RUST)]
     print("| row | " + " | ".join(f"{name}, us" for name in names) + " | over the best mpi4py | over Rust |")
     print("|---|" + "---|" * (len(names) + 2))

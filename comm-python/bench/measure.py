@@ -1,8 +1,8 @@
-"""Times collectives between these ranks and prints a line per row, as the example ``timings`` in Rust does.
+"""Times collectives between these ranks and prints a line per row, like the example ``timings`` in Rust.
 
-``measure.py cobre_comm SECONDS ROW..`` or ``measure.py mpi4py SECONDS ROW..``, with ``barrier``, ``allreduce:BYTES`` or
-``allgatherv:BYTES`` as a row, each called for about that long. Every rank times every call; the slowest rank's time is the
-call's; the figure is the median over the calls.
+``measure.py cobre_comm SECONDS ROW..`` or ``measure.py mpi4py SECONDS ROW..``, where a row is ``barrier``, ``allreduce:BYTES`` or
+``allgatherv:BYTES`` and takes about that long. Every rank times every call; a call takes as long as on its slowest
+rank; the figure is the median over the calls.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 Call = Callable[[], Any]
-# As the example in Rust.
+# The same as in the Rust example.
 MOST_CALLS = 20_000
 FEWEST_CALLS = 5
 LOOK = 0.2
 
 
 class Ours:
-    """The package."""
+    """The package ``cobre_comm``."""
 
     def __init__(self) -> None:
         import cobre_comm
@@ -43,7 +43,7 @@ class Ours:
         return lambda: comm.allgatherv(part, counts, whole)
 
     def largest(self, times: Any) -> Any:
-        """Returns the largest of all ranks, element by element."""
+        """Returns the maximum over all ranks, element by element."""
         return self.comm.allreduce(times, op="max")
 
 
@@ -71,7 +71,7 @@ class Theirs:
         return lambda: comm.Allgatherv(part, [whole, counts])
 
     def largest(self, times: Any) -> Any:
-        """Returns the largest of all ranks, element by element."""
+        """Returns the maximum over all ranks, element by element."""
         result = np.empty_like(times)
         self.comm.Allreduce(times, result, op=self.mpi.MAX)
         return result
@@ -82,7 +82,7 @@ def measure(world: Ours | Theirs, row: str, seconds: float) -> float:
     name, _, size = row.partition(":")
     call = world.call(name, int(size or 0))
     call()
-    # What is looked at warms up as well.
+    # Also warms up the code that measures.
     look = calls_for(world, call, FEWEST_CALLS, LOOK * seconds)
     calls = calls_for(world, call, look, seconds)
     entries, returns = [0] * calls, [0] * calls
@@ -95,7 +95,7 @@ def measure(world: Ours | Theirs, row: str, seconds: float) -> float:
 
 
 def calls_for(world: Ours | Theirs, call: Call, tried: int, seconds: float) -> int:
-    """Agrees on how many calls fill the time, by the time that some take."""
+    """Agrees with the other ranks on how many calls fill the time, from the time of a few calls."""
     start = perf_counter_ns()
     for _ in range(tried):
         call()
@@ -108,7 +108,7 @@ def main() -> None:
     """Measures the rows; rank 0 prints."""
     world = Ours() if sys.argv[1] == "cobre_comm" else Theirs()
     seconds = float(sys.argv[2])
-    # Whoever comes first would pay for a machine that has just started all this.
+    # Otherwise the first row would include the cost of starting the ranks.
     measure(world, "barrier", seconds)
     for row in sys.argv[3:]:
         median = measure(world, row, seconds)

@@ -1,4 +1,4 @@
-"""Shares some work and prints what came of it, bit for bit: the twin of the example ``hello`` in Rust.
+"""Distributes some work and prints the exact bits of the results: the twin of the example ``hello`` in Rust.
 
 Prints the same on every backend: alone, or as ``python -m cobre_comm.run -n 4 hello.py``.
 """
@@ -30,18 +30,18 @@ def hello(comm: cc.Communicator) -> str:
     rank, size = comm.rank, comm.size
     first = [ROOTS * r // size for r in range(size + 1)]
 
-    # Every rank computes its share, and all get all of them.
+    # Every rank computes its share, and every rank gets all shares.
     mine = np.array([math.sqrt(i) for i in range(first[rank], first[rank + 1])])
     roots, _counts = comm.allgatherv(mine)
     total = add(roots.tolist())
 
-    # A sum of shares has the bits of a fold in rank order.
+    # The sum of the shares has the bits of a fold in rank order.
     shares = comm.allreduce(add(mine.tolist()))
     largest = comm.allreduce(max(mine.tolist(), default=0.0), op="max")
     last = mine[-1:].copy() if rank == size - 1 else np.zeros(1)
     comm.broadcast(last, root=size - 1)
 
-    # One copy per machine, or one per rank: it reads the same.
+    # Whether there is one copy per machine or one per rank, its contents are the same.
     table = comm.shared_array(ROOTS, np.float64)
     if comm.is_leader:
         table.part[:] = roots

@@ -1,7 +1,7 @@
-"""Finds clusters among points that lie in memory once, however many ranks look at them.
+"""Finds clusters among points that are in memory only once, however many ranks read them.
 
-``python kmeans.py`` starts four ranks; ``python kmeans.py clusters.png`` also draws the clusters, if matplotlib is installed. A
-second argument, ``tcp``, runs them over sockets, where every rank has its own points.
+``python kmeans.py`` starts four ranks; ``python kmeans.py clusters.png`` also draws the clusters, if matplotlib is installed. The
+second argument ``tcp`` runs the ranks over sockets, where every rank has its own points.
 """
 
 import sys
@@ -21,7 +21,7 @@ def scatter_points(rng: np.random.Generator, count: int, clusters: int) -> Float
 
 
 def nearest(points: Floats, centres: Floats) -> NDArray[np.intp]:
-    """Returns for every point the number of the nearest centre."""
+    """Returns the number of the nearest centre for every point."""
     squared = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
     labels: NDArray[np.intp] = squared.argmin(axis=1)
     return labels
@@ -29,7 +29,7 @@ def nearest(points: Floats, centres: Floats) -> NDArray[np.intp]:
 
 def kmeans(comm: cc.Communicator, count: int, clusters: int, seed: int) -> tuple[Floats, int, Floats | None]:
     """Returns the centres, the number of rounds, and on rank 0 some of the points to draw."""
-    # Every rank fills its part of one array; after the fence the ranks of a machine read all parts of that machine.
+    # Every rank fills its part of one array; after the fence every rank can read all parts of its machine.
     points = comm.partitioned_array((count, 2), np.float64)
     points.part[:] = scatter_points(np.random.default_rng([seed, comm.rank]), count, clusters)
     points.fence()
@@ -42,12 +42,12 @@ def kmeans(comm: cc.Communicator, count: int, clusters: int, seed: int) -> tuple
     while True:
         rounds += 1
         labels = nearest(mine, centres)
-        # Sums and counts in one array: one collective for each round.
+        # Sums and counts in one array, for one collective per round.
         sums = np.zeros((clusters, 3))
         np.add.at(sums, labels, np.column_stack([mine, np.ones(len(mine))]))
         sums = comm.allreduce(sums)
         moved = np.where(sums[:, 2:] > 0, sums[:, :2] / np.maximum(sums[:, 2:], 1), centres)
-        # All ranks have the same bits, so all of them stop in the same round.
+        # All ranks compute the same bits, so all of them stop in the same round.
         if np.abs(moved - centres).max() < 1e-9 or rounds == 100:
             break
         centres = moved
@@ -79,7 +79,7 @@ def draw(centres: Floats, sample: Floats, file: str) -> None:
 
 
 def main(file: str | None = None, backend: str = "shm") -> None:
-    """Runs four ranks and shows what they found."""
+    """Runs four ranks and prints their result."""
     results = cc.run(kmeans, ranks=4, args=(5000, 5, 7), backend=backend, timeout=120)
     centres, _rounds, sample = results[0]
     assert all(np.array_equal(centres, other) for other, _, _ in results)

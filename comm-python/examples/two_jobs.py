@@ -1,6 +1,7 @@
-"""Runs two jobs at once from one process, as a server does that answers requests.
+"""Runs two jobs at once from one process, as a server that answers requests does.
 
-Each request is a thread with a job of its own; the server itself is no rank, and goes on when a job fails.
+Each request has its own thread and its own job. The server is not a rank: it must survive a failed job, and collectives of
+different requests must not mix.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +11,14 @@ import numpy as np
 
 
 def simulate(comm: cc.Communicator, seed: int, samples: int) -> float:
-    """Estimates pi: every rank throws its share of the darts."""
+    """Estimates pi; every rank throws its share of the darts."""
     darts = np.random.default_rng([seed, comm.rank]).random((samples // comm.size, 2))
     inside = int(((darts**2).sum(axis=1) < 1).sum())
     return 4 * comm.allreduce(inside) / (samples // comm.size * comm.size)
 
 
 def answer(request: tuple[str, int, int]) -> str:
-    """Answers one request; an error becomes an answer, too."""
+    """Answers one request; a failed job also gives an answer."""
     backend, ranks, samples = request
     try:
         results = cc.run(simulate, ranks=ranks, args=(ranks, samples), backend=backend, timeout=60)

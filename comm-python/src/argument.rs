@@ -1,4 +1,4 @@
-//! From what a program passed to an array, or to the exception that says what would work.
+//! Turns the arguments of a program into arrays, or into exceptions that tell what to pass instead.
 
 use comm_factory::api::ScalarKind;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -12,9 +12,9 @@ use pyo3::types::{
 use crate::memory::{Access, View};
 use crate::numpy::{Numpy, dtype_of};
 
-/// Returns the array that `object` is, or is a view of.
+/// Returns `object` as an array, without a copy.
 ///
-/// An argument that is only read may also be a number. One that is written must have memory of its own that the array shows.
+/// An argument that is only read may also be a number. An argument that is written must own memory that the array can view.
 #[inline]
 pub(crate) fn array<'py>(
     numpy: &Numpy,
@@ -40,7 +40,7 @@ fn other_array<'py>(
     if object.is_instance(numpy.ndarray.bind(py))? {
         if Numpy::is_masked(object)? {
             return Err(PyTypeError::new_err(format!(
-                "{name}: the mask of a masked array would not travel; pass {name}.filled(value), or {name}.data and {name}.mask"
+                "{name}: the mask of a masked array would get lost; pass {name}.filled(value), or {name}.data and {name}.mask"
             )));
         }
         return Ok(object.clone());
@@ -55,7 +55,7 @@ fn other_array<'py>(
     }
     if is_container(object) {
         return Err(PyTypeError::new_err(format!(
-            "{name}: {} has no dtype on which the ranks could agree; pass np.array({name}, dtype=np.float64), or another dtype",
+            "{name}: {} has no dtype that is sure to be the same on all ranks; pass np.array({name}, dtype=np.float64), or another dtype",
             described(object)
         )));
     }
@@ -73,8 +73,8 @@ fn other_array<'py>(
     };
     converted.map_err(|error| {
         let told = PyTypeError::new_err(format!(
-            "{name}: {} cannot be read as a numpy array: {}; pass plain memory of this process (of a tensor: .detach(), .cpu(), and of a dtype \
-             that numpy lacks, such as bfloat16, .float(), which is float32)",
+            "{name}: {} cannot be read as a numpy array: {}; pass plain memory of this process (for a tensor: .detach(), .cpu(), and, for a dtype \
+            that numpy lacks, such as bfloat16, .float(), which is float32)",
             described(object),
             error.value(py)
         ));
@@ -83,8 +83,8 @@ fn other_array<'py>(
     })
 }
 
-/// Takes the memory of a tensor. Where the exchange does not know its dtype, but numpy does with the help of another library (bfloat16 of jax), a
-/// copy will do, if it is only read.
+/// Takes the memory of a tensor. If `DLPack` does not support its dtype, but numpy does with the help of another library (bfloat16 of jax), a
+/// copy is enough for an argument that is only read.
 fn from_dlpack<'py>(
     numpy: &Numpy,
     name: &'static str,
@@ -99,7 +99,7 @@ fn from_dlpack<'py>(
     of_own_dtype(numpy, name, object).or(taken)
 }
 
-/// Checks that the values of a tensor are those of its memory. torch negates and conjugates by a bit, of which the exchange does not tell.
+/// Checks that the values of a tensor are those of its memory. torch negates and conjugates lazily with a bit, which `DLPack` does not report.
 fn has_its_values(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<()> {
     for (asks, bit, remedy) in [
         ("is_neg", "negative", "resolve_neg"),
@@ -116,8 +116,8 @@ fn has_its_values(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<()>
     Ok(())
 }
 
-/// Makes an array of what has no memory to show, if that keeps its dtype: a table with several, or a dtype that numpy does not have, would be
-/// converted.
+/// Converts an object without accessible memory to an array, if that keeps its dtype: a table with several dtypes, or a dtype that numpy does
+/// not have, would be changed.
 fn of_own_dtype<'py>(
     numpy: &Numpy,
     name: &'static str,
@@ -135,20 +135,20 @@ fn of_own_dtype<'py>(
     }
     let of = dtype.map_or_else(String::new, |dtype| format!(" of dtype {dtype}"));
     Err(PyTypeError::new_err(format!(
-        "{name}: {}{of} is no numpy array, and its values could change on the way to one; pass np.asarray({name}, dtype=..) with a dtype that \
-         holds them all",
+        "{name}: {}{of} is no numpy array, and its values could change in a conversion; pass np.asarray({name}, dtype=..) with a dtype that \
+        holds all of them",
         described(object)
     )))
 }
 
 fn no_array(name: &'static str, object: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "{name}: {} is no array; pass a numpy array, or what has the buffer protocol, __array_interface__ or __dlpack__",
+        "{name}: {} is no array; pass a numpy array, or an object with the buffer protocol, __array_interface__ or __dlpack__",
         described(object)
     ))
 }
 
-/// Returns whether `object` is a number, of Python or of numpy.
+/// Returns whether `object` is a Python or numpy number.
 fn is_number(numpy: &Numpy, object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.is_instance_of::<PyInt>()
         || object.is_instance_of::<PyFloat>()
@@ -156,7 +156,7 @@ fn is_number(numpy: &Numpy, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         || object.is_instance(numpy.generic.bind(object.py()))?)
 }
 
-/// Returns the dtype that a number travels as: that of numpy for its numbers, 64 bits for an `int` or a `float`.
+/// Returns the dtype with which a number is sent: the dtype of a numpy number, 64 bits for an `int` or a `float`.
 fn number_dtype<'py>(
     numpy: &Numpy,
     name: &'static str,
@@ -179,11 +179,11 @@ fn number_dtype<'py>(
     numpy.dtype.bind(py).call1((code,))
 }
 
-/// Returns an `int` that travels as a number of 64 bits.
+/// Returns an `int` as a number of 64 bits.
 pub(crate) fn integer(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<i64> {
     object.extract().map_err(|_| {
         PyValueError::new_err(format!(
-            "{name}: the number does not fit into 64 bits with a sign; pass np.uint64({name}) up to 2**64 - 1, or float({name}), which rounds"
+            "{name}: the number does not fit into a signed 64-bit integer; pass np.uint64({name}) up to 2**64 - 1, or float({name}), which rounds"
         ))
     })
 }
@@ -196,7 +196,7 @@ fn is_container(object: &Bound<'_, PyAny>) -> bool {
         || object.is_instance_of::<PyDict>()
 }
 
-/// Describes an object for an error: `a list`.
+/// Describes an object in an error: `a list`.
 pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
     if object.is_none() {
         return String::from("None");
@@ -227,7 +227,7 @@ pub(crate) fn fill<'py>(
     }
 }
 
-/// Says why the memory of an array cannot be used.
+/// Returns the exception that tells why the memory of an array cannot be used.
 #[cold]
 fn not_filled(name: &'static str, array: &Bound<'_, PyAny>, access: Access, error: PyErr) -> PyErr {
     let py = array.py();
@@ -244,11 +244,11 @@ fn not_filled(name: &'static str, array: &Bound<'_, PyAny>, access: Access, erro
             }
         };
         PyValueError::new_err(format!(
-            "{name}: the array is not contiguous in the order of C; {remedy}"
+            "{name}: the array is not contiguous in C order; {remedy}"
         ))
     } else if access == Access::Write && !flag("WRITEABLE") {
         PyValueError::new_err(format!(
-            "{name}: the array is read-only; pass one that can be written, such as {name}.copy()"
+            "{name}: the array is read-only; pass a writable one, such as {name}.copy()"
         ))
     } else {
         PyTypeError::new_err(format!(
@@ -286,7 +286,7 @@ fn not_reducible(name: &'static str, dtype: &Bound<'_, PyAny>) -> PyErr {
             format!("pass {name}.astype(np.uint8), with op=\"max\" for any and op=\"min\" for all")
         }
         "c" => format!(
-            "pass {name}.view(np.float64) (np.float32 for complex64), which adds the parts; only op=\"sum\" means the same"
+            "pass {name}.view(np.float64) (np.float32 for complex64), which adds the parts and is right only for op=\"sum\""
         ),
         "f" => format!("pass {name}.astype(np.float32) or {name}.astype(np.float64)"),
         "M" | "m" => format!("pass {name}.view(np.int64)"),
@@ -294,12 +294,12 @@ fn not_reducible(name: &'static str, dtype: &Bound<'_, PyAny>) -> PyErr {
         _ => String::from("pass an array of numbers"),
     };
     PyTypeError::new_err(format!(
-        "{name}: the dtype {dtype} cannot be reduced; {remedy}. There are reductions for int8 to int64, uint8 to uint64, float32 and float64, \
-         in the order of bytes of this machine"
+        "{name}: the dtype {dtype} cannot be reduced; {remedy}. Reductions work on int8 to int64, uint8 to uint64, float32 and float64, \
+        in the byte order of this machine"
     ))
 }
 
-/// Returns a rank that a program passed.
+/// Reads an argument that is a rank.
 #[inline]
 pub(crate) fn rank(
     name: &'static str,
@@ -326,7 +326,7 @@ pub(crate) fn rank(
     })
 }
 
-/// Returns the lengths of a shape that a program passed: a number, or a tuple of numbers.
+/// Reads an argument that is a shape: a number, or a tuple of numbers.
 pub(crate) fn shape(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let wrong = |_| {
         PyTypeError::new_err(format!(
@@ -342,7 +342,7 @@ pub(crate) fn shape(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<V
     numbers(object).map_err(wrong)
 }
 
-/// Returns the numbers of a list or something like it. Bytes are numbers to Python, but nobody means them here.
+/// Returns the numbers of a list or another sequence. Python treats bytes as numbers, but here they are a mistake.
 pub(crate) fn numbers(object: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
         return Err(PyTypeError::new_err("bytes"));

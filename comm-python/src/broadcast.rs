@@ -1,4 +1,4 @@
-//! `broadcast`: the array of one rank to all, in place.
+//! `broadcast`: sends the array of one rank to all ranks, in place.
 
 use comm_factory::api::{Communicator, Label};
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! One call of the byte level: the lock of the interpreter is released, and a refusal is announced.
+//! One call of the byte level: releases the lock of the interpreter, and announces a refusal.
 
 use comm_factory::api::{CommError, Communicator, FailureKind};
 use pyo3::prelude::*;
@@ -16,13 +16,13 @@ pub(crate) fn run<T: Send>(
     let raised = interrupt::raised();
     match (result, raised) {
         (Ok(value), None) => Ok(value),
-        // The call was over before it could be ended.
+        // The call finished before the handler could end it.
         (Ok(_), Some(raised)) => Err(raised),
         (Err(error), raised) => Err(errors::failed(py, operation, &error, raised)),
     }
 }
 
-/// Passes on what a check of arguments returned; if it refused them, the other ranks are told, so that they do not wait.
+/// Returns the result of an argument check; if it failed, announces the refusal, so that the other ranks do not wait.
 #[inline]
 pub(crate) fn checked<T>(
     py: Python<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn checked<T>(
     checked.map_err(|error| refused(py, comm, operation, error))
 }
 
-/// Tells the other ranks that this one refuses its arguments, as [`Refused`](FailureKind::Refused) with the words of the exception.
+/// Announces to the other ranks that this one refuses its arguments: [`Refused`](FailureKind::Refused) with the text of the exception.
 #[cold]
 fn refused(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! The communicator as Python sees it.
+//! The Python class `Communicator`.
 
 use std::sync::{Arc, RwLock, RwLockReadGuard, TryLockError};
 
@@ -16,11 +16,11 @@ use crate::{broadcast, exact, gather, object, reduce};
 
 /// Performs collective operations among the ranks of one job.
 ///
-/// All ranks call the same methods in the same order, with arguments that agree. A rank that dies or stays away becomes an error on the others
-/// that names it. Arguments are checked before anything is sent; the other ranks get ``Refused``, and the communicator stays usable.
+/// All ranks call the same methods in the same order, with matching arguments. If a rank dies or never makes a call, the others get an error that
+/// names it. Arguments are checked before any data is sent: if they are invalid, the other ranks get ``Refused``, and the communicator stays usable.
 ///
-/// While a call waits, other threads of Python run; they must not change the arrays that the call works on. A second thread inside a
-/// collective of one communicator is refused.
+/// While a call waits, other Python threads run; they must not change the arrays that the call uses. If a second thread calls a collective of the
+/// same communicator meanwhile, it gets ``Refused``.
 ///
 /// A communicator is a context manager that closes itself:
 ///
@@ -31,7 +31,7 @@ use crate::{broadcast, exact, gather, object, reduce};
 #[derive(Debug)]
 #[pyclass(module = "cobre_comm", frozen)]
 pub(crate) struct Communicator {
-    /// Only tried, never waited for: whoever reads it may wait for other ranks.
+    /// Locked only with `try`: a thread that holds it may be waiting for other ranks.
     open: RwLock<Option<Open>>,
     rank: usize,
     size: usize,
@@ -39,10 +39,10 @@ pub(crate) struct Communicator {
     backend: &'static str,
 }
 
-/// What an open communicator holds.
+/// The contents of an open communicator.
 struct Open {
     comm: Arc<dyn Collectives>,
-    /// The same as what it was connected as; `None` for the ranks of one machine, which were split from it.
+    /// The communicator of the whole job; `None` for one that came from `split_local`.
     job: Option<Arc<CommBackend>>,
 }
 
@@ -94,11 +94,11 @@ impl Communicator {
 #[cold]
 fn closed() -> PyErr {
     PyValueError::new_err(
-        "the communicator is closed; connect again, or call inside of its with block",
+        "the communicator is closed; connect again, or call inside its with block",
     )
 }
 
-/// Keeps the communicator open for the time of one call.
+/// Keeps the communicator open during one call.
 struct Guard<'c>(RwLockReadGuard<'c, Option<Open>>);
 
 impl Guard<'_> {
@@ -110,12 +110,12 @@ impl Guard<'_> {
         }
     }
 
-    /// Returns the communicator of the whole job, which alone has shared memory.
+    /// Returns the communicator of the whole job, the only one with shared memory.
     fn job(&self, operation: &'static str) -> PyResult<&CommBackend> {
         let job = self.0.as_ref().and_then(|open| open.job.as_deref());
         job.ok_or_else(|| {
             PyValueError::new_err(format!(
-                "{operation}: this communicator came from split_local; call {operation} of the one that connect returned"
+                "{operation}: this communicator came from split_local; call {operation} on the one that connect returned"
             ))
         })
     }
@@ -123,7 +123,7 @@ impl Guard<'_> {
 
 #[pymethods]
 impl Communicator {
-    /// The rank of this process, from 0 on.
+    /// The rank of this process, counted from 0.
     #[getter]
     fn rank(&self) -> usize {
         self.rank
@@ -141,7 +141,7 @@ impl Communicator {
         self.backend
     }
 
-    /// Whether this rank owns the shared arrays of its machine. With a backend that has no shared memory, every rank has a copy and leads it.
+    /// Whether this rank owns the shared arrays of its machine. With a backend without shared memory, every rank has its own copy and is its leader.
     #[getter]
     fn is_leader(&self) -> bool {
         self.is_leader
@@ -149,8 +149,8 @@ impl Communicator {
 
     /// Gathers arrays of one shape and dtype; the result has a new first axis, one entry for each rank.
     ///
-    /// ``x`` is an array or a number. ``out`` is where the result goes, if it is given. The ranks must agree on the dtype and the number of elements;
-    /// both are compared.
+    /// ``x`` is an array or a number. The result goes to ``out``, if it is given. The dtype and the number of elements must be the same on all ranks;
+    /// both are checked.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
@@ -165,10 +165,10 @@ impl Communicator {
         gather::allgather(self.open()?.comm(), x, out)
     }
 
-    /// Gathers arrays that differ in the length of their first axis; returns them one after the other, in rank order, and the lengths.
+    /// Gathers arrays that may differ in the length of their first axis; returns them concatenated in rank order, and the lengths.
     ///
-    /// ``counts`` are the lengths of all ranks, where they are known: that saves an exchange. ``out`` is where the result goes, if it is given.
-    /// Without ``counts`` dtypes and shapes are compared, with them the dtypes and the size of a row.
+    /// ``counts`` are the lengths of all ranks, if they are known: that saves an exchange. The result goes to ``out``, if it is given.
+    /// Without ``counts``, dtypes and shapes are checked; with ``counts``, dtypes and the size of a row.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
@@ -187,9 +187,10 @@ impl Communicator {
 
     /// Combines ``x`` of all ranks, element by element, on every rank: a left fold in rank order, the same bits on every backend.
     ///
-    /// A number gives a number: an ``int`` travels as 64 bits with a sign, a ``float`` as float64, a number of numpy as what it is. An array gives an
-    /// array of its dtype: int8 to int64, uint8 to uint64, float32, float64. ``op`` is ``"sum"``, ``"prod"``, ``"min"``, ``"max"``,
-    /// ``"bitwise_or"``, ``"bitwise_and"`` or ``"bitwise_xor"``; sums and products of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
+    /// For a number the result is a number: an ``int`` is sent as a signed 64-bit integer, a ``float`` as float64, a numpy number with its own dtype. For
+    /// an array the result is an array of the same dtype: int8 to int64, uint8 to uint64, float32 or float64. ``op`` is ``"sum"``, ``"prod"``, ``"min"``,
+    /// ``"max"``, ``"bitwise_or"``, ``"bitwise_and"`` or ``"bitwise_xor"``; sums and products of integers wrap. The result goes to ``out``, if it is given;
+    /// ``out`` may be ``x``.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
@@ -208,7 +209,7 @@ impl Communicator {
 
     /// Adds up all elements of ``x`` of all ranks without rounding errors, and rounds once: the same bits however the elements are split over ranks.
     ///
-    /// ``x`` is an array, or a number: float64, float32, or integers of up to 32 bits. With ``axis=0`` each column is a sum of its own, over the
+    /// ``x`` is an array or a number: float64, float32, or integers of up to 32 bits. With ``axis=0`` the result has one sum per column, over the
     /// rows of all ranks, in one exchange; the ranks may have different numbers of rows.
     ///
     /// >>> import numpy as np
@@ -233,7 +234,7 @@ impl Communicator {
 
     /// Sends the contents of ``array`` of ``root`` to every rank, in place.
     ///
-    /// The ranks must agree on the number of elements and on the dtype; both are compared.
+    /// The number of elements and the dtype must be the same on all ranks; both are checked.
     ///
     /// >>> import numpy as np
     /// >>> import cobre_comm as cc
@@ -250,7 +251,7 @@ impl Communicator {
         broadcast::broadcast(self.open()?.comm(), array, root)
     }
 
-    /// Waits until every rank has entered.
+    /// Waits until every rank has called it.
     fn barrier(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.open()?;
         let comm = open.comm();
@@ -259,7 +260,7 @@ impl Communicator {
 
     /// Sends an object of ``root`` to every rank, pickled, and returns it.
     ///
-    /// The other ranks may leave ``object`` away.
+    /// The other ranks may omit ``object``.
     ///
     /// >>> import cobre_comm as cc
     /// >>> cc.connect("local").broadcast_object({"seed": 7})
@@ -284,10 +285,10 @@ impl Communicator {
         object::allgather_object(self.open()?.comm(), object)
     }
 
-    /// Creates a communicator of the ranks that share memory with this one, with a sequence of calls of its own.
+    /// Creates a communicator of the ranks that share memory with this one. Its calls are independent of those of this communicator.
     ///
-    /// Over ``"shm"`` these are all ranks. Over ``"tcp"`` every rank has memory of its own, on one machine as well: the communicator has this rank
-    /// alone.
+    /// Over ``"shm"`` it has all ranks. Over ``"tcp"`` ranks never share memory, not even on one machine, so it has only this
+    /// rank.
     fn split_local(&self, py: Python<'_>) -> PyResult<Self> {
         let open = self.open()?;
         let job = open.job("split_local")?;
@@ -295,11 +296,11 @@ impl Communicator {
         Ok(Self::of_machine(machine, self.backend))
     }
 
-    /// Creates an array that all ranks of a machine share, one copy, which the leader writes; see ``SharedArray``.
+    /// Creates an array that all ranks of a machine share: a single copy, which the leader writes; see ``SharedArray``.
     ///
-    /// Over ``"tcp"`` every rank has memory of its own: each has a copy, and writes it.
+    /// Over ``"tcp"`` ranks do not share memory: every rank has its own copy, and writes it.
     ///
-    /// ``shape`` is a number or a tuple, ``dtype`` any dtype without objects (float64 if it is left away).
+    /// ``shape`` is a number or a tuple, ``dtype`` any dtype without objects (default: float64).
     #[pyo3(signature = (shape, dtype=None), text_signature = "($self, shape, dtype='float64')")]
     fn shared_array<'py>(
         &self,
@@ -314,10 +315,10 @@ impl Communicator {
         )
     }
 
-    /// Creates an array that all ranks of a machine share, of which each writes rows of its own; see ``SharedArray``.
+    /// Creates an array that all ranks of a machine share, in which each rank writes its own rows; see ``SharedArray``.
     ///
-    /// ``shape`` is that of the rows of this rank: the first length may differ between ranks. The whole has the rows of all, in rank order.
-    /// Over ``"tcp"`` every rank has memory of its own, and the whole has the rows of this rank alone; ``gathered_array`` has those of all.
+    /// ``shape`` is the shape of this rank's rows: the first length may differ between ranks. The whole array has the rows of all ranks, in rank
+    /// order. Over ``"tcp"`` ranks do not share memory, so the whole array has only the rows of this rank; use ``gathered_array`` for those of all.
     ///
     /// >>> import cobre_comm as cc
     /// >>> points = cc.connect("local").partitioned_array((2, 3))
@@ -339,10 +340,10 @@ impl Communicator {
         )
     }
 
-    /// Creates an array of the whole job, of which each rank writes rows of its own and all read all; see ``SharedArray``.
+    /// Creates an array of the whole job, in which each rank writes its own rows and reads all of them; see ``SharedArray``.
     ///
-    /// ``shape`` is that of the rows of this rank: the first length may differ between ranks. The whole has the rows of all ranks, in rank order,
-    /// once per machine where memory is shared. What an ``allgatherv`` copies to every rank, ``exchange`` only shows: on one machine it takes as
+    /// ``shape`` is the shape of this rank's rows: the first length may differ between ranks. The whole array has the rows of all ranks, in rank order,
+    /// with one copy per machine if the ranks share memory. Unlike ``allgatherv``, ``exchange`` then copies nothing: on one machine it takes as
     /// long as a ``barrier``, whatever the size.
     ///
     /// >>> import cobre_comm as cc
@@ -367,17 +368,17 @@ impl Communicator {
         )
     }
 
-    /// Ends the write phase of a ``gathered_array`` on every rank of the job: what any rank wrote, all can read.
+    /// Ends the write phase of a ``gathered_array`` on every rank of the job; then every rank can read the rows of all ranks.
     ///
-    /// A collective of this communicator. Raises ``BufferError`` as long as views of the phase are alive, and ``Refused`` for an array that is not
-    /// gathered or in its read phase: the others get ``Refused``, the phase goes on for all, and ``exchange`` can be called again.
+    /// A collective of this communicator. Raises ``BufferError`` as long as views of the phase exist, and ``Refused`` for an array that is not
+    /// gathered or is in its read phase. The other ranks then get ``Refused``, the phase continues on all ranks, and ``exchange`` can be called again.
     fn exchange(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let open = self.open()?;
         let job = open.job("exchange")?;
-        // The others wait in a collective, so the refusal of what is no array is announced to them.
+        // The others wait in a collective, so they must get the refusal if this is no array.
         let array = array.cast::<SharedArray>().map_err(|_| {
             PyTypeError::new_err(format!(
-                "array: {} is no shared array; pass what gathered_array returned",
+                "array: {} is no shared array; pass the array that gathered_array returned",
                 described(array)
             ))
         });
@@ -385,16 +386,16 @@ impl Communicator {
         array.get().exchange(py, job)
     }
 
-    /// Ends this process with ``code`` and the job with it; no handler at exit runs.
+    /// Ends this process with ``code``, and the whole job with it; exit handlers do not run.
     ///
-    /// What was printed is flushed first.
+    /// Flushes ``sys.stdout`` and ``sys.stderr`` first.
     #[pyo3(signature = (code=1))]
     fn abort(&self, py: Python<'_>, code: i32) -> PyResult<()> {
         let open = self.open()?;
         let comm = open.comm();
         let streams = py.import("sys")?;
         for stream in ["stdout", "stderr"] {
-            // A stream that is closed must not keep the job alive.
+            // A closed stream must not keep the job alive.
             let _ = streams
                 .getattr(stream)
                 .and_then(|stream| stream.call_method0("flush"));
@@ -402,7 +403,7 @@ impl Communicator {
         py.detach(|| comm.abort(code))
     }
 
-    /// Leaves the job; the other ranks find it lost in their next call. Shared arrays stay usable.
+    /// Leaves the job; the other ranks get an error in their next call. Shared arrays stay usable.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let open = match self.open.try_write() {
             Ok(mut open) => open.take(),

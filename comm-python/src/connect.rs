@@ -1,4 +1,4 @@
-//! `connect`: from a name and settings to a communicator.
+//! `connect`: creates a communicator from a name and settings.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::argument::described;
 use crate::communicator::Communicator;
 use crate::errors;
 
-/// The settings of a backend and the variables that they stand for.
+/// The settings of a backend and the variables that they replace.
 type Settings = &'static [(&'static str, &'static str)];
 
 const SHM: Settings = &[
@@ -47,14 +47,14 @@ const TCP: Settings = &[
     ("job_id", "COBRE_JOB_ID"),
 ];
 
-/// What a program may set without knowing which backend it gets; one process alone waits for nobody.
+/// The settings that a program may pass without knowing its backend; a single process ignores them, because it never waits.
 const LOCAL: Settings = &[("timeout", ""), ("connect_timeout", ""), ("job_id", "")];
 
 /// Joins the job that the environment describes, and returns its communicator.
 ///
-/// Without ``backend`` the environment decides, as the launcher set it up; a program that is started alone gets ``"local"``, one rank. ``backend``
-/// is ``"shm"``, ``"tcp"`` or ``"local"``. A setting takes the place of the environment variable of that name: ``size=4`` that of
-/// ``COBRE_SHM_SIZE`` or ``COBRE_TCP_SIZE``. ``timeout`` and ``connect_timeout`` are in seconds; a timeout of 0 means never.
+/// Without ``backend``, the environment variables of the launcher select it; a program that is started alone gets ``"local"``, with one rank.
+/// ``backend`` is ``"shm"``, ``"tcp"`` or ``"local"``. A setting replaces the environment variable of that name: ``size=4`` replaces
+/// ``COBRE_SHM_SIZE`` or ``COBRE_TCP_SIZE``. ``timeout`` and ``connect_timeout`` are in seconds; a timeout of 0 means no timeout.
 ///
 /// | backend | settings |
 /// |---|---|
@@ -75,7 +75,7 @@ pub(crate) fn connect(
         None => None,
         Some(name) => Some(name.extract::<String>().map_err(|_| {
             PyTypeError::new_err(format!(
-                "backend: {} is no name; pass \"shm\", \"tcp\" or \"local\", or leave it to the environment",
+                "backend: {} is no name; pass \"shm\", \"tcp\" or \"local\", or omit it to let the environment decide",
                 described(name)
             ))
         })?),
@@ -135,7 +135,7 @@ fn failed(backend: Name, error: InitError) -> BackendError {
     }
 }
 
-/// Reads the settings of a program as the values of variables.
+/// Converts the settings of a program to the values of variables.
 fn read(
     settings: Option<&Bound<'_, PyDict>>,
     backend: Name,
@@ -147,7 +147,7 @@ fn read(
         let Some(&(name, variable)) = known.iter().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             return Err(PyTypeError::new_err(format!(
-                "{name}: there is no such setting of the {backend} backend; it has {}",
+                "{name}: the {backend} backend has no such setting; it has {}",
                 known.join(", ")
             )));
         };
@@ -156,7 +156,7 @@ fn read(
     Ok(map)
 }
 
-/// Writes one setting as its variable would have it.
+/// Converts one setting to the value of its variable.
 fn text(name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.is_instance_of::<PyBool>() {
         return Ok(String::from(if value.is_truthy()? { "1" } else { "0" }));
@@ -166,7 +166,7 @@ fn text(name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<String> {
         let seconds: f64 = value.extract()?;
         if !(0.0..=1e9).contains(&seconds) {
             return Err(PyValueError::new_err(format!(
-                "{name}: {} is no number of seconds; pass one from 0 to 1e9",
+                "{name}: {} is no number of seconds; pass a number from 0 to 1e9",
                 value.repr()?
             )));
         }
@@ -176,7 +176,7 @@ fn text(name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<String> {
         return value.str()?.extract();
     }
     Err(PyTypeError::new_err(format!(
-        "{name}: {} is no value of a setting; pass a number, a text or a bool",
+        "{name}: {} is no value for a setting; pass a number, a string or a bool",
         described(value)
     )))
 }

@@ -12,7 +12,7 @@ use crate::gather::{agree, words};
 use crate::numpy::{check_plain, mix, numpy, signature};
 use crate::region::{Layout, Region, SharedArray, Whole};
 
-/// Which of the three kinds of regions.
+/// The three kinds of regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegionKind {
     Shared,
@@ -20,17 +20,17 @@ pub(crate) enum RegionKind {
     Gathered,
 }
 
-/// What a program asked for.
+/// The kind, shape and dtype of a new array.
 struct Wanted<'py> {
     dtype: Bound<'py, PyAny>,
     shape: Vec<usize>,
     itemsize: usize,
     bytes: usize,
-    /// Stands for what must be the same on all ranks.
+    /// Identifies the properties that must be the same on all ranks.
     alike: u64,
 }
 
-/// Creates an array that the ranks of the machine share.
+/// Creates an array that the ranks of a machine share.
 pub(crate) fn create<'py>(
     comm: &CommBackend,
     kind: RegionKind,
@@ -44,8 +44,8 @@ pub(crate) fn create<'py>(
         RegionKind::Gathered => "gathered_array",
     };
     let wanted = Wanted::new(py, kind, shape, dtype);
-    // Where every rank has memory of its own, it creates it alone, unless all ranks of the job take part: there is nothing to agree on
-    // and nobody to tell.
+    // If ranks do not share memory, each creates its array alone, unless it belongs to the whole job: there is nothing to agree on, and
+    // no other rank is waiting.
     let is_shared = comm.name() == "shm" || kind == RegionKind::Gathered;
     let wanted = if is_shared {
         checked(py, comm, operation, wanted)?
@@ -104,14 +104,14 @@ impl<'py> Wanted<'py> {
         check_plain(numpy, "dtype", &dtype)?;
         if !dtype.getattr(intern!(py, "subdtype"))?.is_none() {
             return Err(PyValueError::new_err(format!(
-                "dtype: {dtype} has a shape of its own; pass its base, and the lengths in shape"
+                "dtype: {dtype} contains a shape; pass its base dtype, and put its lengths into shape"
             )));
         }
         let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
         let shape = argument::shape("shape", shape)?;
         if !numpy.has_axes(py, shape.len()) {
             return Err(PyValueError::new_err(format!(
-                "shape: it has {} axes, more than an array of numpy can have; pass fewer lengths",
+                "shape: it has {} axes, more than a numpy array can have; pass fewer lengths",
                 shape.len()
             )));
         }
@@ -123,14 +123,14 @@ impl<'py> Wanted<'py> {
                 "partitioned"
             };
             return Err(PyValueError::new_err(format!(
-                "shape: a {name} array has at least one axis, along which the parts lie; pass the number of rows of this rank first"
+                "shape: a {name} array has at least one axis, which divides it into parts; pass the number of rows of this rank first"
             )));
         }
         let mut lengths = shape.iter();
         let bytes = lengths.try_fold(itemsize, |bytes, &length| bytes.checked_mul(length));
         let Some(bytes) = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()) else {
             return Err(PyValueError::new_err(format!(
-                "shape: {shape:?} of {itemsize} bytes each is more than an address space holds"
+                "shape: {shape:?} of {itemsize} bytes each is larger than the address space"
             )));
         };
         let fixed = if kind == RegionKind::Shared {

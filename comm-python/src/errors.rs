@@ -1,4 +1,4 @@
-//! From errors of Rust to exceptions of Python.
+//! Turns Rust errors into Python exceptions.
 
 use comm_factory::BackendError;
 use comm_factory::api::{CommError, FailureKind};
@@ -39,7 +39,7 @@ fn classes(py: Python<'_>) -> PyResult<&'static Classes> {
     })
 }
 
-/// Makes an exception of what a collective returned. What a signal handler raised inside the call takes its place.
+/// Turns the error of a collective into an exception. An exception that a signal handler raised inside the call replaces it.
 #[cold]
 pub(crate) fn failed(
     py: Python<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn failed(
     instead(py, error, raised)
 }
 
-/// Returns what a signal handler raised, with the error of the call it ended as its cause; the error alone if none did.
+/// Returns the exception that a signal handler raised, with the error of the call it ended as its cause; without one, the error itself.
 fn instead(py: Python<'_>, error: PyErr, raised: Option<PyErr>) -> PyErr {
     match raised {
         Some(raised) => {
@@ -82,7 +82,7 @@ fn exception(py: Python<'_>, operation: &'static str, error: &CommError) -> PyRe
         CommError::AllocationFailed { .. } => {
             return Ok(PyMemoryError::new_err(error.to_string()));
         }
-        // The checks of arguments above the byte level come first; these are for what they missed.
+        // Arguments are checked above the byte level first; these are errors that those checks missed.
         _ => return Ok(PyValueError::new_err(error.to_string())),
     };
     let message = match error {
@@ -93,15 +93,15 @@ fn exception(py: Python<'_>, operation: &'static str, error: &CommError) -> PyRe
     Ok(PyErr::from_value(value))
 }
 
-/// Says what to do in a child of the process that connected.
+/// Returns the message for a forked child of the process that connected.
 fn forked(operation: &str) -> String {
     format!(
-        "{operation}: this process was forked from the rank that connected (multiprocessing with the start method fork, \
-         or os.fork), and is no rank; use multiprocessing.get_context(\"spawn\"), or communicate in the parent"
+        "{operation}: this process is no rank, because it was forked from the rank that connected (multiprocessing with the start method fork, \
+        or os.fork); use multiprocessing.get_context(\"spawn\"), or communicate in the parent"
     )
 }
 
-/// Makes the exception of a communicator that could not be created.
+/// Returns the exception for a communicator that could not be created.
 #[cold]
 pub(crate) fn not_connected(py: Python<'_>, error: &BackendError, by_argument: bool) -> PyErr {
     let message = match error {
@@ -109,8 +109,8 @@ pub(crate) fn not_connected(py: Python<'_>, error: &BackendError, by_argument: b
             requested,
             available,
         } => format!(
-            "COBRE_COMM_BACKEND: this package has no {requested}, it has {}; ranks that mpiexec or srun starts find each other over tcp, with \
-             connect() and without this setting",
+            "COBRE_COMM_BACKEND: this package has no {requested}, it has {}; ranks that mpiexec or srun starts communicate over tcp with \
+            connect() and without this setting",
             available.join(", ")
         ),
         _ => error.to_string(),

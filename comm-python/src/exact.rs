@@ -1,4 +1,4 @@
-//! `exact_sum`: one number, or one for each column, whichever rank holds which rows.
+//! `exact_sum`: one number, or one per column; it does not matter which rank holds which rows.
 
 use std::borrow::Cow;
 
@@ -48,14 +48,14 @@ pub(crate) fn exact_sums<'py>(
         let scalar = prepare(numpy, x, &mut view)?;
         let [_, row @ ..] = view.shape() else {
             return Err(PyValueError::new_err(
-                "x: it has no axis along which to add; leave axis away, or pass np.atleast_1d(x)",
+                "x: it has no axis to add along; omit axis, or pass np.atleast_1d(x)",
             ));
         };
         let columns: usize = row.iter().map(|length| length.unsigned_abs()).product();
         let mut sums = Vec::new();
         sums.try_reserve_exact(columns).map_err(|_| {
             PyMemoryError::new_err(format!(
-                "there is no room for {columns} exact sums, {} bytes each; add fewer at once",
+                "no memory for {columns} exact sums of {} bytes each; add fewer at once",
                 size_of::<ExactSum>()
             ))
         })?;
@@ -83,10 +83,10 @@ fn first(axis: &Bound<'_, PyAny>) -> PyResult<()> {
     match axis.extract::<isize>() {
         Ok(0) => Ok(()),
         Ok(other) => Err(PyValueError::new_err(format!(
-            "axis: {other} cannot be added along; pass 0, which adds up each column, or leave it away for one sum of all"
+            "axis: {other} is not supported; pass 0 for the sum of each column, or omit it for one sum of all elements"
         ))),
         Err(_) => Err(PyTypeError::new_err(format!(
-            "axis: {} is no axis; pass 0, which adds up each column, or leave it away for one sum of all",
+            "axis: {} is no axis; pass 0 for the sum of each column, or omit it for one sum of all elements",
             described(axis)
         ))),
     }
@@ -99,7 +99,7 @@ fn prepare<'py>(
 ) -> PyResult<ScalarKind> {
     if x.is_instance_of::<PyInt>() {
         return Err(PyTypeError::new_err(format!(
-            "x: a float64 does not hold every int, and x is {}; pass float(x), or use allreduce, which adds integers exactly",
+            "x: a float64 cannot represent every int, and x is {}; pass float(x), or use allreduce, which adds integers exactly",
             described(x)
         )));
     }
@@ -107,7 +107,7 @@ fn prepare<'py>(
     let scalar = reducible(numpy, "x", &dtype_of(&x)?)?;
     if matches!(scalar, ScalarKind::I64 | ScalarKind::U64) {
         return Err(PyTypeError::new_err(format!(
-            "x: a float64 does not hold every {scalar}; pass x.astype(np.float64), or use allreduce, which adds integers exactly"
+            "x: a float64 cannot represent every {scalar}; pass x.astype(np.float64), or use allreduce, which adds integers exactly"
         )));
     }
     fill(view, "x", &x, Access::Read)?;
@@ -124,13 +124,13 @@ fn add_all(scalar: ScalarKind, bytes: &[u8], sums: &mut [ExactSum]) {
         ScalarKind::U16 => add::<u16>(bytes, sums),
         ScalarKind::U32 => add::<u32>(bytes, sums),
         ScalarKind::F32 => add::<f32>(bytes, sums),
-        // Integers of 64 bits were refused.
+        // Integers of 64 bits were rejected before.
         ScalarKind::F64 | ScalarKind::I64 | ScalarKind::U64 => add::<f64>(bytes, sums),
     }
 }
 
 fn add<T: Pod + Into<f64>>(bytes: &[u8], sums: &mut [ExactSum]) {
-    // The memory of an array need not be aligned.
+    // The memory of the array may be unaligned.
     let numbers: Cow<'_, [T]> =
         try_cast_slice(bytes).map_or_else(|_| Cow::Owned(pod_collect_to_vec(bytes)), Cow::Borrowed);
     if let [sum] = sums {

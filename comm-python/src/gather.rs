@@ -10,7 +10,7 @@ use crate::call::{checked, run};
 use crate::memory::{Access, View};
 use crate::numpy::{Numpy, check_plain, dtype_of, mix, numpy, signature};
 
-/// Gathers arrays of one shape: a new axis in front counts the ranks.
+/// Gathers arrays of one shape: the result has a new first axis, one entry per rank.
 pub(crate) fn allgather<'py>(
     comm: &dyn Communicator,
     x: &Bound<'py, PyAny>,
@@ -38,7 +38,7 @@ pub(crate) fn allgather<'py>(
     Ok(out)
 }
 
-/// Gathers rows: arrays that differ in the length of their first axis, in rank order.
+/// Gathers rows: arrays that may differ in the length of their first axis, in rank order.
 pub(crate) fn allgatherv<'py>(
     comm: &dyn Communicator,
     send: &Bound<'py, PyAny>,
@@ -76,7 +76,7 @@ pub(crate) fn allgatherv<'py>(
     Ok((out, counts))
 }
 
-/// What one rank sends to an `allgatherv`.
+/// The contribution of one rank to an `allgatherv`.
 struct Rows<'py> {
     dtype: Bound<'py, PyAny>,
     label: Label,
@@ -93,7 +93,7 @@ impl<'py> Rows<'py> {
         fill(view, "send", &send, Access::Read)?;
         let [count, row @ ..] = view.shape() else {
             return Err(PyValueError::new_err(
-                "send: it has no axis along which to gather; use allgather, or pass np.atleast_1d(send)",
+                "send: it has no axis to gather along; use allgather, or pass np.atleast_1d(send)",
             ));
         };
         let elements: usize = row.iter().map(|length| length.unsigned_abs()).product();
@@ -105,7 +105,7 @@ impl<'py> Rows<'py> {
         })
     }
 
-    /// Asks all ranks how many rows they have, and whether the rows are alike.
+    /// Gathers the number of rows of all ranks, and checks that the rows have the same shape and dtype.
     fn counts(
         &self,
         py: Python<'_>,
@@ -142,7 +142,7 @@ pub(crate) fn words(
     let counts = vec![1; comm.size()];
     run(py, operation, || {
         let recv = all.as_flattened_mut().as_flattened_mut();
-        // Inside a signal handler this may be in the middle of a call that has a label.
+        // A signal handler may run this in the middle of another call that has set a label.
         Label::NONE.on(|| {
             comm.allgatherv_bytes(
                 bytes.as_flattened(),
@@ -156,7 +156,7 @@ pub(crate) fn words(
     Ok(all.into_iter().map(number).collect())
 }
 
-/// Checks that the second word of all ranks is the same; if not, all of them find it.
+/// Checks that the second word is the same on all ranks; if not, all ranks return an error.
 pub(crate) fn agree(
     py: Python<'_>,
     comm: &dyn Communicator,
@@ -168,8 +168,8 @@ pub(crate) fn agree(
         return Ok(());
     };
     let message = format!(
-        "its array is unlike that of rank 0; this is rank {} with {}; pass arrays of one dtype and shape on all ranks (the first \
-         axis of allgatherv and partitioned_array may differ); nothing was exchanged, this communicator stays usable",
+        "its array differs from that of rank 0; this is rank {} with {}; pass arrays of one dtype and shape on all ranks (the first \
+        axis of allgatherv and partitioned_array may differ); no data was exchanged and the communicator is still usable",
         comm.rank(),
         mine()
     );
@@ -177,7 +177,7 @@ pub(crate) fn agree(
     Err(crate::errors::failed(py, operation, &error, None))
 }
 
-/// Reads the counts that a program knows.
+/// Reads the argument `counts`.
 fn expected(
     counts: &Bound<'_, PyAny>,
     comm: &dyn Communicator,
@@ -185,7 +185,7 @@ fn expected(
 ) -> PyResult<Vec<usize>> {
     let list = numbers(counts).map_err(|_| {
         PyTypeError::new_err(format!(
-            "counts: {} is not a list of numbers of rows; pass one number for each rank, none of them negative, or leave it away",
+            "counts: {} is not a list of numbers of rows; pass one non-negative number for each rank, or omit it",
             described(counts)
         ))
     })?;
@@ -198,14 +198,14 @@ fn expected(
     }
     if list[rank] != mine {
         return Err(PyValueError::new_err(format!(
-            "counts: counts[{rank}] is {} and send of this rank has {mine} rows; they must be equal",
+            "counts: counts[{rank}] is {}, but send has {mine} rows on this rank; they must be equal",
             list[rank]
         )));
     }
     Ok(list)
 }
 
-/// Returns the array for the result: the one that was passed, if it fits, or a new one.
+/// Returns the array for the result: the argument `out`, if it fits, or a new array.
 fn target<'py>(
     numpy: &Numpy,
     out: Option<&Bound<'py, PyAny>>,
@@ -224,32 +224,33 @@ fn target<'py>(
     let its = dtype_of(&target)?;
     if !its.is(dtype) && !its.eq(dtype)? {
         return Err(PyTypeError::new_err(format!(
-            "out: its dtype is {its} and that of what is sent is {dtype}; pass np.empty({shape:?}, {dtype})"
+            "out: its dtype is {its}, but the data has {dtype}; pass np.empty({shape:?}, {dtype})"
         )));
     }
     fill(recv, "out", &target, Access::Write)?;
     if recv.shape() != shape {
         return Err(PyValueError::new_err(format!(
-            "out: its shape is {:?}, and the result has {shape:?}; pass np.empty of that shape",
+            "out: its shape is {:?}, but the result has {shape:?}; pass np.empty with the shape of the result",
             recv.shape()
         )));
     }
     Ok(out.clone())
 }
 
-/// Says why there is no array for a result: no room, as `MemoryError` (numpy has another error for what no machine could hold), or too many axes.
+/// Returns the exception for a result that cannot be allocated: `MemoryError` if there is no room (numpy raises another error for a size that no
+/// machine could hold), or an error about too many axes.
 #[cold]
 fn no_result(numpy: &Numpy, shape: &[isize], dtype: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     let py = dtype.py();
     let told = if numpy.has_axes(py, shape.len()) {
         PyMemoryError::new_err(format!(
-            "the result, of shape {shape:?} and dtype {dtype}, has no room: {}; gather less at once",
+            "no memory for the result, of shape {shape:?} and dtype {dtype}: {}; gather less at once",
             error.value(py)
         ))
     } else {
-        // Only `allgather` adds one.
+        // Only `allgather` adds an axis.
         PyValueError::new_err(format!(
-            "x: it has {} axes, and the result would have one more, which no array of numpy can have; pass x.reshape(-1)",
+            "x: it has {} axes, and the result would have one more, too many for a numpy array; pass x.reshape(-1)",
             shape.len() - 1
         ))
     };
@@ -257,7 +258,7 @@ fn no_result(numpy: &Numpy, shape: &[isize], dtype: &Bound<'_, PyAny>, error: Py
     told
 }
 
-/// Gathers blocks that lie one after the other.
+/// Gathers consecutive blocks.
 fn gather_blocks(
     py: Python<'_>,
     comm: &dyn Communicator,

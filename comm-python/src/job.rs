@@ -1,10 +1,10 @@
-//! A job of Python processes: `comm_run::Job` with a queue of lines at one end and files without a name at the other.
+//! A job of Python processes: `comm_run::Job` with a queue for its output and unnamed files for its calls and results.
 //!
-//! Every rank inherits three descriptors, whose numbers are the last arguments of its command: the call, which all ranks read; its
-//! record, in which it leaves what came of the call; its stack, in which it leaves where it was when a signal ended it. None of them
-//! has a name, so nothing stays when all are killed.
+//! Every rank inherits three descriptors, and their numbers are the last arguments of its command: the call, which all ranks read; its
+//! record, to which it writes the result of the call; its stack, to which it writes its Python stack when a signal ends it. The files
+//! have no names, so nothing stays behind even if all processes are killed.
 //!
-//! Python reads the lines on the thread that called `run`, and writes them to whatever `sys.stdout` is there.
+//! Python reads the lines on the thread that called `run`, and writes them to the `sys.stdout` of that moment.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,14 +20,14 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// How long a caller that waits for lines does not look for Ctrl-C.
+/// How often a caller that waits for lines checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
-/// How many bytes are gathered before they are passed on, when lines come faster than they are read.
+/// How many bytes are gathered before they are passed on, when lines arrive faster than they are read.
 const GATHER_BYTES: usize = 64 << 10;
-/// How many gathered pieces may wait; then the ranks wait.
+/// How many gathered pieces may wait before the ranks have to wait.
 const QUEUE: usize = 4;
 
-/// What a rank wrote: its number, whether to standard error, the bytes, and whether the line has ended.
+/// A piece of output: the rank, whether it wrote to standard error, the bytes, and whether the line has ended.
 type Piece = (usize, bool, Vec<u8>, bool);
 
 /// The same for Python.
@@ -37,23 +37,23 @@ type Shown = (usize, bool, Py<PyBytes>, bool);
 #[derive(Debug)]
 #[pyclass(module = "cobre_comm._native", frozen, get_all)]
 pub(crate) struct RankEnd {
-    /// The code with which it exited.
+    /// Its exit code.
     code: Option<i32>,
-    /// The number of the signal that killed it.
+    /// The number of the signal that killed it, if one did.
     signal: Option<i32>,
     /// Whether the launcher had asked it to end.
     asked: bool,
-    /// From the start of the job to its end.
+    /// The time from the start of the job to its end.
     seconds: f64,
     /// The last lines it wrote, 20 of each stream.
     output: String,
 }
 
-/// A job that runs. Ends when it is dropped.
+/// A running job. Dropping it ends the job.
 #[derive(Debug)]
 #[pyclass(module = "cobre_comm._native", frozen)]
 pub(crate) struct Job {
-    // Before the job: a sink that waits for room in the queue must hear that nobody reads.
+    // Dropped before the job: a sink that waits for room in the queue must notice that the reader is gone.
     pieces: Mutex<Option<Receiver<Vec<Piece>>>>,
     running: Mutex<Option<Running>>,
     handle: Handle,
@@ -63,7 +63,7 @@ pub(crate) struct Job {
 
 #[pymethods]
 impl Job {
-    /// Starts `ranks` processes of `command`, whose last arguments are the descriptors of the call, the record and the stack.
+    /// Starts `ranks` processes of `command`, and appends the descriptors of the call, the record and the stack as arguments.
     #[new]
     #[pyo3(signature = (command, ranks, backend, timeout, call))]
     fn new(
@@ -110,7 +110,7 @@ impl Job {
         })
     }
 
-    /// Waits for the next pieces of output; `None` when there will be no more. Ctrl-C raises `KeyboardInterrupt` here.
+    /// Waits for the next pieces of output; returns `None` at the end. Ctrl-C raises `KeyboardInterrupt` here.
     fn read(&self, py: Python<'_>) -> PyResult<Option<Vec<Shown>>> {
         loop {
             let received = py.detach(|| {
@@ -146,12 +146,11 @@ impl Job {
         self.handle.pids()
     }
 
-    /// Waits for the end; returns whether the job ran out of time, the rank that the launcher blames, and how each rank ended. Call it once,
-    /// after `read` returned `None`.
+    /// Waits for the end; returns whether the job timed out, the rank that the launcher blames, and how each rank ended. Call it once,
+    /// after `read` has returned `None`.
     fn wait(&self, py: Python<'_>) -> PyResult<(bool, Option<usize>, Vec<RankEnd>)> {
         let running = take(&self.running);
-        let running =
-            running.ok_or_else(|| PyRuntimeError::new_err("the job was waited for before"))?;
+        let running = running.ok_or_else(|| PyRuntimeError::new_err("wait was already called"))?;
         let outcome = py.detach(|| running.wait());
         let ends = outcome.ranks.into_iter().map(RankEnd::from).collect();
         let blamed = match outcome.ending {
@@ -161,12 +160,12 @@ impl Job {
         Ok((outcome.ending == Ending::TimedOut, blamed, ends))
     }
 
-    /// Hands over the descriptor of a rank's record.
+    /// Returns the descriptor of a rank's record, which the caller then owns.
     fn take_record(&self, rank: usize) -> PyResult<i32> {
         taken(&self.records, rank)
     }
 
-    /// Hands over the descriptor of a rank's stack.
+    /// Returns the descriptor of a rank's stack, which the caller then owns.
     fn take_stack(&self, rank: usize) -> PyResult<i32> {
         taken(&self.stacks, rank)
     }
@@ -242,11 +241,11 @@ fn call_file(pieces: Vec<Bound<'_, PyBytes>>) -> io::Result<Arc<OwnedFd>> {
     for piece in pieces {
         file.write_all(piece.as_bytes())?;
     }
-    // A clone is never one of the first three descriptors, which a caller may have closed and which a rank has for its streams.
+    // A clone is never one of the first three descriptors: a caller may have closed those, and a rank uses them for its streams.
     Ok(Arc::new(OwnedFd::from(file.try_clone()?)))
 }
 
-/// Gives every rank its three files, and returns those that the ranks write.
+/// Passes the three files to every rank, and returns those that the ranks write.
 fn with_files(
     mut job: comm_run::Job,
     ranks: usize,
@@ -276,15 +275,16 @@ fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
 
 fn taken(files: &[Mutex<Option<File>>], rank: usize) -> PyResult<i32> {
     let file = files.get(rank).and_then(take);
-    let file = file
-        .ok_or_else(|| PyValueError::new_err(format!("rank {rank} has no such file any more")))?;
+    let file = file.ok_or_else(|| {
+        PyValueError::new_err(format!("the file of rank {rank} was already taken"))
+    })?;
     Ok(file.into_raw_fd())
 }
 
 fn no_room(what: &str, error: &io::Error) -> PyErr {
     let folder = std::env::temp_dir();
     PyOSError::new_err(format!(
-        "cannot {what} the ranks in {}: {error}; make room there, or set TMPDIR to another folder",
+        "cannot {what} the ranks in {}: {error}; free space there, or set TMPDIR to another folder",
         folder.display()
     ))
 }

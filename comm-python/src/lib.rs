@@ -2,14 +2,14 @@
 //!
 //! | for | look at |
 //! |---|---|
-//! | what Python sees | `communicator`, `region`, `connect` |
-//! | one collective each | `reduce`, `exact`, `gather`, `broadcast`, `object` |
-//! | from an argument to bytes | `argument`, `numpy`, `memory` |
-//! | what goes wrong | `errors` |
+//! | the Python classes and `connect` | `communicator`, `region`, `connect` |
+//! | the collectives | `reduce`, `exact`, `gather`, `broadcast`, `object` |
+//! | turning an argument into bytes | `argument`, `numpy`, `memory` |
+//! | exceptions | `errors` |
 //! | Ctrl-C inside a blocked call | `interrupt` |
 //! | the ranks that `run` starts | `job` |
 //!
-//! Architecture invariant: nothing here communicates. A call of Python becomes one call of the byte level of
+//! Architecture invariant: this crate does not communicate itself. A call from Python becomes one call of the byte level of
 //! [`Communicator`](comm_factory::api::Communicator), with the lock of the interpreter released. All `unsafe` code is in `memory`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -32,7 +32,7 @@ mod place;
 mod reduce;
 mod region;
 
-/// What `cobre_comm._native` holds.
+/// The contents of `cobre_comm._native`.
 #[pyo3::pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
@@ -49,9 +49,9 @@ mod _native {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         crate::interrupt::install();
-        // The benchmark measures no other build.
+        // The benchmark accepts only optimised builds.
         module.add("OPTIMISED", !cfg!(debug_assertions))?;
-        // Now, so that no call is the first and a numpy that is missing shows at once.
+        // Now, so that no call has to wait for it and a missing numpy is reported at once.
         crate::numpy::numpy(module.py()).map(drop)
     }
 }

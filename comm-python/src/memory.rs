@@ -1,19 +1,19 @@
-//! Memory that Python and Rust both see: all `unsafe` code of this crate.
+//! Memory that Python and Rust share: all `unsafe` code of this crate.
 //!
 //! # Safety
 //!
-//! - **I1** A [`View`] that was filled holds a `Py_buffer` that Python filled; until it is released, `buf` points to `len` bytes, `shape`
-//!   to `ndim` lengths, and the object lives and does not move its memory. It is released once, by the drop of the view, with
-//!   the thread attached to the interpreter: a view has no `Send`.
-//! - **I2** The memory of a view is contiguous in the order of C, because nothing else was asked for (`PyBUF_ND` without strides).
-//! - **I3** The bytes of a view may be read and, if it was asked for writable, written for as long as it is borrowed. While the lock of the
-//!   interpreter is released, another thread of the program could write the same array. That is the race that every library has which
-//!   releases the lock around such work (numpy does); the documentation of the package forbids it, and bytes have no value that is invalid.
-//!   Two views of one call never overlap if one of them is written: [`View::overlaps`] is asked first.
-//! - **I4** The memory of an [`Extent`] is that of a region, which outlives every buffer that Python holds of it: each holds a reference to its
-//!   exporter, and that one to the region.
-//! - **I5** Nobody ends the phase of a region while Python holds a buffer of it: the exporter counts them, and `fence` refuses. In a
-//!   write phase the place is the part of this rank alone; in a read phase nobody writes, and the buffer is handed out as read-only.
+//! - **I1** A filled [`View`] holds a `Py_buffer` that Python filled; until it is released, `buf` points to `len` bytes, `shape`
+//!   to `ndim` lengths, and the object lives and does not move its memory. The view releases it once, when it is dropped, with
+//!   the thread attached to the interpreter: a view is not `Send`.
+//! - **I2** The memory of a view is contiguous in C order, because the request allows nothing else (`PyBUF_ND` without strides).
+//! - **I3** The bytes of a view may be read and, if the view was filled as writable, written while it is borrowed. While the lock of the
+//!   interpreter is released, another thread of the program could write the same array. Every library that releases the lock around such
+//!   work has that race (numpy does); the documentation of the package forbids it, and bytes have no invalid values.
+//!   Two views of one call never overlap if one of them is written: [`View::overlaps`] is checked first.
+//! - **I4** The memory of an [`Extent`] belongs to a region, which outlives every buffer that Python holds of it: each buffer holds a
+//!   reference to its exporter, and the exporter holds one to the region.
+//! - **I5** The phase of a region does not end while Python holds a buffer of it: the exporter counts the buffers, and `fence` fails. In a
+//!   write phase the extent is only this rank's part; in a read phase no rank writes, and the buffer is read-only.
 
 #![expect(
     unsafe_code,
@@ -30,13 +30,13 @@ use pyo3::prelude::*;
 
 use crate::region::SharedArray;
 
-/// Holds the memory of an array for the time of one call.
+/// Holds the memory of an array during one call.
 pub(crate) struct View<'py> {
     buffer: ffi::Py_buffer,
     py: PhantomData<Python<'py>>,
 }
 
-/// Says what a view is for.
+/// Whether a view is read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -44,7 +44,7 @@ pub(crate) enum Access {
 }
 
 impl<'py> View<'py> {
-    /// Creates a view of nothing, to be filled where it lies.
+    /// Creates an empty view, to be filled in place.
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
@@ -53,7 +53,7 @@ impl<'py> View<'py> {
         }
     }
 
-    /// Takes the memory of `array`, which must be contiguous; at most once for each view.
+    /// Takes the memory of `array`, which must be contiguous; at most once per view.
     #[inline]
     pub(crate) fn fill(&mut self, array: &Bound<'py, PyAny>, access: Access) -> PyResult<()> {
         assert!(self.buffer.obj.is_null(), "a view is filled once");
@@ -66,7 +66,7 @@ impl<'py> View<'py> {
         if code == 0 {
             Ok(())
         } else {
-            // A call that fails leaves the buffer without an object, so that nothing is released.
+            // A failed call leaves the buffer without an object, so nothing will be released.
             self.buffer.obj = ptr::null_mut();
             Err(PyErr::fetch(array.py()))
         }
@@ -78,7 +78,7 @@ impl<'py> View<'py> {
         self.buffer.itemsize.unsigned_abs()
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.buffer.len.unsigned_abs()
@@ -102,25 +102,25 @@ impl<'py> View<'py> {
         unsafe { slice::from_raw_parts(self.start(), self.len()) }
     }
 
-    /// Returns the bytes of a view that was filled to write.
+    /// Returns the bytes of a view that was filled for writing.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(
             self.buffer.readonly == 0,
-            "the view was filled to read only"
+            "the view was filled only for reading"
         );
         // SAFETY: I1, I2 and I3; writable, as was just asserted.
         unsafe { slice::from_raw_parts_mut(self.start(), self.len()) }
     }
 
-    /// Returns whether a byte belongs to both views.
+    /// Returns whether the views share a byte.
     #[inline]
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let (mine, its) = (self.start().addr(), other.start().addr());
         mine < its + other.len() && its < mine + self.len()
     }
 
-    /// Returns whether both views are of the same bytes.
+    /// Returns whether both views cover the same bytes.
     #[inline]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.start() == other.start() && self.len() == other.len()
@@ -145,7 +145,7 @@ impl Drop for View<'_> {
     }
 }
 
-/// Remembers where the memory of a region lies in the phase that is.
+/// The memory of a region in the current phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     start: *mut u8,
@@ -153,11 +153,11 @@ pub(crate) struct Extent {
     writable: bool,
 }
 
-// SAFETY: an address and a length; what may be done with them is up to I4 and I5, in whichever thread.
+// SAFETY: only an address and a length; I4 and I5 restrict their use, in any thread.
 unsafe impl Send for Extent {}
 
 impl Extent {
-    /// Remembers a part that may be written.
+    /// Returns the extent of a part that may be written.
     pub(crate) fn of_part(bytes: &mut [u8]) -> Self {
         Self {
             start: bytes.as_mut_ptr(),
@@ -166,7 +166,7 @@ impl Extent {
         }
     }
 
-    /// Remembers a whole region, to read only.
+    /// Returns the extent of a whole region, for reading only.
     pub(crate) fn of_whole(bytes: &[u8]) -> Self {
         Self {
             start: bytes.as_ptr().cast_mut(),
@@ -175,13 +175,13 @@ impl Extent {
         }
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 }
 
-/// Exports the memory of one phase of a region through the buffer protocol, and counts who holds it.
+/// Exports the memory of one phase of a region through the buffer protocol, and counts the buffers.
 #[derive(Debug)]
 #[pyclass(module = "cobre_comm._native", frozen)]
 pub(crate) struct Window {
@@ -190,7 +190,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Creates the exporter of the phase with the number `phase`.
+    /// Creates the exporter of phase number `phase`.
     pub(crate) fn new(region: Py<SharedArray>, phase: u64) -> Self {
         Self { region, phase }
     }
@@ -208,8 +208,8 @@ impl Window {
             let start: *mut c_void = place.start.cast();
             let readonly = c_int::from(!place.writable);
             let len = isize::try_from(place.len)?;
-            // SAFETY: Python passed the buffer, to be filled; it gets a reference to this exporter, which keeps the region (I4), and it
-            // is counted and read-only where nobody may write (I5).
+            // SAFETY: Python passed the buffer to be filled; it gets a reference to this exporter, which keeps the region alive (I4), and it
+            // is counted, and read-only where writing is not allowed (I5).
             let code =
                 unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, readonly, flags) };
             if code == 0 {

@@ -1,4 +1,4 @@
-//! What is needed of numpy, looked up once.
+//! The functions and types of numpy that this crate uses, looked up once.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ pub(crate) struct Numpy {
     scalars: [(Py<PyAny>, Py<PyAny>); 10],
 }
 
-/// Returns what is needed of numpy.
+/// Returns the functions and types of numpy.
 #[inline]
 pub(crate) fn numpy(py: Python<'_>) -> PyResult<&'static Numpy> {
     static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
@@ -61,13 +61,14 @@ impl Numpy {
         })
     }
 
-    /// Returns whether `object` is an array, of no subclass.
+    /// Returns whether `object` is exactly an array, not of a subclass.
     #[inline]
     pub(crate) fn is_array(&self, object: &Bound<'_, PyAny>) -> bool {
         object.get_type().is(&self.ndarray)
     }
 
-    /// Returns whether an array has a mask. There is none as long as nobody has imported `numpy.ma`, which takes a tenth of the time of numpy.
+    /// Returns whether an array has a mask. No array can have one before the program imports `numpy.ma`, so this does not import it: that takes a
+    /// tenth of the time of numpy.
     pub(crate) fn is_masked(array: &Bound<'_, PyAny>) -> PyResult<bool> {
         let modules = array.py().import("sys")?.getattr("modules")?;
         let module = modules.call_method1("get", ("numpy.ma",))?;
@@ -104,7 +105,7 @@ impl Numpy {
         self.empty.bind(py).call1((shape, dtype))
     }
 
-    /// Returns whether an array may have so many axes; only numpy knows.
+    /// Returns whether numpy allows an array with this number of axes.
     pub(crate) fn has_axes(&self, py: Python<'_>, axes: usize) -> bool {
         let empty = PyTuple::new(py, vec![0; axes]);
         empty.is_ok_and(|shape| self.empty.bind(py).call1((shape,)).is_ok())
@@ -123,7 +124,7 @@ impl Numpy {
     }
 }
 
-/// Finds a scalar that has more than one dtype, as the C types `long` and `long long` do.
+/// Finds a scalar that has several dtypes, such as the C types `long` and `long long`.
 #[cold]
 fn by_name(dtype: &Bound<'_, PyAny>) -> PyResult<Option<ScalarKind>> {
     let text = dtype.getattr(intern!(dtype.py(), "str"))?;
@@ -132,7 +133,7 @@ fn by_name(dtype: &Bound<'_, PyAny>) -> PyResult<Option<ScalarKind>> {
     Ok(ScalarKind::ALL.into_iter().find(kind))
 }
 
-/// Returns the sign with which numpy writes the order of the bytes.
+/// Returns the character by which numpy writes the byte order.
 fn order(kind: ScalarKind) -> char {
     match kind.size() {
         1 => '|',
@@ -141,7 +142,7 @@ fn order(kind: ScalarKind) -> char {
     }
 }
 
-/// Returns the code of a scalar without its order: `f8`.
+/// Returns the code of a scalar without its byte order: `f8`.
 fn code(kind: ScalarKind) -> String {
     let letter = match kind {
         ScalarKind::F32 | ScalarKind::F64 => 'f',
@@ -173,8 +174,8 @@ pub(crate) fn dtype_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     array.getattr(intern!(array.py(), "dtype"))
 }
 
-/// Checks that elements of a dtype are their bytes (no references to objects, not empty), and returns the label on which the ranks
-/// must agree.
+/// Checks that elements of a dtype consist of their bytes (no references to objects, not empty), and returns the label that must be the
+/// same on all ranks.
 #[inline]
 pub(crate) fn check_plain(
     numpy: &Numpy,
@@ -188,11 +189,11 @@ pub(crate) fn check_plain(
     }
 }
 
-/// Returns the label of a dtype that is not the usual one of a scalar. It is read from a text, so the latest are kept.
+/// Returns the label of a dtype that is not the usual one of a scalar. Computing it takes the text of the dtype, so the latest are cached.
 fn other_label(numpy: &Numpy, name: &'static str, dtype: &Bound<'_, PyAny>) -> PyResult<Label> {
     const KEPT: usize = 16;
     static LATEST: Mutex<Vec<(Py<PyAny>, Label)>> = Mutex::new(Vec::new());
-    // Never held while Python runs: with the lock of the interpreter, nobody else waits for it.
+    // Never held while Python code runs, so under the lock of the interpreter no other thread waits for it.
     let latest = || LATEST.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = latest()
         .iter()
@@ -209,7 +210,7 @@ fn other_label(numpy: &Numpy, name: &'static str, dtype: &Bound<'_, PyAny>) -> P
     let mut latest = latest();
     let oldest = (latest.len() == KEPT).then(|| latest.remove(0));
     latest.push((dtype.clone().unbind(), label));
-    // Not before the end of the lock: its end may run Python.
+    // Dropped only after the lock is released, because dropping it may run Python code.
     drop(latest);
     drop(oldest);
     Ok(label)
@@ -219,25 +220,25 @@ fn check_other(name: &'static str, dtype: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = dtype.py();
     if dtype.getattr(intern!(py, "hasobject"))?.is_truthy()? {
         return Err(PyTypeError::new_err(format!(
-            "{name}: the dtype {dtype} holds references to objects, which mean nothing to another process; pass an array of a \
-             plain dtype, or the object itself to broadcast_object or allgather_object"
+            "{name}: the dtype {dtype} holds references to objects, which have no meaning in another process; pass an array with a \
+            plain dtype, or pass the object itself to broadcast_object or allgather_object"
         )));
     }
     if dtype.getattr(intern!(py, "itemsize"))?.extract::<usize>()? == 0 {
         return Err(PyTypeError::new_err(format!(
-            "{name}: elements of the dtype {dtype} have no bytes; pass an array of a dtype with a size, such as S8 or U8"
+            "{name}: elements of the dtype {dtype} have no bytes; pass an array with a dtype that has a size, such as S8 or U8"
         )));
     }
     Ok(())
 }
 
-/// Returns a number that stands for a dtype: the same in every process for the same dtype.
+/// Returns a number that identifies a dtype: the same in every process for the same dtype.
 pub(crate) fn signature(numpy: &Numpy, dtype: &Bound<'_, PyAny>) -> PyResult<u64> {
     if let Some(kind) = numpy.scalar(dtype)? {
         return Ok(kind as u64);
     }
     let text = dtype.getattr(intern!(dtype.py(), "str"))?;
-    // The letter V says only how many bytes there are; the fields, or the name of another library's dtype, are in the repr.
+    // The letter V tells only the number of bytes; the fields, or the name of another library's dtype, are in the repr.
     let text: String = text.extract()?;
     let text = if text.contains('V') {
         dtype.repr()?.extract()?
@@ -249,7 +250,7 @@ pub(crate) fn signature(numpy: &Numpy, dtype: &Bound<'_, PyAny>) -> PyResult<u64
         .fold(mix(0, 0), |hash, byte| mix(hash, byte.into())))
 }
 
-/// Mixes a number into a signature.
+/// Mixes a number into a hash.
 pub(crate) fn mix(hash: u64, number: u64) -> u64 {
     let mixed = (hash ^ number ^ 0x243f_6a88_85a3_08d3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29

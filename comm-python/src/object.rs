@@ -1,4 +1,4 @@
-//! Objects of Python, pickled, among the ranks of one job.
+//! Python objects, pickled, for `broadcast_object` and `allgather_object`.
 
 use comm_factory::api::{Blocks, Communicator, Label};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use crate::argument::rank;
 use crate::call::{checked, run};
 use crate::gather::words;
 
-/// Tells pickles from arrays of the same number of bytes.
+/// Distinguishes pickles from arrays with the same number of bytes.
 const PICKLE: Label = Label::hashed(0x7069_636b_6c65);
 
 /// Sends an object of the root to every rank.
@@ -98,7 +98,7 @@ fn pickle<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
     let dumps = DUMPS.get_or_try_init(py, || function(py, "dumps"))?;
-    // The newest protocol of the oldest Python: the ranks of a job may have different ones.
+    // The newest protocol of the oldest supported Python, because the ranks of a job may run different versions.
     let pickled = dumps.bind(py).call1((object, 5))?;
     Ok(pickled.cast_into()?)
 }

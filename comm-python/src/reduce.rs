@@ -1,4 +1,4 @@
-//! `allreduce`: numbers in, numbers out; arrays in, arrays out.
+//! `allreduce`, of numbers and of arrays.
 
 use comm_factory::api::{Communicator, ReduceOp, ScalarKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -52,7 +52,7 @@ pub(crate) fn allreduce<'py>(
     Ok(out)
 }
 
-/// Checks the arrays, and creates the one for the result if there is none.
+/// Checks the arrays, and creates one for the result if `out` is not given.
 #[inline]
 fn prepare<'py>(
     numpy: &Numpy,
@@ -77,13 +77,13 @@ fn prepare<'py>(
     let target_dtype = dtype_of(&target)?;
     if !target_dtype.is(&dtype) && numpy.scalar(&target_dtype)? != Some(scalar) {
         return Err(PyTypeError::new_err(format!(
-            "out: its dtype is {target_dtype} and that of x is {dtype}; pass np.empty_like(x)"
+            "out: its dtype is {target_dtype}, but that of x is {dtype}; pass np.empty_like(x)"
         )));
     }
     fill(recv, "out", &target, Access::Write)?;
     if send.shape() != recv.shape() {
         return Err(PyValueError::new_err(format!(
-            "out: its shape is {:?} and that of x is {:?}; pass np.empty_like(x)",
+            "out: its shape is {:?}, but that of x is {:?}; pass np.empty_like(x)",
             recv.shape(),
             send.shape()
         )));
@@ -97,15 +97,15 @@ fn supported(op: ReduceOp, scalar: ScalarKind) -> PyResult<()> {
         return Ok(());
     }
     Err(PyTypeError::new_err(format!(
-        "op: bitwise operations take integers only, and x is {scalar}; use \"sum\", \"prod\", \"min\" or \"max\""
+        "op: bitwise operations take integers only, but x is {scalar}; use \"sum\", \"prod\", \"min\" or \"max\""
     )))
 }
 
-/// Holds a number as the bytes that travel.
+/// A number as the bytes that are sent.
 struct Number {
     scalar: ScalarKind,
     bytes: [u8; 8],
-    /// Whether it came from numpy, so that the result is a number of numpy.
+    /// Whether it is a numpy number, so that the result is one, too.
     is_numpy: bool,
 }
 
@@ -128,7 +128,7 @@ fn number(
         (scalar, bytes, true)
     } else if x.is_instance_of::<PyBool>() {
         return Err(PyTypeError::new_err(
-            "x: there is no reduction for a bool; pass int(x), with op=\"max\" for any and op=\"min\" for all",
+            "x: a bool cannot be reduced; pass int(x), with op=\"max\" for any and op=\"min\" for all",
         ));
     } else if x.is_instance_of::<PyInt>() {
         (ScalarKind::I64, integer("x", x)?.to_ne_bytes(), false)
@@ -140,7 +140,7 @@ fn number(
     supported(op, scalar)?;
     if out.is_some() {
         return Err(PyTypeError::new_err(
-            "out: x is a number, and so is the result; pass out only with an array",
+            "out: x is a number, so the result is a number, too; pass out only with an array",
         ));
     }
     Ok(Some(Number {
@@ -174,7 +174,7 @@ impl Number {
     }
 }
 
-/// Makes a number of Python of its bytes.
+/// Turns bytes into a Python number.
 fn python(py: Python<'_>, scalar: ScalarKind, bytes: [u8; 8]) -> PyResult<Bound<'_, PyAny>> {
     let [a, b, c, d, ..] = bytes;
     Ok(match scalar {
@@ -197,7 +197,7 @@ fn python(py: Python<'_>, scalar: ScalarKind, bytes: [u8; 8]) -> PyResult<Bound<
     })
 }
 
-/// Returns the operation that a program named.
+/// Reads the argument `op`.
 #[inline]
 fn operation(op: Option<&Bound<'_, PyAny>>) -> PyResult<ReduceOp> {
     let Some(op) = op else {

@@ -1,4 +1,4 @@
-//! Arrays over memory that the ranks of a machine share, in phases.
+//! The Python class `SharedArray`: an array in shared memory, with alternating write and read phases.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -16,11 +16,11 @@ use crate::errors;
 use crate::memory::{Extent, Window};
 use crate::numpy::numpy;
 
-/// An array in memory that the ranks of one machine share, in phases.
+/// An array in memory that the ranks of one machine share, with alternating write and read phases.
 ///
-/// It begins in a write phase, filled with zeros. Every ``fence`` ends the phase on all ranks of the machine: what was written before is read
-/// after it. In a write phase ``part`` is what this rank owns; in a read phase ``array`` is everything, read-only. Both are views without a
-/// copy, and a view must not outlive its phase: ``fence`` raises ``BufferError`` as long as there is one.
+/// It begins in a write phase, filled with zeros. Every ``fence`` ends the phase on all ranks of the machine; values written before it can be read
+/// after it. In a write phase ``part`` is the part that this rank owns; in a read phase ``array`` is the whole array, read-only. Both are views, not
+/// copies, and a view must not outlive its phase: ``fence`` raises ``BufferError`` as long as one exists.
 ///
 /// >>> import cobre_comm as cc
 /// >>> comm = cc.connect("local")
@@ -32,27 +32,27 @@ use crate::numpy::numpy;
 #[derive(Debug)]
 #[pyclass(module = "cobre_comm", frozen)]
 pub(crate) struct SharedArray {
-    /// Only tried, never waited for: whoever holds it may wait for other ranks.
+    /// Locked only with `try`: a thread that holds it may be waiting for other ranks.
     state: Mutex<State>,
-    /// How many buffers of the phase Python holds.
+    /// The number of buffers of this phase that Python holds.
     views: AtomicUsize,
     owner: Owner,
     layout: Layout,
     dtype: Py<PyAny>,
 }
 
-/// How the elements of a region lie.
+/// The layout of the elements of a region.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) whole: Whole,
-    /// The shape of one row: what follows the first axis.
+    /// The shape of one row: all axes after the first.
     pub(crate) row: Vec<usize>,
 }
 
-/// Says what the first axis of the whole is.
+/// The first axis of the whole array.
 #[derive(Debug)]
 pub(crate) enum Whole {
-    /// A shared array: as many rows as were asked for, `None` for an array without axes; and whether this rank owns it.
+    /// A shared array: its number of rows, `None` for an array without axes; and whether this rank owns it.
     Shared(Option<usize>, bool),
     /// A partitioned array: the rows of this rank, and those of all ranks of the machine.
     Partitioned(usize, usize),
@@ -65,11 +65,11 @@ struct State {
     region: Region,
     /// Counts the fences: even in a write phase, odd in a read phase.
     phase: u64,
-    /// `None` after a fence that failed.
+    /// `None` after a fatal error of a fence.
     place: Option<Extent>,
 }
 
-/// Holds a region of elements that are aligned as those of the dtype: the widest that divides its size.
+/// A region with elements that are aligned as those of the dtype: the widest scalar that divides its size.
 #[derive(Debug)]
 pub(crate) enum Region {
     Of1(CommRegion<u8>),
@@ -91,7 +91,7 @@ macro_rules! each {
     };
 }
 
-/// Creates a region with the widest elements that divide an item.
+/// Creates a region with the widest scalar that divides the item size.
 macro_rules! create {
     ($comm:ident.$create:ident, $bytes:expr, $itemsize:expr) => {
         Ok(match $itemsize.trailing_zeros() {
@@ -114,7 +114,7 @@ impl Region {
         create!(comm.create_shared_region, bytes, itemsize)
     }
 
-    /// Creates a region of which this rank owns `bytes` bytes.
+    /// Creates a region in which this rank owns `bytes` bytes.
     pub(crate) fn partitioned(
         comm: &CommBackend,
         bytes: usize,
@@ -123,7 +123,7 @@ impl Region {
         create!(comm.create_partitioned_region, bytes, itemsize)
     }
 
-    /// Creates a region of the whole job, of which this rank owns `bytes` bytes.
+    /// Creates a region of the whole job in which this rank owns `bytes` bytes.
     pub(crate) fn gathered(
         comm: &CommBackend,
         bytes: usize,
@@ -154,7 +154,7 @@ fn is_read(phase: u64) -> bool {
 }
 
 impl SharedArray {
-    /// Wraps a region that is in its first phase.
+    /// Wraps a new region, which is in its first phase.
     pub(crate) fn new(mut region: Region, layout: Layout, dtype: Py<PyAny>) -> Self {
         let place = Some(region.place(0));
         Self {
@@ -170,7 +170,7 @@ impl SharedArray {
         }
     }
 
-    /// Lets a window export the place of the phase, and counts it.
+    /// Returns the memory of the phase for a window to export, and counts the buffer.
     pub(crate) fn export(
         &self,
         phase: u64,
@@ -189,7 +189,7 @@ impl SharedArray {
         Ok(())
     }
 
-    /// Notes that a buffer is no longer held.
+    /// Records that Python has released a buffer.
     pub(crate) fn release(&self) {
         self.views.fetch_sub(1, Ordering::AcqRel);
     }
@@ -197,7 +197,7 @@ impl SharedArray {
     fn state(&self, what: &str) -> PyResult<MutexGuard<'_, State>> {
         self.state.try_lock().map_err(|_| {
             PyRuntimeError::new_err(format!(
-                "{what}: another thread of this rank is inside fence or exchange of this array; wait for it"
+                "{what}: another thread of this rank is inside fence or exchange of this array; wait until it returns"
             ))
         })
     }
@@ -205,19 +205,19 @@ impl SharedArray {
     /// Ends the write phase of a gathered array on all ranks of the job.
     pub(crate) fn exchange(&self, py: Python<'_>, comm: &CommBackend) -> PyResult<()> {
         let state = self.without_views(py, "exchange");
-        // The others wait in a collective of the communicator: they are told.
+        // The others wait in a collective of the communicator, so a refusal is announced to them.
         let mut state = checked(py, comm, "exchange", state)?;
         self.end_phase(py, "exchange", &mut state, |region| region.exchange(comm))
     }
 
-    /// Waits for nobody, and returns the state if no view of the phase is alive.
+    /// Returns the state, without waiting, if no view of the phase is alive.
     fn without_views(
         &self,
         py: Python<'_>,
         operation: &'static str,
     ) -> PyResult<MutexGuard<'_, State>> {
         if self.views.load(Ordering::Acquire) > 0 {
-            // What only garbage refers to is no view any more.
+            // Views that only garbage refers to do not count.
             py.import("gc")?.call_method0("collect")?;
         }
         let state = self.state(operation)?;
@@ -236,11 +236,11 @@ impl SharedArray {
             (format!("views of the {phase} phase are"), "them")
         };
         Err(PyBufferError::new_err(format!(
-            "{operation}: {views} {are} alive; delete {them} (del), or copy what is needed, and call {operation} again"
+            "{operation}: {views} {are} alive; delete {them} (del), or copy the data you need, and call {operation} again"
         )))
     }
 
-    /// Ends the phase with `end`: if that is refused the phase goes on, and after a fatal error the array is of no use any more.
+    /// Ends the phase with `end`. If that is refused, the phase continues; after a fatal error the array is unusable.
     fn end_phase(
         &self,
         py: Python<'_>,
@@ -272,7 +272,7 @@ impl SharedArray {
         result
     }
 
-    /// Creates an array over the place of the phase, if it is the one in which `what` can be had.
+    /// Creates an array over the memory of the phase, if `what` exists in this phase.
     fn view<'py>(
         slf: &Bound<'py, Self>,
         what: &'static str,
@@ -291,7 +291,7 @@ impl SharedArray {
         let state = this.state(what)?;
         let Some(place) = state.place else {
             return Err(PyRuntimeError::new_err(format!(
-                "{what}: a fence or an exchange of this array failed, and what it holds is unknown; create another"
+                "{what}: a fence or an exchange of this array failed, so its contents are unknown; create a new array"
             )));
         };
         let phase = state.phase;
@@ -326,7 +326,7 @@ impl SharedArray {
 }
 
 impl Layout {
-    /// Returns the shape of everything, or of the part of this rank.
+    /// Returns the shape of the whole array, or of the part of this rank.
     fn shape(&self, is_whole: bool) -> Vec<usize> {
         let rows = match self.whole {
             Whole::Shared(None, owned) if is_whole || owned => return Vec::new(),
@@ -341,20 +341,20 @@ impl Layout {
 
 #[pymethods]
 impl SharedArray {
-    /// What this rank owns, to be written, in a write phase: all of a shared array on its leader and nothing on the others, the own rows of a
-    /// partitioned or a gathered one.
+    /// The part that this rank may write in a write phase: all of a shared array on the leader and nothing on the other ranks, or this rank's rows of
+    /// a partitioned or gathered array.
     #[getter]
     fn part<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::view(slf, "part", false)
     }
 
-    /// Everything, read-only, in a read phase.
+    /// The whole array, read-only, in a read phase.
     #[getter]
     fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::view(slf, "array", true)
     }
 
-    /// The shape of everything: what ``array`` has in a read phase.
+    /// The shape of the whole array, as ``array`` has it in a read phase.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.layout.shape(true))
@@ -377,9 +377,9 @@ impl SharedArray {
         })
     }
 
-    /// Ends the phase on every rank of the machine: what was written before is read after it.
+    /// Ends the phase on every rank of the machine; values written before it can be read after it.
     ///
-    /// Raises ``BufferError`` as long as views of the phase are alive: nothing is sent, the phase goes on, and ``fence`` can be called again.
+    /// Raises ``BufferError`` as long as views of the phase exist: then nothing is sent, the phase continues, and ``fence`` can be called again.
     ///
     /// >>> import cobre_comm as cc
     /// >>> table = cc.connect("local").shared_array(3, "int64")
@@ -387,11 +387,11 @@ impl SharedArray {
     /// >>> table.fence()
     /// Traceback (most recent call last):
     ///     ...
-    /// BufferError: fence: 1 view of the write phase is alive; delete it (del), or copy what is needed, and call fence again
+    /// BufferError: fence: 1 view of the write phase is alive; delete it (del), or copy the data you need, and call fence again
     /// >>> del mine
     /// >>> table.fence()
     ///
-    /// The write phase of a ``gathered_array`` ends with ``exchange`` of its communicator instead, and this raises ``Refused`` in it.
+    /// In the write phase of a ``gathered_array`` this raises ``Refused``: call ``exchange`` of the communicator instead.
     fn fence(&self, py: Python<'_>) -> PyResult<()> {
         let mut state = self.without_views(py, "fence")?;
         self.end_phase(py, "fence", &mut state, Region::fence)

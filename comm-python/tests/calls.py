@@ -1,4 +1,4 @@
-"""What the tests run on ranks: functions that a rank imports by name."""
+"""The functions that the tests run on ranks, which import them by name."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ import numpy as np
 
 
 class Unsendable:
-    """An object that refuses to be pickled."""
+    """An object that cannot be pickled."""
 
     def __reduce__(self) -> str:
         raise TypeError("this one stays here")
 
 
 class Strange(Exception):
-    """An exception that cannot be pickled back."""
+    """An exception that can be pickled but not unpickled."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(f"{first} and {second}")
 
 
 class Exits(Exception):
-    """An exception, and a result, that ends whoever unpickles it."""
+    """An exception, and a result, that ends the process that unpickles it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return sys.exit, (3,)
@@ -50,7 +50,7 @@ def speak(comm: cc.Communicator) -> None:
 
 
 def mixed(comm: cc.Communicator, gate: str) -> None:
-    """Rank 0 leaves a line open until rank 1 has spoken."""
+    """Rank 0 leaves a line unfinished until rank 1 has printed."""
     if comm.rank == 0:
         print("half", end="", flush=True)
     else:
@@ -90,7 +90,7 @@ def raises(comm: cc.Communicator, rank: int) -> None:
 
 
 def raises_later(comm: cc.Communicator, rank: int) -> None:
-    """The others turn what they hear into an exception of their own."""
+    """The other ranks turn the error into their own exception."""
     try:
         raises(comm, rank)
     except cc.CommError as error:
@@ -98,7 +98,7 @@ def raises_later(comm: cc.Communicator, rank: int) -> None:
 
 
 def exits_instead(comm: cc.Communicator) -> None:
-    """Rank 1 hangs; the others leave no record of what they hear."""
+    """Rank 1 hangs; the others leave no record of their error."""
     try:
         hangs(comm)
     except cc.CommError:
@@ -136,7 +136,7 @@ def exits_hard(comm: cc.Communicator, rank: int, code: int) -> None:
 
 
 def exits_at_the_end(comm: cc.Communicator) -> int:
-    """Returns, and has the process of rank 1 exit with another code afterwards."""
+    """Returns, and makes the process of rank 1 exit with another code afterwards."""
     comm.barrier()
     if comm.rank == 1:
         atexit.register(os._exit, 3)
@@ -144,7 +144,7 @@ def exits_at_the_end(comm: cc.Communicator) -> int:
 
 
 def without_room(comm: cc.Communicator, limit: int, fails: bool) -> bytes:
-    """No file may grow beyond a limit, as if the folder for temporary files were full."""
+    """Limits the size of files, as if the folder for temporary files were full."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     if fails:
         raise ValueError("of the rank")
@@ -152,7 +152,7 @@ def without_room(comm: cc.Communicator, limit: int, fails: bool) -> bytes:
 
 
 def peak(comm: cc.Communicator, data: Any) -> tuple[int, int]:
-    """Returns how much there was of an argument, and how many bytes this rank used at most."""
+    """Returns the size of an argument, and the peak memory of this rank in bytes."""
     found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     assert found is not None
     return len(memoryview(data).cast("B")), int(found[1]) * 1024
@@ -174,7 +174,7 @@ def leaves_a_child(comm: cc.Communicator) -> int:
 
 
 def works(comm: cc.Communicator, file: str) -> None:
-    """Communicates until somebody ends it; announces that it does, and leaves the id of the job, which names its segment."""
+    """Communicates until it is ended; writes its process id, and the id of the job, which is part of the segment's name."""
     comm.barrier()
     if comm.rank == 0 and (jobs := os.environ.get("COBRE_COMM_TEST_JOBS")):
         with open(jobs, "a") as noted:
@@ -203,12 +203,12 @@ def total(comm: cc.Communicator, number: float) -> float:
 
 
 def inner(comm: cc.Communicator) -> list[float]:
-    """A rank that starts a job of its own."""
+    """A rank that starts another job."""
     return cc.run(total, ranks=2, args=(comm.rank,))
 
 
 def forks(comm: cc.Communicator, ending: str) -> str:
-    """A child comes back from the function, in one of the ways there are, before the rank does."""
+    """A forked child leaves the function, in one of the possible ways, before the rank does."""
     child = os.fork()
     if child == 0:
         if ending == "raises":
@@ -236,7 +236,7 @@ def loses_the_environment(comm: cc.Communicator) -> None:
 
 
 def closes(comm: cc.Communicator, fails: bool) -> int:
-    """Leaves nothing to print to."""
+    """Closes the output streams."""
     sys.stdout.close()
     sys.stderr.close()
     if fails:

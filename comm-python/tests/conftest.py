@@ -11,16 +11,16 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=5, help="how often a random rank is killed")
     libraries = ["ipykernel", "jax", "pandas", "torch"]
-    words = "run the tests of this library, too; may be repeated"
+    words = "also run the tests of this library; may be repeated"
     parser.addoption("--other", action="append", choices=libraries, default=[], help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "other(library): runs where `--other library` asks for it, and fails where that is missing")
+    config.addinivalue_line("markers", "other(library): runs only with `--other library`, and then fails if the library is missing")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the tests of libraries that nobody asked for."""
+    """Deselects the tests of libraries that were not requested."""
     asked = config.getoption("--other")
 
     def is_asked_for(item: pytest.Item) -> bool:
@@ -40,7 +40,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def not_run(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Tells `cargo xtask test` of a test, or a file of tests, that did not run, and why."""
+    """Reports a test, or a file of tests, that did not run, and the reason, to `cargo xtask test`."""
     path = os.environ.get("COMM_NOT_RUN")
     if path is not None and report.skipped and isinstance(report.longrepr, tuple):
         reason = " ".join(report.longrepr[2].removeprefix("Skipped: ").split())
@@ -55,8 +55,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def built() -> Path:
-    """Returns the folder of what `cargo xtask python` has built."""
+    """Returns the folder with the files that `cargo xtask python` has built."""
     folder = os.environ.get("COBRE_COMM_TARGET")
     if folder is None:
-        pytest.skip("needs what `cargo xtask python` builds: the example hello, and the wheel")
+        pytest.skip("needs the files that `cargo xtask python` builds: the example hello, and the wheel")
     return Path(folder)

@@ -1,4 +1,4 @@
-"""What shared arrays do in their phases."""
+"""Shared arrays in their phases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import worlds
 
 
 def owners(comm: cc.Communicator) -> int:
-    """Returns how many ranks have a part of what this one sees."""
+    """Returns how many ranks have a part of the array that this rank sees."""
     return comm.size if comm.backend == "shm" else 1
 
 
@@ -72,7 +72,7 @@ def check_a_gathered_array_names_the_right_call(comm: cc.Communicator) -> None:
         rows.fence()
     with pytest.raises(RuntimeError, match=r"^array: .* call exchange of its communicator"):
         _ = rows.array
-    # The fence was refused by this rank alone: nothing was sent, and the phase goes on.
+    # Only this rank refused the fence: nothing was sent, and the phase continues.
     rows.part[0] = 2
     comm.exchange(rows)
     with pytest.raises(cc.Refused, match=r"fence\(\)"):
@@ -97,7 +97,7 @@ def check_an_exchange_is_refused_while_a_view_is_alive(comm: cc.Communicator) ->
         with pytest.raises(cc.Refused, match="1 view of the write phase is alive") as refused:
             comm.exchange(rows)
         assert refused.value.rank == 0
-    # The phase goes on for all, with what was written.
+    # The phase continues on all ranks, with the values written so far.
     rows.part[1] += 10
     if comm.rank == 0:
         kept[2] += 10
@@ -129,7 +129,7 @@ def check_an_exchange_of_something_else_is_refused(comm: cc.Communicator) -> Non
     others: list[tuple[Any, str]] = [(None, "None"), (np.ones(2), "a numpy.ndarray"), ([1.0, 2.0], "a list")]
     for other, described in others:
         if comm.rank == 0:
-            with pytest.raises(TypeError, match=rf"^array: {described} is no shared array; pass what gathered_array returned"):
+            with pytest.raises(TypeError, match=rf"^array: {described} is no shared array; pass the array that gathered_array returned"):
                 comm.exchange(other)
         else:
             with pytest.raises(cc.Refused, match=rf"array: {described} is no shared array") as refused:
@@ -147,7 +147,7 @@ def check_a_view_keeps_the_phase(comm: cc.Communicator) -> None:
     del first
     with pytest.raises(BufferError, match=r"^fence: 1 view of the write phase is alive; delete it"):
         table.fence()
-    # Nothing was sent, the phase goes on, and the view is as good as before.
+    # Nothing was sent, the phase continues, and the view stays valid.
     second[:] = comm.rank
     assert comm.allreduce(1) == comm.size
     del second
@@ -212,7 +212,7 @@ def check_rows_of_other_shapes_do_not_match(comm: cc.Communicator) -> None:
     if owners(comm) == 1:
         return
     for shape, dtype in [((3, 2 + comm.rank), "f8"), ((3, 2), f"i{4 if comm.rank else 8}"), ((3, 2), "f8" if comm.rank else "i8")]:
-        with pytest.raises(cc.Mismatch, match=r"its array is unlike that of rank 0") as told:
+        with pytest.raises(cc.Mismatch, match=r"its array differs from that of rank 0") as told:
             comm.partitioned_array(shape, dtype)
         assert told.value.operation == "partitioned_array"
     with pytest.raises(cc.Mismatch):
@@ -221,11 +221,11 @@ def check_rows_of_other_shapes_do_not_match(comm: cc.Communicator) -> None:
 
 
 def check_arrays_outlive_the_communicator(comm: cc.Communicator) -> None:
-    # The communicator of the machine goes, the array stays.
+    # The communicator of the machine is closed, but the array stays.
     table = comm.partitioned_array(2)
     machine = comm.split_local()
     for call in (machine.split_local, lambda: machine.shared_array(3), lambda: machine.partitioned_array(3)):
-        with pytest.raises(ValueError, match=r"came from split_local; call .* of the one that connect returned"):
+        with pytest.raises(ValueError, match=r"came from split_local; call .* on the one that connect returned"):
             call()
     machine.close()
     with pytest.raises(ValueError, match=r"^the communicator is closed"):

@@ -1,4 +1,4 @@
-"""The benchmark reports no figures of a build without optimisation."""
+"""The benchmark refuses to measure a build without optimisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the collectives return."""
+"""The results of the collectives."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_an_exact_sum_has_the_bits_of_one_rank(comm: cc.Communicator) -> None:
 
 def check_exact_sums_of_columns_have_the_bits_of_one_rank(comm: cc.Communicator) -> None:
     everything = np.random.default_rng(2).standard_normal((500, 2, 3)) * 10.0 ** (np.arange(3000).reshape(500, 2, 3) % 60)
-    # Not the same number of rows everywhere, and none on the last rank if there are others.
+    # The ranks have different numbers of rows, and the last one has none if there are others.
     lengths = [0] * comm.size
     lengths[: max(1, comm.size - 1)] = [len(part) for part in np.array_split(everything, max(1, comm.size - 1))]
     begin = sum(lengths[: comm.rank])
@@ -132,7 +132,7 @@ def check_allgather_of_numbers(comm: cc.Communicator) -> None:
 
 
 def check_allgatherv_joins_rows_in_rank_order(comm: cc.Communicator) -> None:
-    # Rank 0 has none.
+    # Rank 0 has no rows.
     mine = np.full((comm.rank, 2), float(comm.rank))
     expected = [[float(rank)] * 2 for rank in everybody(comm) for _ in range(rank)]
     everything, counts = comm.allgatherv(mine)
@@ -166,7 +166,7 @@ def check_a_result_without_room_is_a_memory_error(comm: cc.Communicator) -> None
         counts = [much] * comm.size
         counts[comm.rank] = 3
         if comm.size > 1:
-            with pytest.raises(MemoryError, match=r"^the result, of shape \[\d+\] and dtype float64, has no room: .*; gather less"):
+            with pytest.raises(MemoryError, match=r"^no memory for the result, of shape \[\d+\] and dtype float64: .*; gather less"):
                 comm.allgatherv(np.ones(3), counts)
     assert comm.allreduce(1) == comm.size
 
@@ -199,7 +199,7 @@ PLAIN = [
 
 
 def same(mine: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) -> bool:
-    # Not by their bytes: a copy does not have the padding.
+    # Not compared by their bytes, because a copy lacks the padding.
     return mine.dtype == theirs.dtype and repr(mine.tolist()) == repr(theirs.tolist())
 
 
@@ -227,7 +227,7 @@ def check_what_has_the_buffer_protocol_is_an_array(comm: cc.Communicator) -> Non
 
 
 class Interface:
-    """An array of another library, which shows its memory in one of two ways."""
+    """An array of another library, which exposes its memory in one of two ways."""
 
     def __init__(self, array: np.ndarray[Any, Any], way: str) -> None:
         if way == "interface":

@@ -1,4 +1,4 @@
-"""What `connect` takes, and what it says about what it does not take."""
+"""The arguments of `connect`, and the errors about wrong ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_program_that_is_started_alone_is_one_rank() -> None:
 
 
 def test_settings_stand_for_variables() -> None:
-    # Threads of one process are ranks as well, if each has a communicator of its own.
+    # Threads of one process can be ranks, too, if each has its own communicator.
     def rank(number: int) -> float:
         with cc.connect("shm", name=NAME, rank=number, size=3, timeout=30, connect_timeout=30.5) as comm:
             return float(comm.allreduce(comm.rank + 0.5))
@@ -39,13 +39,13 @@ def test_settings_stand_for_variables() -> None:
         ("smh", {}, cc.BackendError, r'^backend: there is no backend "smh", did you mean "shm"; this program has tcp, shm, local'),
         ("mpi", {}, cc.BackendError, r"^backend: this package has no mpi, it has tcp, shm, local; .*mpiexec .*connect\(\)"),
         (5, {}, TypeError, r"^backend: an int is no name; pass"),
-        ("local", {"rank": 0}, TypeError, r"^rank: there is no such setting of the local backend; it has timeout"),
-        ("shm", {"color": 1}, TypeError, r"^color: there is no such setting of the shm backend; it has name, rank, size"),
+        ("local", {"rank": 0}, TypeError, r"^rank: the local backend has no such setting; it has timeout"),
+        ("shm", {"color": 1}, TypeError, r"^color: the shm backend has no such setting; it has name, rank, size"),
         ("shm", {}, cc.BackendError, r"^shm: COBRE_SHM_NAME, COBRE_SHM_RANK, COBRE_SHM_SIZE not set"),
         ("shm", {"name": "a/b", "rank": 0, "size": 1}, cc.BackendError, r"a name has no slash"),
         ("shm", {"name": NAME, "rank": 4, "size": 4}, cc.BackendError, r"ranks go from 0 to 3"),
         ("shm", {"name": NAME, "rank": "x", "size": 4}, cc.BackendError, r"COBRE_SHM_RANK"),
-        ("shm", {"name": NAME, "rank": None, "size": 4}, TypeError, r"^rank: None is no value of a setting"),
+        ("shm", {"name": NAME, "rank": None, "size": 4}, TypeError, r"^rank: None is no value for a setting"),
         ("shm", {"name": NAME, "rank": 0, "size": 1, "connect_timeout": -1}, ValueError, r"^connect_timeout: -1 is no number"),
         (
             "shm",
@@ -82,4 +82,4 @@ def test_a_free_threaded_python_is_refused_at_import() -> None:
     program = "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1; import cobre_comm"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ})
     assert run.returncode == 1
-    assert "ImportError: cobre_comm does not work with a free-threaded Python" in run.stderr
+    assert "ImportError: cobre_comm does not work with free-threaded Python" in run.stderr

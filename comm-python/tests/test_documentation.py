@@ -19,7 +19,7 @@ import pytest
 
 
 def documented() -> Iterator[tuple[str, Any]]:
-    """Lists what has documentation: the package, what it exports, and the methods of that."""
+    """Lists the documented objects: the package, its exports, and their methods."""
     yield "cobre_comm", cc
     for name in cc.__all__:
         member = getattr(cc, name)
@@ -62,7 +62,7 @@ def test_what_differs_over_tcp_says_so(name: str) -> None:
 
 
 def stubs() -> Iterator[tuple[str, str | None]]:
-    """Lists what the stub describes, with its documentation; of overloads the first has it."""
+    """Lists the objects in the stub with their documentation; of overloads, the first one has it."""
     tree = ast.parse(Path(cc.__file__).with_name("_native.pyi").read_text())
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):

@@ -1,4 +1,4 @@
-"""The examples do what they say, and `hello` has the bits of its twin in Rust."""
+"""The examples work as described, and `hello` prints the same bits as its twin in Rust."""
 
 from __future__ import annotations
 

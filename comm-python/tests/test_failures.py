@@ -1,4 +1,4 @@
-"""What a rank hears when something goes wrong: the operation, the kind, the rank to blame."""
+"""The errors that a rank gets when something goes wrong: the operation, the kind, the rank to blame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def killed(comm: cc.Communicator) -> None:
     with pytest.raises(cc.PeerLost) as told:
         comm.allreduce(np.ones(3))
     assert (told.value.operation, told.value.kind, told.value.rank) == ("allreduce", "PeerLost", 1)
-    # The first cause again, whatever is called.
+    # Every later call raises the first cause again.
     with pytest.raises(cc.PeerLost, match="rank 1") as told:
         comm.barrier()
     assert told.value.operation == "barrier"
@@ -54,21 +54,21 @@ def test_a_rank_that_closes_is_named(backend: str) -> None:
 
 
 def again(comm: cc.Communicator, number: int) -> cc.Communicator:
-    """Connects these ranks once more, among themselves: a mismatch ends a communicator."""
+    """Connects these ranks once more, because a mismatch makes a communicator unusable."""
     place: dict[str, Any] = {"rank": comm.rank, "size": comm.size, "timeout": 30}
     if comm.backend == "shm":
         return cc.connect("shm", name=f"{os.environ['COBRE_JOB_ID']}-{number}", **place)
     listener = socket.create_server(("127.0.0.1", 0)) if comm.rank == 0 else None
     port: int = comm.broadcast_object(listener.getsockname()[1] if listener else None)
     if listener is not None:
-        # A number of its own: a process takes each as a listener once.
+        # A new number, because a process uses each number as a listener only once.
         place["listen_fd"] = fcntl.fcntl(listener, fcntl.F_DUPFD_CLOEXEC, 100 + number)
         listener.close()
     return cc.connect("tcp", coordinator="127.0.0.1", port=port, **place)
 
 
 def calls(comm: cc.Communicator) -> list[Callable[[], Any]]:
-    """Returns calls in each of which two ranks do different things."""
+    """Returns calls that differ between two ranks."""
     return [
         lambda: comm.allreduce(1 if comm.rank else 1.0),
         lambda: comm.allreduce(np.ones(2 + comm.rank)),
@@ -77,7 +77,7 @@ def calls(comm: cc.Communicator) -> list[Callable[[], Any]]:
         lambda: comm.broadcast(np.ones(3), root=comm.rank),
         lambda: comm.allgatherv(np.ones(3, np.int64 if comm.rank else np.float64)),
         lambda: comm.allgatherv(np.ones((3, 1 + comm.rank))),
-        # The same number of bytes, and another meaning.
+        # The same number of bytes with another meaning.
         lambda: comm.allgather(np.ones(3, np.int64 if comm.rank else np.float64)),
         lambda: comm.allgatherv(np.ones(3, np.uint32 if comm.rank else np.float32), [3, 3]),
         lambda: comm.broadcast(np.ones(3, bool if comm.rank else np.uint8)),
@@ -89,13 +89,13 @@ def calls(comm: cc.Communicator) -> list[Callable[[], Any]]:
 
 
 def differs(world: cc.Communicator) -> list[str]:
-    """Makes all calls, and returns what came of each: nothing, if it was told as it should."""
+    """Makes all calls, and returns the complaint about each: empty if the error was as expected."""
     found = []
     for number in range(CASES):
         with again(world, number) as comm:
             try:
                 calls(comm)[number]()
-                found.append("it was not told")
+                found.append("no error")
             except cc.Mismatch as error:
                 found.append("" if error.rank == 1 and error.operation else f"{error.operation}, {error.rank}: {error}")
             except Exception as error:
@@ -135,7 +135,7 @@ def test_an_error_says_where_python_made_the_call(backend: str) -> None:
 
 
 def late(comm: cc.Communicator, settings: dict[str, Any]) -> None:
-    """Everybody connects once more, with a timeout; rank 1 stays away until rank 0 has seen it run out."""
+    """All ranks connect once more, with a timeout; rank 1 makes no call until rank 0 has timed out."""
     with cc.connect(**settings, rank=comm.rank, size=2, timeout=0.5) as timed:
         if comm.rank == 0:
             with pytest.raises(cc.TimedOut) as told:

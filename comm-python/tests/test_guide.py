@@ -1,4 +1,4 @@
-"""Every code block of the guides that needs the package runs, and prints what stands below it."""
+"""Every code block of the guides that needs the package runs and prints the output below it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_block_prints_what_stands_below_it(block: Block, tmp_path: Path) -> No
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     if block.output is not None:
-        # Ranks speak in any order.
+        # Ranks print in any order.
         assert sorted(ended.stdout.splitlines()) == sorted(block.output.splitlines())
     else:
         assert "100 %" in ended.stdout
@@ -79,7 +79,7 @@ class MCPServer:
         wire.write(json.dumps({"id": call["id"], "result": result}).encode() + b"\\n")
         wire.flush()
 """
-"""Takes its stream where the official SDK does: that of `sys.stdout`, when its transport starts."""
+"""A stand-in for the official SDK: it takes the stream of `sys.stdout` when its transport starts, as the SDK does."""
 
 
 def test_the_server_speaks_its_protocol_while_ranks_print(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_server_speaks_its_protocol_while_ranks_print(tmp_path: Path) -> Non
     assert ended.returncode == 0, ended.stderr
     answers = sorted((json.loads(line) for line in ended.stdout.splitlines()), key=lambda answer: answer["id"])
     assert answers == [{"id": n, "result": str([2 * n] * 2)} for n in (3, 5)]
-    # Two ranks of two jobs spoke, and not into the protocol.
+    # Two ranks of two jobs printed, but not into the protocol.
     assert sorted(re.findall(r"^\[\d\] adding \d$", ended.stderr, re.MULTILINE)) == [
         f"[{rank}] adding {n}" for rank in (0, 1) for n in (3, 5)
     ]
@@ -112,7 +112,7 @@ ALONE = [
     ["python", "kmeans.py"],
     ["python", "two_jobs.py"],
 ]
-"""What works where nothing but the package is installed: no tools, and no Rust in the path."""
+"""Works where only the package is installed: no tools, and no Rust in the path."""
 
 
 def test_the_shell_commands_install_into_an_empty_environment_and_run(built: Path, tmp_path: Path) -> None:

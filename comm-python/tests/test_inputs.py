@@ -1,4 +1,4 @@
-"""What is refused: an exception that names the argument on the rank that passed it, `Refused` on the others; then work goes on."""
+"""Invalid arguments: an exception that names the argument on the rank that passed it, `Refused` on the others; both can go on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN: Any = 1
 TEXT: Any = "0"
 FRACTION: Any = 2.5
 AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
-"""As many as an array can have."""
+"""The most axes of an array."""
 FRACTIONS: Any = [3.0]
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
 
@@ -36,7 +36,7 @@ class Lambda:
 
 
 class Series:
-    """An array of another library; its elements have a dtype of numpy, or one of their own."""
+    """An array of another library; the dtype of its elements may be one of numpy or of that library."""
 
     def __init__(self, dtype: Any, values: Any) -> None:
         self.dtype, self.values = dtype, values
@@ -46,14 +46,14 @@ class Series:
 
 
 class Frame:
-    """Columns with dtypes of their own, which become one array only by conversion."""
+    """Columns with different dtypes, which become one array only by conversion."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
         return np.array([[2**53 + 1, 0.5]])
 
 
 class Tensor:
-    """A tensor whose values are not those of its memory."""
+    """A tensor with other values than those in its memory."""
 
     def __init__(self, negative: bool, conjugate: bool) -> None:
         self.memory = np.ones(3)
@@ -98,10 +98,10 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "reduce a tuple": (reduces((1.0, 2.0)), TypeError, "^x: a tuple has no dtype"),
     "reduce a str": (reduces("abc"), TypeError, "^x: a str is no array"),
     "reduce None": (reduces(None), TypeError, "^x: None is no array"),
-    "reduce a bool": (reduces(True), TypeError, r"^x: .*bool; pass int\(x\)"),
+    "reduce a bool": (reduces(True), TypeError, r"^x: a bool cannot be reduced; pass int\(x\)"),
     "reduce a complex": (reduces(1j), TypeError, "^x: the dtype complex128 cannot be reduced; pass x.view"),
-    "reduce a large int": (reduces(2**63), ValueError, r"^x: .*64 bits.*np.uint64\(x\)"),
-    "reduce a small int": (reduces(-(2**63) - 1), ValueError, "^x: .*64 bits"),
+    "reduce a large int": (reduces(2**63), ValueError, r"^x: .*64-bit.*np.uint64\(x\)"),
+    "reduce a small int": (reduces(-(2**63) - 1), ValueError, "^x: .*64-bit"),
     "reduce bools": (reduces(np.array([True, False, True])), TypeError, r"^x: the dtype bool .*pass x.astype\(np.uint8\)"),
     "reduce float16": (reduces(np.ones(3, dtype=np.float16)), TypeError, "^x: the dtype float16 .*np.float32"),
     "reduce a float16": (reduces(np.float16(1)), TypeError, "^x: the dtype float16"),
@@ -136,33 +136,33 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "reduce into another dtype": (
         reduces(GOOD, out=np.empty(3, "f4")),
         TypeError,
-        "^out: its dtype is float32 and that of x is float64",
+        "^out: its dtype is float32, but that of x is float64",
     ),
     "reduce into read-only": (reduces(GOOD, out=READ_ONLY), ValueError, "^out: the array is read-only"),
     "reduce into every second": (reduces(GOOD, out=np.empty(6)[::2]), ValueError, "^out: .*not contiguous"),
     "reduce into a list": (reduces(GOOD, out=[0.0] * 3), TypeError, "^out: a list has no dtype"),
     "reduce a number into an array": (reduces(1.5, out=np.empty(1)), TypeError, "^out: x is a number"),
     "add up wide integers": (lambda c: c.exact_sum(np.ones(3, dtype=np.int64)), TypeError, r"^x: .*x.astype\(np.float64\)"),
-    "add up an int": (lambda c: c.exact_sum(3), TypeError, r"^x: a float64 does not hold every int.*; pass float\(x\)"),
+    "add up an int": (lambda c: c.exact_sum(3), TypeError, r"^x: a float64 cannot represent every int.*; pass float\(x\)"),
     "add up a bool": (lambda c: c.exact_sum(True), TypeError, r"^x: .*; pass float\(x\)"),
     "add up along another axis": (
         lambda c: c.exact_sum(np.ones((2, 2)), axis=UNKNOWN),
         ValueError,
-        "^axis: 1 cannot be added along; pass 0",
+        "^axis: 1 is not supported; pass 0",
     ),
     "add up along a text": (lambda c: c.exact_sum(np.ones((2, 2)), axis=TEXT), TypeError, "^axis: a str is no axis; pass 0"),
     "add up columns of a number": (lambda c: c.exact_sum(1.5, axis=0), ValueError, r"^x: it has no axis .*np.atleast_1d\(x\)"),
     "add up columns of wide integers": (
         lambda c: c.exact_sum(np.ones((2, 2), np.uint64), axis=0),
         TypeError,
-        "^x: a float64 does not hold every u64",
+        "^x: a float64 cannot represent every u64",
     ),
     "add up every second": (lambda c: c.exact_sum(np.ones(6)[::2]), ValueError, "^x: .*not contiguous"),
     "add up a list": (lambda c: c.exact_sum([1.0]), TypeError, "^x: a list has no dtype"),
     "gather a list": (gathers([1.0, 2.0]), TypeError, "^x: a list has no dtype"),
     "gather objects": (gathers(OBJECTS), TypeError, "^x: the dtype object holds references"),
     "gather a structure with objects": (gathers(np.zeros(2, dtype=[("a", "O")])), TypeError, "^x: the dtype .* holds references"),
-    "gather a large int": (gathers(2**64), ValueError, "^x: .*64 bits"),
+    "gather a large int": (gathers(2**64), ValueError, "^x: .*64-bit"),
     "gather nothing wide": (gathers(np.zeros(2, dtype="V0")), TypeError, "^x: elements of the dtype .* have no bytes"),
     "gather too many axes": (gathers(np.ones((1,) * AXES)), ValueError, rf"^x: it has {AXES} axes, .*x.reshape\(-1\)"),
     "gather into another shape": (gathers(GOOD, out=np.empty(4)), ValueError, "^out: its shape is"),
@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "join with wrong counts": (
         lambda c: c.allgatherv(GOOD, counts=[4] * c.size),
         ValueError,
-        r"^counts: counts\[\d\] is 4 and .* 3 rows",
+        r"^counts: counts\[\d\] is 4, but send has 3 rows",
     ),
     "join with negative counts": (
         lambda c: c.allgatherv(GOOD, counts=[-3] * c.size),
@@ -203,7 +203,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "share a negative shape": (lambda comm: comm.shared_array((2, -1)), TypeError, r"^shape: \(2, -1\) is no shape"),
     "share a fraction": (lambda comm: comm.shared_array(FRACTION), TypeError, "^shape: 2.5 is no shape"),
     "share the shape of bytes": (lambda comm: comm.shared_array(BYTES), TypeError, r"^shape: b'\\x03' is no shape"),
-    "share too much": (lambda comm: comm.shared_array((2**40, 2**40)), ValueError, "^shape: .*more than an address space"),
+    "share too much": (lambda comm: comm.shared_array((2**40, 2**40)), ValueError, "^shape: .*larger than the address space"),
     "share too many axes": (
         lambda comm: comm.shared_array((1,) * (AXES + 1)),
         ValueError,
@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
 
 
 def refused(comm: cc.Communicator, name: str) -> None:
-    """The last rank passes what is wrong, the others what is right."""
+    """The last rank passes a wrong argument, the others a right one."""
     call, expected, words = REFUSED[name]
     culprit = comm.size - 1
     before = comm.allreduce(1)
@@ -230,7 +230,7 @@ def refused(comm: cc.Communicator, name: str) -> None:
         with pytest.raises(expected, match=words):
             call(comm)
     elif operation == "share" and comm.backend == "tcp":
-        # Every rank has memory of its own and creates it alone: no call of the others belongs to the one that was refused.
+        # Ranks do not share memory and create their arrays alone, so the other ranks have no part in the refused call.
         comm.shared_array(3)
     else:
         rights: dict[str, Call] = {

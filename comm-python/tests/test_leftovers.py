@@ -1,4 +1,4 @@
-"""What is left when ranks or their caller are ended: nothing."""
+"""Nothing is left behind when ranks or their caller are ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def eventually(what: str, holds: Callable[[], object]) -> None:
 
 
 def processes(mark: str) -> list[int]:
-    """Returns the living processes whose environment carries the mark, other than this one."""
+    """Returns the living processes, except this one, that carry the mark in their environment."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
@@ -42,19 +42,19 @@ def processes(mark: str) -> list[int]:
 
 
 class Traces:
-    """What a job could leave: processes with a mark, names in shared memory and in the folder for temporary files."""
+    """The things that a job could leave behind: marked processes, names in shared memory, temporary files."""
 
     def __init__(self, mark: str, temporary: Path) -> None:
         self.mark, self.temporary = mark, temporary
 
     def check(self) -> None:
-        """Looks until nothing is left. Names in shared memory are those of jobs, whose ids the processes had."""
+        """Waits until nothing is left. Names in shared memory contain the ids of the jobs."""
         eventually(f"processes are left: {processes(self.mark)}", lambda: not processes(self.mark))
         eventually("a file is left", lambda: not list(self.temporary.iterdir()))
         eventually("a segment is left", lambda: not self.segments())
 
     def segments(self) -> list[str]:
-        """Returns the segments that only a job of these tests can have: their names stand in a file."""
+        """Returns the segments that belong to jobs of these tests: a file holds the ids of the jobs."""
         noted = Path(f"{self.temporary}.jobs")
         names = noted.read_text().split() if noted.exists() else []
         return [name for name in os.listdir("/dev/shm") for job in names if job in name]
@@ -72,9 +72,9 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traces:
 
 
 def announced(file: Path, ranks: int) -> list[int]:
-    """Waits until every rank has announced itself, and returns their process ids."""
+    """Waits until every rank has written its process id, and returns the ids."""
     files = [Path(f"{file}.{rank}") for rank in range(ranks)]
-    eventually("the ranks have come", lambda: all(path.exists() and path.read_text() for path in files))
+    eventually("the ranks have started", lambda: all(path.exists() and path.read_text() for path in files))
     pids = [int(path.read_text()) for path in files]
     for path in files:
         path.unlink()
@@ -128,7 +128,7 @@ def test_a_kill_of_a_random_rank_leaves_nothing(traces: Traces, tmp_path: Path, 
 
     def strike() -> None:
         pid = announced(tmp_path / "rank", ranks)[victim]
-        # At any moment of a collective.
+        # At a random moment of a collective.
         time.sleep(pause)
         os.kill(pid, signal.SIGKILL)
 

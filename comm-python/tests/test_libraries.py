@@ -1,4 +1,4 @@
-"""Arrays of other libraries, where `--other` asks for them: without a copy where they are written."""
+"""Arrays of other libraries, on request with `--other`: arrays that are written are never copied."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def jax_arrays(comm: cc.Communicator) -> None:
     assert comm.allgather(jnp.arange(3)).tolist() == [[0, 1, 2]] * 2
     assert comm.allgather(jnp.ones(2, dtype=jnp.bfloat16)).dtype == jnp.bfloat16
     assert comm.exact_sum(jnp.ones(3)) == 6.0
-    # They do not change, so nothing is written into them.
+    # These arrays are immutable, so nothing is written into them.
     for call in (lambda: comm.broadcast(mine), lambda: comm.allreduce(np.zeros((2, 3), np.float32), out=mine)):
         with pytest.raises(ValueError, match=r"read-only"):
             call()

@@ -1,4 +1,4 @@
-"""A shared array lies in memory once, and an argument once in each rank."""
+"""A shared array is in memory once, and an argument once in each rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEGABYTE = 1_000_000
 
 
 def share() -> int:
-    """Returns this process's share of the memory it uses: a page of four processes counts a quarter."""
+    """Returns this process's share of the memory it uses: a page that four processes share counts a quarter."""
     rollup = Path("/proc/self/smaps_rollup").read_text()
     found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
     assert found is not None
@@ -22,7 +22,7 @@ def share() -> int:
 
 
 def growth(comm: cc.Communicator, size: int) -> int:
-    """Returns by how much the share of this rank grows when all ranks have read all of the array."""
+    """Returns how much the share of this rank grows while all ranks read the whole array."""
     comm.barrier()
     before = share()
     comm.barrier()

@@ -1,4 +1,4 @@
-"""What did not run is told to whoever collects it."""
+"""Tests that did not run are reported to the file that collects them."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def test_a_test_that_is_skipped_is_named_with_its_reason(tmp_path: Path) -> None
         "comm-python test_none.py: not here",
         "comm-python test_some.py::test_that_cannot: no such thing",
     ]
-    # What was asked for and is missing is a failure.
+    # A library that was requested and is missing is a failure.
     assert run("--other", "jax") == 1

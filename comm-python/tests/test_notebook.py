@@ -1,4 +1,4 @@
-"""What a notebook does with the package: a real kernel runs the cells, where `--other ipykernel` asks for it."""
+"""The package in a notebook: with `--other ipykernel`, a real kernel runs the cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 60.0
 
 
 class Notebook:
-    """A kernel, and what its cells said."""
+    """A kernel, and the output of its cells."""
 
     def __init__(self, folder: Path) -> None:
         from jupyter_client import manager
@@ -31,7 +31,7 @@ class Notebook:
         return cell_id
 
     def follow(self, cell_id: str, until: str | None = None) -> tuple[str, str]:
-        """Returns what the cell printed and returned, or raised; with `until`, as soon as it has printed that."""
+        """Returns the output of the cell and its result or exception; with `until`, as soon as the cell has printed that text."""
         printed, result = "", ""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -74,7 +74,7 @@ def test_a_function_of_a_cell_runs_on_ranks(notebook: Notebook) -> None:
     printed, result = notebook.run(cell)
     assert sorted(printed.splitlines()) == ["[0] rank 0", "[1] rank 1"]
     assert result == "[Point(3), Point(3)]"
-    # The class is that of the notebook, not a copy.
+    # The class of the result is the one of the notebook, not a copy.
     assert notebook.run("type(cc.run(work, ranks=1)[0]) is Point")[1] == "True"
 
 

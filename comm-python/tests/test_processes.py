@@ -1,4 +1,4 @@
-"""What threads, signals and forks do to a rank that is inside a call."""
+"""Threads, signals and forks while a rank is inside a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wait_for(path: str) -> None:
 
 
 def two_threads(comm: cc.Communicator, gates: str) -> None:
-    """One of two threads is refused; only then the other rank comes, so that both were in the call at once."""
+    """One of two threads is refused; only then the other rank makes the call, so that both threads were in the call at once."""
     for turn in range(30):
         gate = f"{gates}.{turn}"
         if comm.rank == 1:
@@ -63,9 +63,9 @@ def test_a_second_thread_in_a_collective_is_refused(backend: str, tmp_path: Path
 
 
 def works_meanwhile(comm: cc.Communicator, gate: str) -> None:
-    """The other rank comes only when this one has worked beside the thread that waits for it."""
+    """The other rank makes the call only after this one has worked while its other thread waits."""
     table = comm.partitioned_array(3)
-    # A fence over tcp waits for nobody.
+    # A fence over tcp does not wait for other ranks.
     waits = [comm.barrier, lambda: comm.allreduce(np.ones(3)), comm.barrier if comm.backend == "tcp" else table.fence]
     for number, wait in enumerate(waits):
         if comm.rank == 1:
@@ -86,7 +86,7 @@ def test_other_threads_run_while_one_waits(backend: str, tmp_path: Path) -> None
 
 
 class Bell(Exception):
-    """What a handler of a program raises."""
+    """The exception that a handler of a program raises."""
 
 
 def ring(number: int, frame: FrameType | None) -> NoReturn:
@@ -118,7 +118,7 @@ def interrupted(comm: cc.Communicator, number: int, gate: str) -> float:
     while not asleep(pids[0]):
         time.sleep(0.001)
     os.kill(pids[0], number)
-    # It leaves the barrier without this rank, which comes later and finds out why.
+    # The other rank leaves the barrier without this rank, which calls it later and gets the reason.
     wait_for(gate)
     with pytest.raises(cc.Aborted) as heard:
         this_call_or_the_next(comm)
@@ -139,7 +139,7 @@ def test_a_signal_ends_a_blocked_call(backend: str, number: int, tmp_path: Path)
 
 
 def goes_on(comm: cc.Communicator, gate: str) -> None:
-    """A handler that raises nothing runs inside the call, and the call goes on."""
+    """A handler that raises nothing runs inside the call, and the call continues."""
     rung = threading.Event()
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -210,7 +210,7 @@ def forks(comm: cc.Communicator) -> None:
             assert line.startswith("InvalidCommunicator ")
             assert "multiprocessing with the start method fork" in line
             assert 'get_context("spawn")' in line
-    # The child has said nothing to anybody.
+    # The child has not disturbed the communicator.
     table.part[:] = 1
     table.fence()
     assert comm.allreduce(1) == comm.size

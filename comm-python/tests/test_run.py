@@ -1,4 +1,4 @@
-"""What `run` returns, raises and shows."""
+"""The results, exceptions and output of `run`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Opener(io.StringIO):
 
 
 def test_a_progress_bar_of_rank_0_moves_while_it_works(tmp_path: Path) -> None:
-    # The rank goes on only when its bar has been seen, and the bar ends no line.
+    # The rank continues only when its bar has been seen, and the bar does not end a line.
     seen = Opener("50%", tmp_path / "gate")
     with contextlib.redirect_stdout(seen):
         cc.run(calls.progress, ranks=2, args=(str(seen.gate),), timeout=60)
@@ -146,7 +146,7 @@ def test_an_exception_that_ends_whoever_unpickles_it_does_not_end_the_caller() -
     with pytest.raises(cc.WorkerError, match=r"^rank 0 raised calls\.Exits: on its way") as caught:
         cc.run(calls.raises_what_exits, ranks=1)
     assert caught.value.__cause__ is None
-    with pytest.raises(cc.WorkerError, match=r"what rank 0 returned cannot be unpickled here: SystemExit\(3\)"):
+    with pytest.raises(cc.WorkerError, match=r"the result of rank 0 cannot be unpickled here: SystemExit\(3\)"):
         cc.run(calls.returns_what_exits, ranks=1)
 
 
@@ -158,7 +158,7 @@ def test_a_rank_may_close_its_streams() -> None:
 
 
 def test_what_a_rank_printed_before_it_raised_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
-    # Neither has ended its line.
+    # Neither stream has ended its line.
     with pytest.raises(cc.WorkerError, match=r"^rank 0 raised ValueError: in the middle\n") as caught:
         cc.run(calls.raises_within_a_line, ranks=1)
     captured = capsys.readouterr()
@@ -213,19 +213,19 @@ def test_an_exit_code_after_a_return_is_told_as_such() -> None:
 
 
 def test_a_result_without_room_says_where_it_lacks() -> None:
-    words = r"^rank 0 cannot answer: the result, of type bytes, cannot be kept: .*File too large; make room .* or set TMPDIR"
+    words = r"^rank 0 cannot send its result: the result, of type bytes, cannot be stored: .*File too large; free space .* or set TMPDIR"
     with pytest.raises(cc.WorkerError, match=words):
         cc.run(calls.without_room, ranks=1, args=(1 << 16, False))
 
 
 def test_an_exception_without_room_is_still_shown() -> None:
-    with pytest.raises(cc.WorkerError, match=r"^rank 0 exited with code 1 without a result: .* no room .*TMPDIR") as caught:
+    with pytest.raises(cc.WorkerError, match=r"^rank 0 exited with code 1 without a result: .*TMPDIR\) was full") as caught:
         cc.run(calls.without_room, ranks=1, args=(0, True))
     assert "ValueError: of the rank\n" in caught.value.output
 
 
 def test_a_folder_without_room_is_named(tmp_path: Path) -> None:
-    words = rf"^OSError: cannot keep the call of the ranks in {tmp_path}: .*; make room there, or set TMPDIR to another folder$"
+    words = rf"^OSError: cannot keep the call of the ranks in {tmp_path}: .*; free space there, or set TMPDIR to another folder$"
     program = "import resource, calls, cobre_comm as cc; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); cc.run(calls.place, 2)"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", program]
@@ -288,14 +288,14 @@ def test_large_results_come_back() -> None:
 
 def test_a_large_result_that_holds_a_lambda_comes_back() -> None:
     pytest.importorskip("cloudpickle")
-    # So large that much of it is written before pickle comes to the lambda.
+    # So large that much of it is written before pickle reaches the lambda.
     size = 1 << 20
     for rank, (data, function) in enumerate(cc.run(calls.large_with_a_lambda, ranks=2, args=(size,))):
         assert (len(data), data[-1], function()) == (size, size - 1, rank)
 
 
 def test_a_result_that_cannot_be_pickled_is_named() -> None:
-    with pytest.raises(cc.WorkerError, match="rank 1 cannot answer: the result, of type Unsendable") as caught:
+    with pytest.raises(cc.WorkerError, match="rank 1 cannot send its result: the result, of type Unsendable") as caught:
         cc.run(calls.unsendable, ranks=2)
     assert "this one stays here" in str(caught.value)
 

@@ -46,7 +46,7 @@ def test_a_script_needs_nothing_installed(tmp_path: Path, prefix: str) -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
 def test_a_script_may_be_started_without_its_streams(tmp_path: Path, closed: str) -> None:
     script = tmp_path / "script.py"
-    # It leaves its answer in a file.
+    # The script writes its answer to a file.
     guard = 'if __name__ == "__main__": print = lambda answer: open("answer", "w").write(repr(answer))\nif __name__ == "__main__": '
     script.write_text(SCRIPT.format(guard=guard))
     command = ["sh", "-c", f'exec "$0" script.py {closed}', sys.executable]
@@ -117,7 +117,7 @@ def test_an_argument_may_hold_the_name_of_the_script(word: str) -> None:
 def test_an_argument_of_the_prompt_is_still_noticed() -> None:
     program = "import cobre_comm as cc, operator\nclass Mine: pass\ncc.run(operator.attrgetter('rank'), ranks=1, args=([Mine()],))"
     ended = python("-c", WITHOUT_CLOUDPICKLE + program)
-    assert "TypeError: args: tuple cannot be sent: it is of a notebook or a prompt" in ended.stderr
+    assert "TypeError: args: tuple cannot be sent: it is defined in a notebook or at a prompt" in ended.stderr
 
 
 CUSTOMIZE = """
@@ -136,7 +136,7 @@ if "RANK" in os.environ:
 
 def test_an_interrupt_while_ranks_start_shows_one_traceback(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(CUSTOMIZE)
-    # In the background of a script SIGINT is ignored, and Python leaves it so.
+    # A background process of a script ignores SIGINT, and Python keeps that.
     handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     program = f"{handler}; import operator, cobre_comm as cc; cc.run(operator.attrgetter('rank'), ranks=2)"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "GATE": str(tmp_path / "gate")}

@@ -1,4 +1,4 @@
-"""What a type checker finds of the package: mypy reads this file, and the tests run it."""
+"""The types of the package: mypy checks this file, and the tests run it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_objects_keep_their_type() -> None:
     seed = {"seed": 7}
     assert_type(comm.broadcast_object(seed), dict[str, int])
     assert_type(comm.broadcast_object(seed if comm.rank == 0 else None), dict[str, int])
-    # What a rank without an object receives is anything.
+    # A rank without an object receives `Any`.
     assert_type(comm.broadcast_object(), Any)
     assert_type(comm.broadcast_object(None, root=0), Any)
     assert_type(comm.allgather_object(seed), list[dict[str, int]])

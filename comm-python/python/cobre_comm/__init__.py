@@ -8,15 +8,15 @@
 >>> everything, counts
 (array([1., 2.]), array([2]))
 
-A program that is started alone is one rank; under ``python -m cobre_comm.run -n 4 program.py`` the same program is four.
+A program that is started alone has one rank; ``python -m cobre_comm.run -n 4 program.py`` starts it with four.
 """
 
 import sysconfig
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError(
-        "cobre_comm does not work with a free-threaded Python: the arrays of a shared region are guarded by the lock of "
-        "the interpreter; use the ordinary build of this version (python3.13 instead of python3.13t)"
+        "cobre_comm does not work with free-threaded Python, because it needs the lock of the interpreter to guard shared "
+        "arrays; use the ordinary build of this version (python3.13 instead of python3.13t)"
     )
 
 from cobre_comm._blame import WorkerError, WorkerTimeout

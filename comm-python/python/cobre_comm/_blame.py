@@ -1,4 +1,4 @@
-"""What came of each rank, and which of them is the cause."""
+"""How each rank ended, and which rank is the cause."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ RETURNED = "returned"
 RAISED = "raised"
 
 OWN = os.environ.get("RANK")
-"""The rank that this process is; read before the function can change the environment."""
+"""The rank of this process; read before the function can change the environment."""
 
 
 class WorkerError(RuntimeError):
-    """Is raised by `run` when a rank fails. Its ``__cause__`` is the exception of the rank, if it can be pickled."""
+    """Raised by `run` when a rank fails. Its ``__cause__`` is the exception of the rank, if that can be pickled."""
 
     rank: int | None
-    """The rank that failed first, or that hung until the others gave up; ``None`` at a timeout."""
+    """The rank that failed first, or that hung until the others gave up; ``None`` after a timeout."""
     traceback: str | None
-    """Its traceback, as text; where it was, if it hung or crashed."""
+    """Its traceback, as text; if it hung or crashed, its stack."""
     output: str
-    """The last lines it wrote, 20 of each stream."""
+    """Its last lines of output, 20 of each stream."""
     signal: signal.Signals | int | None
-    """The signal that killed it; a number where the signal has no name, as the real-time signals."""
+    """The signal that killed it; a number for a signal without a name, such as a real-time signal."""
     exit_code: int | None
-    """The code with which it exited."""
+    """Its exit code."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -39,10 +39,10 @@ class WorkerError(RuntimeError):
 
 
 class WorkerTimeout(WorkerError, TimeoutError):
-    """Is raised by `run` when the job takes longer than its ``timeout``."""
+    """Raised by `run` when the job takes longer than its ``timeout``."""
 
     stacks: dict[int, str]
-    """Where each rank that had not ended was, by rank."""
+    """The stack of each rank that had not ended, by rank."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -50,11 +50,11 @@ class WorkerTimeout(WorkerError, TimeoutError):
 
 
 class NotSent(Exception):
-    """Is what a rank reports whose result cannot be pickled."""
+    """Reported by a rank if its result cannot be pickled."""
 
 
 class Record:
-    """What a rank leaves behind."""
+    """The record that a rank writes about its end."""
 
     def __init__(self, kind: str, when: float) -> None:
         self.kind = kind
@@ -75,7 +75,7 @@ class Record:
         if isinstance(error, SystemExit):
             summary = f"called sys.exit({error.code!r}) instead of returning"
         elif isinstance(error, NotSent):
-            summary = f"cannot answer: {error}"
+            summary = f"cannot send its result: {error}"
         else:
             summary = "raised " + "".join(traceback.format_exception_only(error)).strip()
         record = Record(RAISED, when)
@@ -98,23 +98,23 @@ class Story:
         try:
             record = pickle.load(self._file)
         except Exception:
-            # The rank was ended before it could write, or while it did.
+            # The rank was ended before or while it wrote the record.
             record = None
         self.record: Record | None = record
         self.when = record.when if record is not None else started + end.seconds
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Closes the file."""
         self._file.close()
 
     @property
     def returned(self) -> bool:
-        """Whether the function returned and the rank ended as it should."""
+        """Whether the function returned and the process exited with 0."""
         return self.record is not None and self.record.kind == RETURNED and self.end.code == 0
 
     @property
     def remoteness(self) -> int:
-        """How far this rank is from the cause: it failed by itself, it heard of another, or the launcher ended it."""
+        """How far this rank is from the cause: 0 if it failed by itself, 1 if it reported another rank, 2 if the launcher ended it."""
         raised = self.record is not None and self.record.kind == RAISED
         if raised:
             return 1 if self.record is not None and self.record.named is not None else 0
@@ -122,15 +122,15 @@ class Story:
 
     @property
     def was_running(self) -> bool:
-        """Whether the launcher ended it before it had come to an end of its own."""
+        """Whether the launcher ended it before it ended by itself."""
         return self.record is None and self.end.asked
 
     def result(self) -> Any:
-        """Returns what the function returned."""
+        """Returns the result of the function."""
         try:
             return pickle.load(self._file)
         except (Exception, SystemExit) as error:
-            failure = WorkerError(f"what rank {self.rank} returned cannot be unpickled here: {error!r}")
+            failure = WorkerError(f"the result of rank {self.rank} cannot be unpickled here: {error!r}")
             failure.rank = self.rank
             raise failure from error
 
@@ -138,8 +138,8 @@ class Story:
 def first(stories: list[Story], blamed: int | None) -> Story | None:
     """Returns the rank that caused the failure of the job, if it failed.
 
-    The launcher's verdict counts for a rank that hung. It leaves no record; only the reports of the ranks that waited for it tell
-    it from one that was ended because the job was over.
+    For a rank that hung, the launcher's verdict counts. Such a rank leaves no record; only the reports of the ranks that waited for it
+    distinguish it from a rank that was ended because the job was over.
     """
     if blamed is not None and stories[blamed].was_running:
         return stories[blamed]
@@ -148,7 +148,7 @@ def first(stories: list[Story], blamed: int | None) -> Story | None:
 
 
 def error(story: Story, stories: list[Story]) -> tuple[WorkerError, BaseException | None]:
-    """Returns the exception that tells of a rank's failure, and what the rank raised."""
+    """Returns the exception that describes the failure of a rank, and the exception that the rank raised."""
     record, end = story.record, story.end
     cause = None
     if record is not None and record.kind == RAISED:
@@ -160,9 +160,9 @@ def error(story: Story, stories: list[Story]) -> tuple[WorkerError, BaseExceptio
         if story.was_running:
             ending = _hanging(story, stories)
         elif record is not None:
-            ending = f"returned, but then its process {_ending(end)}: look at what runs at its end (atexit, other threads)"
+            ending = f"returned, but then its process {_ending(end)}: check code that runs at exit (atexit, other threads)"
         elif end.code is not None:
-            why = "it called comm.abort or os._exit, or there was no room for a record in the folder for temporary files (TMPDIR)"
+            why = "it called comm.abort or os._exit, or the folder for temporary files (TMPDIR) was full"
             ending = f"{_ending(end)} without a result: {why}"
         else:
             ending = _ending(end)
@@ -176,17 +176,17 @@ def error(story: Story, stories: list[Story]) -> tuple[WorkerError, BaseExceptio
 
 
 def timeout(stories: list[Story], seconds: float | None) -> WorkerTimeout:
-    """Returns the exception that tells where every rank was when the time was over."""
+    """Returns the exception that shows the stack of every rank at the timeout."""
     late = [story for story in stories if not story.returned]
     stacks = {story.rank: story.stack or "(it did not answer)" for story in late}
     shown = "".join(f"\n\nrank {rank}:\n{stack}" for rank, stack in stacks.items())
-    failure = WorkerTimeout(f"the job took longer than timeout={seconds} seconds; this is where the ranks were{shown}")
+    failure = WorkerTimeout(f"the job took longer than timeout={seconds} seconds; the stacks of its ranks:{shown}")
     failure.stacks = stacks
     return failure
 
 
 def _hanging(story: Story, stories: list[Story]) -> str:
-    """Says of a rank that hung who waited for it, and how it ended."""
+    """Describes which rank waited for a rank that hung, and how the rank that hung ended."""
     records = [(other.rank, other.record) for other in stories if other.record is not None]
     heard = [(record.when, f"rank {rank} {record.summary}") for rank, record in records if record.named == story.rank]
     _, others = min(heard, default=(0.0, "the others failed"))
@@ -197,11 +197,11 @@ def _hanging(story: Story, stories: list[Story]) -> str:
 
 def _ending(end: _native.RankEnd) -> str:
     if end.signal is not None:
-        hint = "; the system does that when memory runs out" if end.signal == signal.SIGKILL else ""
+        hint = "; the system does that when it runs out of memory" if end.signal == signal.SIGKILL else ""
         return f"was killed by {_signal_name(end.signal)} (signal {end.signal}){hint}"
     if end.code is not None:
         return f"exited with code {end.code}"
-    return "did not end, not even when it was killed: it is stuck in the system"
+    return "did not end even after SIGKILL: it is stuck in the kernel"
 
 
 def _signal_name(number: int) -> str:
@@ -217,7 +217,7 @@ def _signal(number: int) -> signal.Signals | int:
 
 
 def _named(error: BaseException) -> int | None:
-    """Returns the other rank whose failure led to an exception, if one did."""
+    """Returns the other rank that an exception goes back to, if there is one."""
     own = None if OWN is None else int(OWN)
     seen: set[int] = set()
     link: BaseException | None = error
@@ -230,7 +230,7 @@ def _named(error: BaseException) -> int | None:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """Returns the exception as bytes, if it survives that."""
+    """Returns the exception as bytes, if it can be pickled and unpickled."""
     try:
         data = pickle.dumps(error)
         return data if type(pickle.loads(data)) is type(error) else None

@@ -1,4 +1,4 @@
-"""What goes wrong: errors that name the operation, the kind of failure and the rank to blame."""
+"""The exceptions, which name the operation, the kind of failure and the rank to blame."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 class CommError(Exception):
     """A collective or a shared array failed.
 
-    After a failure of any kind but ``"Refused"`` the communicator is of no more use: every later call raises the first cause again.
+    After any failure except ``"Refused"`` the communicator is unusable: every later call raises the first error again.
 
     >>> import cobre_comm as cc
     >>> error = cc.PeerLost("barrier: peer lost, rank 2: its process ended", "barrier", "PeerLost", 2)
@@ -19,9 +19,9 @@ class CommError(Exception):
     operation: str
     """The method that was called, such as ``"allreduce"``."""
     kind: str
-    """What kind of failure it was: the name of a class below this one, ``"Io"`` or ``"InvalidCommunicator"``."""
+    """The kind of failure: the name of a subclass of this class, ``"Io"`` or ``"InvalidCommunicator"``."""
     rank: int | None
-    """The rank to blame, where one is."""
+    """The rank to blame, if there is one."""
 
     def __init__(self, message: str, operation: str = "", kind: str = "", rank: int | None = None) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class CommError(Exception):
         self.rank = rank
 
     def __reduce__(self) -> tuple[type[CommError], tuple[Any, ...]]:
-        """Travels between processes with all it holds."""
+        """Pickles the error with all its fields."""
         return type(self), (str(self), self.operation, self.kind, self.rank)
 
 
@@ -39,15 +39,15 @@ class PeerLost(CommError):
 
 
 class TimedOut(CommError):
-    """A rank is alive but did not come within the timeout."""
+    """A rank is alive but did not enter the call within the timeout."""
 
 
 class Mismatch(CommError):
-    """The ranks called different things."""
+    """The ranks made different calls."""
 
 
 class Refused(CommError):
-    """A rank refused its arguments, or this rank is inside another collective already. The communicator stays usable."""
+    """A rank passed invalid arguments, or this rank is already inside another collective. The communicator stays usable."""
 
 
 class Aborted(CommError):
@@ -55,4 +55,4 @@ class Aborted(CommError):
 
 
 class BackendError(Exception):
-    """There is no communicator: a backend that does not exist, settings that are missing or wrong, ranks that did not come."""
+    """The communicator cannot be created: an unknown backend, missing or wrong settings, or ranks that did not join."""

@@ -1,4 +1,4 @@
-"""Starts a function on many ranks and brings back what each returned."""
+"""Runs a function on many ranks and returns their results."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 from cobre_comm._worker import main
 main()
 """
-"""The program of a rank. While it imports what it needs, Ctrl-C ends it without a traceback."""
+"""The program of a rank. While it imports modules, Ctrl-C ends it without a traceback."""
 
 MOST_SECONDS = 1e9
 """The longest ``timeout``."""
 MOST_RANKS = {"shm": 1024, "tcp": 4096}
-"""The backends, and how many ranks a job has at most with each."""
+"""The backends, and the most ranks of a job with each."""
 
 
 def run(
@@ -37,19 +37,19 @@ def run(
     backend: str = "shm",
     timeout: float | None = None,
 ) -> list[R]:
-    """Runs ``function(comm, *args, **kwargs)`` on every rank of a new job and returns what each returned, in rank order.
+    """Runs ``function(comm, *args, **kwargs)`` on every rank of a new job and returns the results, in rank order.
 
-    Every rank is a process of this interpreter with a communicator of its own, over shared memory (``backend="shm"``) or sockets
-    (``"tcp"``). What the ranks print appears on ``sys.stdout`` and ``sys.stderr`` here with ``[rank]`` in front. Nothing of the
-    job is left when this returns or raises. Jobs do not know of each other: threads of one process may run several at once.
+    Every rank is a process of this interpreter with its own communicator, over shared memory (``backend="shm"``) or sockets
+    (``"tcp"``). The output of the ranks appears on ``sys.stdout`` and ``sys.stderr`` of this process, with ``[rank]`` in front. No
+    process of the job is left when this returns or raises. Jobs are independent: threads of one process may run several at once.
 
-    The function travels as `pickle` does it, by its name: the ranks import its module, or the script, whose calls of ``run`` must
-    therefore stand below ``if __name__ == "__main__":``. A function of a notebook, a lambda or one inside another function has no
-    such name; it travels by value if `cloudpickle` is installed.
+    `pickle` sends the function by its name: the ranks import its module, or the script, in which calls of ``run`` must
+    therefore be below ``if __name__ == "__main__":``. A function in a notebook, a lambda or a function inside another function has no
+    such name; it is sent by value if `cloudpickle` is installed.
 
-    Raises `WorkerError` if a rank raises, exits or is killed, with the traceback of the rank that failed first; `WorkerTimeout`,
+    Raises `WorkerError`, with the traceback of the rank that failed first, if a rank raises, exits or is killed; `WorkerTimeout`,
     with the stack of every rank, if the job takes longer than ``timeout`` seconds; `TypeError` or `ValueError`, which name the
-    argument, before anything is started. Ctrl-C ends all ranks and raises `KeyboardInterrupt`.
+    argument, if an argument is invalid, before anything is started. Ctrl-C ends all ranks and raises `KeyboardInterrupt`.
 
     >>> import operator
     >>> import cobre_comm as cc
@@ -70,7 +70,7 @@ def run(
     seconds = _seconds(timeout)
     command = [sys.executable, *_flags(), "-c", START]
     started = time.monotonic()
-    # The call is not kept here while the job runs: its arguments may be large.
+    # This process does not keep the call while the job runs: its arguments may be large.
     job = _native.Job(command, count, backend, seconds, _parcel.pack(function, args, kwargs))
     _follow(job)
     timed_out, blamed, ends = job.wait()
@@ -88,7 +88,7 @@ def run(
 
 def _flags() -> list[str]:
     """Returns the options with which this interpreter was started."""
-    # Here, not above: a rank needs none of it to start.
+    # Imported here, because a rank does not need it to start.
     from multiprocessing import util
 
     flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
@@ -124,7 +124,7 @@ def _seconds(timeout: float | None) -> float | None:
 
 
 def _follow(job: _native.Job) -> None:
-    """Shows the output of the job until it ends. What interrupts this thread ends the job first; a second time kills it."""
+    """Shows the output of the job until it ends. An exception in this thread first ends the job, a second one kills it."""
     output = _output.Output()
     interrupted: BaseException | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Executes the launcher that lies in this package: `comm-run`."""
+"""Executes the launcher `comm-run` of this package."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PROGRAM = Path(__file__).parent / "_bin" / "comm-run"
 
 
 def main() -> NoReturn:
-    """Becomes ``comm-run`` with the arguments of this process. A program that ends in ``.py`` runs in this interpreter."""
+    """Replaces this process with ``comm-run``, with the same arguments. A program that ends in ``.py`` runs in this interpreter."""
     arguments = sys.argv[1:]
-    # Anything but a job, such as `doctor`, has no program.
+    # Subcommands such as `doctor` start no program.
     if arguments and arguments[0].startswith("-"):
         arguments = ["--python", sys.executable, *arguments]
     try:
         os.execv(PROGRAM, ["comm-run", *arguments])
     except OSError as error:
-        sys.exit(f"comm-run: cannot execute {PROGRAM}: {error.strerror}; install the package from its wheel")
+        sys.exit(f"comm-run: cannot execute {PROGRAM}: {error.strerror}; install the package from a wheel")

@@ -18,11 +18,11 @@ OPTIMISED: bool
 class Communicator:
     """Performs collective operations among the ranks of one job.
 
-    All ranks call the same methods in the same order, with arguments that agree. A rank that dies or stays away becomes an error on the others
-    that names it. Arguments are checked before anything is sent; the other ranks get ``Refused``, and the communicator stays usable.
+    All ranks call the same methods in the same order, with matching arguments. If a rank dies or never makes a call, the others get an error that
+    names it. Arguments are checked before any data is sent: if they are invalid, the other ranks get ``Refused``, and the communicator stays usable.
 
-    While a call waits, other threads of Python run; they must not change the arrays that the call works on. A second thread inside a
-    collective of one communicator is refused.
+    While a call waits, other Python threads run; they must not change the arrays that the call uses. If a second thread calls a collective of the
+    same communicator meanwhile, it gets ``Refused``.
 
     A communicator is a context manager that closes itself:
 
@@ -34,7 +34,7 @@ class Communicator:
 
     @property
     def rank(self) -> int:
-        """The rank of this process, from 0 on."""
+        """The rank of this process, counted from 0."""
     @property
     def size(self) -> int:
         """The number of ranks."""
@@ -43,13 +43,13 @@ class Communicator:
         """The name of the backend: ``"shm"``, ``"tcp"`` or ``"local"``."""
     @property
     def is_leader(self) -> bool:
-        """Whether this rank owns the shared arrays of its machine. With a backend that has no shared memory, every rank has a copy and leads it."""
+        """Whether this rank owns the shared arrays of its machine. With a backend without shared memory, every rank has its own copy and is its leader."""
     @overload
     def allgather(self, x: NDArray[_S] | _S, out: NDArray[_S] | None = None) -> NDArray[_S]:
         """Gathers arrays of one shape and dtype; the result has a new first axis, one entry for each rank.
 
-        ``x`` is an array or a number. ``out`` is where the result goes, if it is given. The ranks must agree on the dtype and the number of elements;
-        both are compared.
+        ``x`` is an array or a number. The result goes to ``out``, if it is given. The dtype and the number of elements must be the same on all ranks;
+        both are checked.
 
         >>> import numpy as np
         >>> import cobre_comm as cc
@@ -62,10 +62,10 @@ class Communicator:
     def allgatherv(
         self, send: NDArray[_S], counts: _Counts | None = None, out: NDArray[_S] | None = None
     ) -> tuple[NDArray[_S], NDArray[np.intp]]:
-        """Gathers arrays that differ in the length of their first axis; returns them one after the other, in rank order, and the lengths.
+        """Gathers arrays that may differ in the length of their first axis; returns them concatenated in rank order, and the lengths.
 
-        ``counts`` are the lengths of all ranks, where they are known: that saves an exchange. ``out`` is where the result goes, if it is given.
-        Without ``counts`` dtypes and shapes are compared, with them the dtypes and the size of a row.
+        ``counts`` are the lengths of all ranks, if they are known: that saves an exchange. The result goes to ``out``, if it is given.
+        Without ``counts``, dtypes and shapes are checked; with ``counts``, dtypes and the size of a row.
 
         >>> import numpy as np
         >>> import cobre_comm as cc
@@ -81,9 +81,10 @@ class Communicator:
     def allreduce(self, x: NDArray[_S], op: _Op = "sum", out: NDArray[_S] | None = None) -> NDArray[_S]:
         """Combines ``x`` of all ranks, element by element, on every rank: a left fold in rank order, the same bits on every backend.
 
-        A number gives a number: an ``int`` travels as 64 bits with a sign, a ``float`` as float64, a number of numpy as what it is. An array gives an
-        array of its dtype: int8 to int64, uint8 to uint64, float32, float64. ``op`` is ``"sum"``, ``"prod"``, ``"min"``, ``"max"``,
-        ``"bitwise_or"``, ``"bitwise_and"`` or ``"bitwise_xor"``; sums and products of integers wrap. ``out`` is where the result goes, if it is given; it may be ``x`` itself.
+        For a number the result is a number: an ``int`` is sent as a signed 64-bit integer, a ``float`` as float64, a numpy number with its own dtype. For
+        an array the result is an array of the same dtype: int8 to int64, uint8 to uint64, float32 or float64. ``op`` is ``"sum"``, ``"prod"``, ``"min"``,
+        ``"max"``, ``"bitwise_or"``, ``"bitwise_and"`` or ``"bitwise_xor"``; sums and products of integers wrap. The result goes to ``out``, if it is given;
+        ``out`` may be ``x``.
 
         >>> import numpy as np
         >>> import cobre_comm as cc
@@ -103,7 +104,7 @@ class Communicator:
     def exact_sum(self, x: Any, axis: None = None) -> float:
         """Adds up all elements of ``x`` of all ranks without rounding errors, and rounds once: the same bits however the elements are split over ranks.
 
-        ``x`` is an array, or a number: float64, float32, or integers of up to 32 bits. With ``axis=0`` each column is a sum of its own, over the
+        ``x`` is an array or a number: float64, float32, or integers of up to 32 bits. With ``axis=0`` the result has one sum per column, over the
         rows of all ranks, in one exchange; the ranks may have different numbers of rows.
 
         >>> import numpy as np
@@ -119,7 +120,7 @@ class Communicator:
     def broadcast(self, array: Any, root: int = 0) -> None:
         """Sends the contents of ``array`` of ``root`` to every rank, in place.
 
-        The ranks must agree on the number of elements and on the dtype; both are compared.
+        The number of elements and the dtype must be the same on all ranks; both are checked.
 
         >>> import numpy as np
         >>> import cobre_comm as cc
@@ -129,12 +130,12 @@ class Communicator:
         array([7, 8])
         """
     def barrier(self) -> None:
-        """Waits until every rank has entered."""
+        """Waits until every rank has called it."""
     @overload
     def broadcast_object(self, object: None = None, root: int = 0) -> Any:
         """Sends an object of ``root`` to every rank, pickled, and returns it.
 
-        The other ranks may leave ``object`` away.
+        The other ranks may omit ``object``.
 
         >>> import cobre_comm as cc
         >>> cc.connect("local").broadcast_object({"seed": 7})
@@ -150,23 +151,23 @@ class Communicator:
         [7]
         """
     def split_local(self) -> Communicator:
-        """Creates a communicator of the ranks that share memory with this one, with a sequence of calls of its own.
+        """Creates a communicator of the ranks that share memory with this one. Its calls are independent of those of this communicator.
 
-        Over ``"shm"`` these are all ranks. Over ``"tcp"`` every rank has memory of its own, on one machine as well: the communicator has this rank
-        alone.
+        Over ``"shm"`` it has all ranks. Over ``"tcp"`` ranks never share memory, not even on one machine, so it has only this
+        rank.
         """
     def shared_array(self, shape: _Shape, dtype: DTypeLike = "float64") -> SharedArray:
-        """Creates an array that all ranks of a machine share, one copy, which the leader writes; see ``SharedArray``.
+        """Creates an array that all ranks of a machine share: a single copy, which the leader writes; see ``SharedArray``.
 
-        Over ``"tcp"`` every rank has memory of its own: each has a copy, and writes it.
+        Over ``"tcp"`` ranks do not share memory: every rank has its own copy, and writes it.
 
-        ``shape`` is a number or a tuple, ``dtype`` any dtype without objects (float64 if it is left away).
+        ``shape`` is a number or a tuple, ``dtype`` any dtype without objects (default: float64).
         """
     def partitioned_array(self, shape: _Shape, dtype: DTypeLike = "float64") -> SharedArray:
-        """Creates an array that all ranks of a machine share, of which each writes rows of its own; see ``SharedArray``.
+        """Creates an array that all ranks of a machine share, in which each rank writes its own rows; see ``SharedArray``.
 
-        ``shape`` is that of the rows of this rank: the first length may differ between ranks. The whole has the rows of all, in rank order.
-        Over ``"tcp"`` every rank has memory of its own, and the whole has the rows of this rank alone; ``gathered_array`` has those of all.
+        ``shape`` is the shape of this rank's rows: the first length may differ between ranks. The whole array has the rows of all ranks, in rank
+        order. Over ``"tcp"`` ranks do not share memory, so the whole array has only the rows of this rank; use ``gathered_array`` for those of all.
 
         >>> import cobre_comm as cc
         >>> points = cc.connect("local").partitioned_array((2, 3))
@@ -176,10 +177,10 @@ class Communicator:
         (2, 3)
         """
     def gathered_array(self, shape: _Shape, dtype: DTypeLike = "float64") -> SharedArray:
-        """Creates an array of the whole job, of which each rank writes rows of its own and all read all; see ``SharedArray``.
+        """Creates an array of the whole job, in which each rank writes its own rows and reads all of them; see ``SharedArray``.
 
-        ``shape`` is that of the rows of this rank: the first length may differ between ranks. The whole has the rows of all ranks, in rank order,
-        once per machine where memory is shared. What an ``allgatherv`` copies to every rank, ``exchange`` only shows: on one machine it takes as
+        ``shape`` is the shape of this rank's rows: the first length may differ between ranks. The whole array has the rows of all ranks, in rank order,
+        with one copy per machine if the ranks share memory. Unlike ``allgatherv``, ``exchange`` then copies nothing: on one machine it takes as
         long as a ``barrier``, whatever the size.
 
         >>> import cobre_comm as cc
@@ -192,18 +193,18 @@ class Communicator:
         >>> points.fence()
         """
     def exchange(self, array: SharedArray) -> None:
-        """Ends the write phase of a ``gathered_array`` on every rank of the job: what any rank wrote, all can read.
+        """Ends the write phase of a ``gathered_array`` on every rank of the job; then every rank can read the rows of all ranks.
 
-        A collective of this communicator. Raises ``BufferError`` as long as views of the phase are alive, and ``Refused`` for an array that is not
-        gathered or in its read phase: the others get ``Refused``, the phase goes on for all, and ``exchange`` can be called again.
+        A collective of this communicator. Raises ``BufferError`` as long as views of the phase exist, and ``Refused`` for an array that is not
+        gathered or is in its read phase. The other ranks then get ``Refused``, the phase continues on all ranks, and ``exchange`` can be called again.
         """
     def abort(self, code: int = 1) -> NoReturn:
-        """Ends this process with ``code`` and the job with it; no handler at exit runs.
+        """Ends this process with ``code``, and the whole job with it; exit handlers do not run.
 
-        What was printed is flushed first.
+        Flushes ``sys.stdout`` and ``sys.stderr`` first.
         """
     def close(self) -> None:
-        """Leaves the job; the other ranks find it lost in their next call. Shared arrays stay usable."""
+        """Leaves the job; the other ranks get an error in their next call. Shared arrays stay usable."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -211,11 +212,11 @@ class Communicator:
 
 @final
 class SharedArray:
-    """An array in memory that the ranks of one machine share, in phases.
+    """An array in memory that the ranks of one machine share, with alternating write and read phases.
 
-    It begins in a write phase, filled with zeros. Every ``fence`` ends the phase on all ranks of the machine: what was written before is read
-    after it. In a write phase ``part`` is what this rank owns; in a read phase ``array`` is everything, read-only. Both are views without a
-    copy, and a view must not outlive its phase: ``fence`` raises ``BufferError`` as long as there is one.
+    It begins in a write phase, filled with zeros. Every ``fence`` ends the phase on all ranks of the machine; values written before it can be read
+    after it. In a write phase ``part`` is the part that this rank owns; in a read phase ``array`` is the whole array, read-only. Both are views, not
+    copies, and a view must not outlive its phase: ``fence`` raises ``BufferError`` as long as one exists.
 
     >>> import cobre_comm as cc
     >>> comm = cc.connect("local")
@@ -228,15 +229,15 @@ class SharedArray:
 
     @property
     def part(self) -> NDArray[Any]:
-        """What this rank owns, to be written, in a write phase: all of a shared array on its leader and nothing on the others, the own rows of a
-        partitioned or a gathered one.
+        """The part that this rank may write in a write phase: all of a shared array on the leader and nothing on the other ranks, or this rank's rows of
+        a partitioned or gathered array.
         """
     @property
     def array(self) -> NDArray[Any]:
-        """Everything, read-only, in a read phase."""
+        """The whole array, read-only, in a read phase."""
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of everything: what ``array`` has in a read phase."""
+        """The shape of the whole array, as ``array`` has it in a read phase."""
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the elements."""
@@ -244,9 +245,9 @@ class SharedArray:
     def phase(self) -> str:
         """The phase: ``"write"`` or ``"read"``."""
     def fence(self) -> None:
-        """Ends the phase on every rank of the machine: what was written before is read after it.
+        """Ends the phase on every rank of the machine; values written before it can be read after it.
 
-        Raises ``BufferError`` as long as views of the phase are alive: nothing is sent, the phase goes on, and ``fence`` can be called again.
+        Raises ``BufferError`` as long as views of the phase exist: then nothing is sent, the phase continues, and ``fence`` can be called again.
 
         >>> import cobre_comm as cc
         >>> table = cc.connect("local").shared_array(3, "int64")
@@ -254,19 +255,19 @@ class SharedArray:
         >>> table.fence()
         Traceback (most recent call last):
             ...
-        BufferError: fence: 1 view of the write phase is alive; delete it (del), or copy what is needed, and call fence again
+        BufferError: fence: 1 view of the write phase is alive; delete it (del), or copy the data you need, and call fence again
         >>> del mine
         >>> table.fence()
 
-        The write phase of a ``gathered_array`` ends with ``exchange`` of its communicator instead, and this raises ``Refused`` in it.
+        In the write phase of a ``gathered_array`` this raises ``Refused``: call ``exchange`` of the communicator instead.
         """
 
 def connect(backend: str | None = None, **settings: str | int | float | bool) -> Communicator:
     """Joins the job that the environment describes, and returns its communicator.
 
-    Without ``backend`` the environment decides, as the launcher set it up; a program that is started alone gets ``"local"``, one rank. ``backend``
-    is ``"shm"``, ``"tcp"`` or ``"local"``. A setting takes the place of the environment variable of that name: ``size=4`` that of
-    ``COBRE_SHM_SIZE`` or ``COBRE_TCP_SIZE``. ``timeout`` and ``connect_timeout`` are in seconds; a timeout of 0 means never.
+    Without ``backend``, the environment variables of the launcher select it; a program that is started alone gets ``"local"``, with one rank.
+    ``backend`` is ``"shm"``, ``"tcp"`` or ``"local"``. A setting replaces the environment variable of that name: ``size=4`` replaces
+    ``COBRE_SHM_SIZE`` or ``COBRE_TCP_SIZE``. ``timeout`` and ``connect_timeout`` are in seconds; a timeout of 0 means no timeout.
 
     | backend | settings |
     |---|---|
@@ -295,7 +296,7 @@ class RankEnd:
 
 @final
 class Job:
-    """A job that runs; ends when it is dropped."""
+    """A running job; dropping it ends the job."""
 
     def __new__(cls, command: list[str], ranks: int, backend: str, timeout: float | None, call: list[bytes]) -> Self: ...
     def read(self) -> list[tuple[int, bool, bytes, bool]] | None: ...

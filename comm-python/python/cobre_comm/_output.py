@@ -1,4 +1,4 @@
-"""Shows what the ranks print, with their numbers in front."""
+"""Shows the output of the ranks, with their numbers in front."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable
 
 Piece = tuple[int, bool, bytes, bool]
-"""What a rank wrote: its number, whether to standard error, the bytes, and whether the line has ended."""
+"""A piece of output: the rank, whether it wrote to standard error, the bytes, and whether the line has ended."""
 
 
 class Output:
-    """Writes to whatever ``sys.stdout`` and ``sys.stderr`` are now: a notebook and a test runner replace them."""
+    """Writes to the current ``sys.stdout`` and ``sys.stderr``, which a notebook or a test runner may replace."""
 
     def __init__(self) -> None:
         self._open: tuple[int, bool] | None = None
@@ -20,11 +20,11 @@ class Output:
         self._closed = False
 
     def close(self) -> None:
-        """Drops whatever comes from now on."""
+        """Drops all further output."""
         self._closed = True
 
     def write(self, pieces: Iterable[Piece]) -> None:
-        """Writes lines, and of rank 0 pieces of lines, as they came."""
+        """Writes lines in the order in which they arrived, and pieces of lines of rank 0."""
         if self._closed:
             return
         gathered: list[str] = []
@@ -35,7 +35,7 @@ class Output:
                 gathered = []
             to_error = error
             if self._open is not None and self._open != (rank, error):
-                # Somebody else's line is not finished: it goes on in a new one.
+                # The line of another stream is unfinished: it will continue on a new line.
                 if self._open[1] == error:
                     gathered.append("\n")
                 else:
@@ -45,7 +45,7 @@ class Output:
             if self._open is None and (rank, error) in self._torn:
                 self._torn.discard((rank, error))
                 if ended and not data:
-                    # All of the line was shown, and its end by what came in between.
+                    # The whole line was already shown, and the interrupting line has ended it.
                     continue
             gathered.append(self._text(rank, error, data, ended))
             self._open = None if ended else (rank, error)
@@ -53,7 +53,7 @@ class Output:
             _write(to_error, gathered)
 
     def _text(self, rank: int, error: bool, data: bytes, ended: bool) -> str:
-        """Returns the piece with the rank in front of it, and again behind each return of the carriage."""
+        """Returns the piece with the rank in front of it and after each carriage return."""
         decoder = self._decoders.get((rank, error))
         if decoder is None:
             decoder = self._decoders[rank, error] = codecs.getincrementaldecoder("utf-8")("replace")
@@ -70,6 +70,6 @@ def _write(to_error: bool, texts: list[str]) -> None:
     stream = sys.stderr if to_error else sys.stdout
     if stream is not None:
         stream.write("".join(texts))
-        # All that `print` needs is `write`.
+        # `print` only requires `write`, so the stream may have no `flush`.
         if hasattr(stream, "flush"):
             stream.flush()

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 MAIN = "__mp_main__"
-"""What a script is called in a rank: the name that `multiprocessing` gives it, so that guards and pickles know it."""
+"""The name of the script's module in a rank: the same as in `multiprocessing`, so that guards and pickles work."""
 
 _NEEDS_CLOUDPICKLE = (
-    "; the ranks find a function by its module and name, and this one has none that they can import."
+    "; the ranks import a function by its module and name, and cannot import this one."
     " Install cloudpickle (pip install cloudpickle), or move it to the top level of a module"
 )
 
@@ -28,7 +28,7 @@ def importing_main() -> bool:
 
 
 def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[bytes]:
-    """Packs a call, by name if the ranks can import what it names, else by value. The pieces follow each other in a file."""
+    """Packs a call, by name if the ranks can import the names in it, otherwise by value. A file holds the pieces one after another."""
     args, kwargs = _arguments(args, kwargs)
     named = {"function": function, "args": args, "kwargs": kwargs}
     main = _main()
@@ -40,7 +40,7 @@ def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
             data = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
             names_main = names_main or _names_main(part, data)
             if main is None and names_main:
-                raise pickle.PicklingError("it is of a notebook or a prompt")
+                raise pickle.PicklingError("it is defined in a notebook or at a prompt")
         except Exception as error:
             if cloudpickle is None:
                 raise TypeError(f"{name}: {_shown(part)} cannot be sent: {error}{_NEEDS_CLOUDPICKLE}") from error
@@ -69,7 +69,7 @@ def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[t
 
 
 def unpack(file: BinaryIO) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Unpacks a call in a rank: with the caller's ``sys.path``, and the script under its name."""
+    """Unpacks a call in a rank, after it has set the caller's ``sys.path`` and imported the script under its name."""
     enclosed = pickle.load(file)
     sys.path[:] = enclosed["path"]
     sys.argv[:] = enclosed["argv"]
@@ -79,7 +79,7 @@ def unpack(file: BinaryIO) -> tuple[Callable[..., Any], tuple[Any, ...], dict[st
 
 
 def dump(result: Any, file: Any) -> None:
-    """Pickles a result, by value where its type has no name that the caller can import."""
+    """Pickles a result, by value if the caller cannot import its type."""
     start = file.tell()
     try:
         pickle.dump(result, file, pickle.HIGHEST_PROTOCOL)
@@ -93,8 +93,8 @@ def dump(result: Any, file: Any) -> None:
 
 
 def _names_main(part: object, data: bytes) -> bool:
-    """Returns whether a pickle names something of the script; in a rank, or a child of `multiprocessing`, by its second name."""
-    # An argument may hold these words as well. Pickled again only then: that takes time.
+    """Returns whether a pickle refers to the script, which has another name in a rank or a child of `multiprocessing`."""
+    # These words may also be data of an argument. Only then is the part pickled a second time, because that takes time.
     if b"__main__" not in data and MAIN.encode() not in data:
         return False
     finder = _Finder()
@@ -103,14 +103,14 @@ def _names_main(part: object, data: bytes) -> bool:
 
 
 class _Nowhere:
-    """Drops what is written."""
+    """A file that drops everything written to it."""
 
     def write(self, data: object) -> None:
-        """Drops it."""
+        """Drops the data."""
 
 
 class _Finder(pickle.Pickler):
-    """Looks for something of the script while it pickles."""
+    """Looks for references to the script while it pickles."""
 
     def __init__(self) -> None:
         super().__init__(_Nowhere(), pickle.HIGHEST_PROTOCOL)
@@ -146,9 +146,9 @@ def _cloudpickle() -> Any:
 
 
 def _main() -> tuple[str, str] | None:
-    """Returns how a rank imports the main module of this process: by name or path; ``None`` for a notebook or a prompt."""
+    """Returns how a rank can import the main module of this process: by name or by path; ``None`` for a notebook or a prompt."""
     main = sys.modules["__main__"]
-    # What a rank returns may name it.
+    # The result of a rank may refer to it.
     sys.modules.setdefault(MAIN, main)
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name != "__main__":

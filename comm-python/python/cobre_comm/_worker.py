@@ -1,4 +1,4 @@
-"""One rank of a job. The last arguments of its program are the descriptors of three files: the call, the record, the stack."""
+"""The program of one rank. Its last arguments are the descriptors of three files: the call, the record and the stack."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from typing import Any
 from cobre_comm import _blame, _parcel, connect
 
 RANK = os.getpid()
-"""The process that is the rank. A child that the function forks is none: it ends as any process does, and leaves no record."""
+"""The process of the rank. A child that the function forks is no rank: it ends like any process and leaves no record."""
 
 
 def main() -> None:
-    """Makes the call that the first file holds, and leaves what came of it in the second."""
+    """Makes the call from the first file, and writes its result to the second."""
     call, record, stack = (int(number) for number in sys.argv[1:4])
     for descriptor in (call, record, stack):
         os.set_inheritable(descriptor, False)
-    # Where this rank is when a signal ends it; `SIGTERM` is what the launcher sends at a timeout.
+    # Writes the stack when a signal ends this rank; the launcher sends `SIGTERM` at a timeout.
     faulthandler.enable(file=stack)
     faulthandler.register(signal.SIGTERM, file=stack, chain=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # By the line, as on a terminal; with PYTHONUNBUFFERED `print` would write each of its arguments alone.
+            # Line by line, as on a terminal; with PYTHONUNBUFFERED `print` would write each of its arguments separately.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True, write_through=False)
     with os.fdopen(record, "wb") as file:
         try:
@@ -56,7 +56,7 @@ def _call(call: int, file: io.BufferedWriter) -> None:
             except Exception as error:
                 raise _blame.NotSent(_not_sent(result, error)) from error
         except BaseException as error:
-            # Before the communicator ends: by then the record of the first cause is there.
+            # Before the communicator closes, so that the record of the first cause exists by then.
             _leave(error, file)
 
 
@@ -83,12 +83,12 @@ class _Call(io.RawIOBase):
 def _not_sent(result: object, error: Exception) -> str:
     what = f"the result, of type {type(result).__qualname__},"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"{what} cannot be kept: {error}; make room in the folder for temporary files, or set TMPDIR to another"
+        return f"{what} cannot be stored: {error}; free space in the folder for temporary files, or set TMPDIR to another folder"
     return f"{what} cannot be sent: {error}; return numbers, arrays or other data that can be pickled"
 
 
 def _leave(error: BaseException, file: io.BufferedWriter) -> None:
-    """Leaves a record of the failure and ends this process at once: no thread of the function may keep it."""
+    """Writes a record of the failure and ends this process at once, even if threads of the function still run."""
     when = time.monotonic()
     if os.getpid() != RANK:
         raise error
@@ -98,10 +98,10 @@ def _leave(error: BaseException, file: io.BufferedWriter) -> None:
         pickle.dump(_blame.Record.of(error, when), file)
         file.flush()
     except OSError:
-        # No room: what happened is at least among the last lines of this rank.
+        # No room for the record: at least the last lines of this rank show the failure.
         traceback.print_exception(error)
     for stream in (sys.stdout, sys.stderr):
-        # The function may have closed it, or put something else there.
+        # The function may have closed or replaced it.
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)

@@ -1,4 +1,4 @@
-"""``python -m cobre_comm.run -n 4 program.py``: starts the ranks of a program as ``comm-run`` does."""
+"""``python -m cobre_comm.run -n 4 program.py``: starts the ranks of a program, like ``comm-run``."""
 
 import sys
 
@@ -8,5 +8,5 @@ from cobre_comm._launcher import main
 if __name__ == "__main__":
     main()
 else:
-    # Importing a module binds its name in the package, where `run` is a function: it stays one.
+    # Importing this module would bind `run` in the package to the module; keep the function `run` there.
     sys.modules[__name__] = cobre_comm.run  # type: ignore[assignment]

@@ -20,6 +20,7 @@ const CLEAN: &[&str] = &[
     "comm-kit",
     "comm-local",
     "comm-mpi",
+    "comm-python",
     "comm-run",
     "comm-shm",
     "comm-testing",
