@@ -391,7 +391,7 @@ fn classify(config: &TcpConfig, error: DialError) -> Attempt {
             return Attempt::Final(InitError::invalid(names, message));
         }
         let timeout = config.connect_timeout;
-        let doubt = "this is likely, not proven: whoever holds the port may say so";
+        let doubt = "this is likely but not proven: any program on that port can send this answer";
         let message = format!("{message} (tried for {timeout:?}; {doubt})");
         Attempt::Doubtful(InitError::invalid(names, message))
     };
