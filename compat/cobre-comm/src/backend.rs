@@ -1,4 +1,4 @@
-//! The communicator that can be any of them, and how a program gets it.
+//! The communicator that can be of any backend, and how a program gets it.
 
 use comm_api::{CommError, Communicator, Reduce, ReduceOp, ScalarKind};
 use comm_factory::local::LocalBackend;
@@ -10,25 +10,25 @@ use crate::joined::Joined;
 use crate::kind::BackendKind;
 use crate::topology::{ExecutionTopology, TopologyProvider};
 
-/// Holds the communicator of whichever backend was chosen.
+/// The communicator of the chosen backend.
 ///
-/// 0.18 has it with the feature `mpi` only, and with two variants.
+/// 0.18 has this type only with the feature `mpi`, and with two variants.
 #[derive(Debug)]
 pub enum CommBackend {
     /// An MPI library.
     #[cfg(feature = "mpi")]
     Mpi(Box<crate::FerrompiBackend>),
-    /// Sockets.
+    /// TCP sockets.
     #[cfg(feature = "tcp")]
     Tcp(Box<crate::TcpBackend>),
     /// A shared segment on one machine.
     #[cfg(feature = "shm")]
     Shm(Box<crate::ShmBackend>),
-    /// This process alone.
+    /// A single process.
     Local(LocalBackend),
 }
 
-/// Matches once and does the same to whichever communicator it is.
+/// Matches once and calls the same method of the communicator.
 macro_rules! each {
     ($self:expr, $comm:ident => $body:expr) => {
         match $self {
@@ -86,11 +86,11 @@ impl CommBackend {
     }
 }
 
-/// Creates the communicator that `kind` asks for, and gathers the topology; collective over all ranks.
+/// Creates the communicator that `kind` selects, and gathers the topology; collective over all ranks.
 ///
 /// # Errors
 ///
-/// [`BackendError`], as its variants say.
+/// See the variants of [`BackendError`].
 ///
 /// ```
 /// use cobre_comm::{BackendKind, Communicator, create_communicator};
@@ -137,10 +137,10 @@ impl crate::FerrompiBackend {
     ///
     /// # Errors
     ///
-    /// [`BackendError::InitializationFailed`] if MPI cannot be initialised, or was before in this process.
+    /// [`BackendError::InitializationFailed`] if MPI cannot be initialised, or was already initialised in this process.
     pub fn new() -> Result<Self, BackendError> {
         let CommBackend::Mpi(joined) = create_communicator(BackendKind::Mpi)? else {
-            unreachable!("MPI was asked for");
+            unreachable!("MPI was requested");
         };
         Ok(*joined)
     }

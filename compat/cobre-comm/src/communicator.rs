@@ -1,4 +1,4 @@
-//! The communicator of 0.18: a trait of typed methods, which everything with the trait of `comm-api` has.
+//! The communicator of 0.18: a trait with typed methods, implemented for every type with the trait of `comm-api`.
 
 use std::any::TypeId;
 
@@ -8,18 +8,18 @@ use comm_api::{Operation, Reduce, ScalarKind, check};
 use crate::error::CommError;
 use crate::kind::ReduceOp;
 
-/// Marks a type whose values travel: plain old data with a default.
+/// Marks a type whose values can be sent: plain old data with a default.
 ///
 /// Implemented for every scalar, for arrays of them, and for `repr(C)` structs that derive `Pod` and `Default`.
-/// `bool`, tuples and structs with padding are not plain old data; 0.18 takes them on one rank without MPI.
+/// `bool`, tuples and structs with padding are not plain old data; 0.18 accepts them on one rank without MPI.
 pub trait CommData: comm_api::CommData + Default {}
 
 impl<T: comm_api::CommData + Default> CommData for T {}
 
 /// Performs collective operations among the ranks of one job.
 ///
-/// The trait of 0.18, with its required methods, so that mocks are written as before. Everything that is a
-/// communicator of `comm-api` has it; what a call promises is written there.
+/// The trait of 0.18, with its required methods, so that mocks are written as before. Every communicator of
+/// `comm-api` implements it; the contract of each call is documented there.
 ///
 /// ```
 /// use cobre_comm::{CommError, Communicator};
@@ -74,11 +74,11 @@ pub trait Communicator: Send + Sync {
     #[track_caller]
     fn broadcast<T: CommData>(&self, buf: &mut [T], root: usize) -> Result<(), CommError>;
 
-    /// Waits until every rank has entered.
+    /// Waits until every rank has called it.
     ///
     /// # Errors
     ///
-    /// [`CommError::CollectiveFailed`] if the ranks cannot meet.
+    /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
     #[track_caller]
     fn barrier(&self) -> Result<(), CommError>;
 
@@ -119,7 +119,7 @@ impl<C: comm_api::Communicator> Communicator for C {
                 reduced.map_err(Into::into)
             }
             Err(error) => {
-                // The other ranks are told, so that they do not wait for this one.
+                // Announce the refusal, so that the other ranks do not wait for this one.
                 self.refuse(Operation::Allreduce, &error);
                 Err(error.here().into())
             }
@@ -151,7 +151,7 @@ impl<C: comm_api::Communicator> Communicator for C {
     }
 }
 
-/// Checks a reduction as 0.18 does, and returns the scalar it is of.
+/// Checks a reduction as 0.18 does, and returns its scalar.
 #[inline]
 fn reduction<T: CommData>(
     send: &[T],
@@ -159,7 +159,7 @@ fn reduction<T: CommData>(
     op: ReduceOp,
 ) -> Result<ScalarKind, comm_api::CommError> {
     let scalar = scalar::<T>();
-    // Lengths come before the type, and a difference before none at all.
+    // Lengths are checked before the type, and different lengths before empty buffers.
     let checked = scalar.unwrap_or(ScalarKind::U8);
     check::allreduce(send.len(), recv.len(), checked, op.into())?;
     if send.is_empty() {

@@ -1,11 +1,11 @@
-//! The errors of 0.18, and how those of the backends become them.
+//! The errors of 0.18, and the conversions from those of the backends.
 
 use std::error::Error;
 
 /// Reports why a collective or a region failed.
 ///
-/// The variants and fields of 0.18. What `comm-api` says beyond them, the kind of a failure and the rank to blame,
-/// stands in the message.
+/// The variants and fields of 0.18. The message also contains what only `comm-api` has: the kind of the failure and the
+/// rank to blame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommError {
     /// The ranks could not complete the operation together.
@@ -13,9 +13,9 @@ pub enum CommError {
     CollectiveFailed {
         /// The method that was called.
         operation: &'static str,
-        /// The code the MPI library gave; 0 off MPI.
+        /// The error code of the MPI library; 0 without MPI.
         mpi_error_code: i32,
-        /// What kind of failure it was, which rank is to blame, and what to do.
+        /// The kind of failure, the rank to blame, and what to do.
         message: String,
     },
     /// A buffer, or a list of counts or displacements, has the wrong length.
@@ -38,22 +38,22 @@ pub enum CommError {
         /// The size of the communicator.
         size: usize,
     },
-    /// The communicator cannot be used from here, as in a forked child.
+    /// The communicator cannot be used here, for example in a forked child.
     #[error(
         "this communicator cannot be used here (a forked child, or a rank outside of it); create one in this process"
     )]
     InvalidCommunicator,
-    /// There is no room for a region or a buffer.
+    /// There is not enough memory for a region or a buffer.
     #[error("cannot allocate {requested_bytes} bytes: {message}")]
     AllocationFailed {
-        /// How much was asked for.
+        /// The requested size.
         requested_bytes: usize,
-        /// What there is, and how to get more.
+        /// The available memory, and how to get more.
         message: String,
     },
 }
 
-/// Writes the code of MPI, where there is one.
+/// Formats the code of MPI, if there is one.
 fn code(code: i32) -> String {
     match code {
         0 => String::new(),
@@ -126,36 +126,36 @@ impl From<comm_api::CommError> for CommError {
 /// Why a communicator could not be created, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// The backend exists, and this program was built without it.
-    #[error("the {requested} backend is not compiled in, this program has {}; build it with the feature {requested:?} of cobre-comm, or ask for BackendKind::Auto, which takes what there is or what COBRE_COMM_BACKEND names", .available.join(", "))]
+    /// The backend exists, but this program was built without it.
+    #[error("the {requested} backend is not compiled in, this program has {}; build it with the feature {requested:?} of cobre-comm, or use BackendKind::Auto, which chooses among the available backends or takes the one that COBRE_COMM_BACKEND names", .available.join(", "))]
     BackendNotAvailable {
-        /// What was asked for, or what the launcher asks for.
+        /// The backend that the program, the user or the launcher asked for.
         requested: String,
         /// What is compiled in.
         available: Vec<String>,
     },
     /// There is no backend of this name.
-    #[error("COBRE_COMM_BACKEND: there is no backend {requested:?}; this program has {}, or leave it to auto", .available.join(", "))]
+    #[error("COBRE_COMM_BACKEND: there is no backend {requested:?}; this program has {}; use one of these, or auto", .available.join(", "))]
     InvalidBackend {
         /// What was asked for.
         requested: String,
         /// What is compiled in.
         available: Vec<String>,
     },
-    /// The backend was there and configured, and could not start.
+    /// The backend is compiled in and configured, but could not start.
     #[error("{backend}: {source}")]
     InitializationFailed {
         /// The backend that was chosen.
         backend: String,
-        /// What the backend says.
+        /// The error of the backend.
         source: Box<dyn Error + Send + Sync>,
     },
     /// Variables that the backend needs are not set.
-    #[error("{backend}: not set: {}; set them, or start the ranks with comm-run, which does", .missing_vars.join(", "))]
+    #[error("{backend}: not set: {}; set them, or start the ranks with comm-run, which sets them", .missing_vars.join(", "))]
     MissingConfiguration {
         /// The backend that was chosen.
         backend: String,
-        /// Every variable that is missing.
+        /// All missing variables.
         missing_vars: Vec<String>,
     },
 }

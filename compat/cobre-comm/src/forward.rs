@@ -1,6 +1,6 @@
-//! The methods of a communicator that has another one inside.
+//! The methods of a communicator that wraps another one.
 
-/// Writes the methods of `comm_api::Communicator`: each is the same method of whichever communicator `$each` finds.
+/// Implements the methods of `comm_api::Communicator`: each calls the same method of the communicator that `$each` finds.
 macro_rules! forward_to {
     ($each:ident) => {
         #[inline]

@@ -1,11 +1,11 @@
-//! A backend of many ranks, and where they run.
+//! A backend with several ranks, and the topology of its job.
 
 use comm_api::{CommError, Communicator, Reduce, ReduceOp, ScalarKind};
 
 use crate::forward::forward_to;
 use crate::topology::{ExecutionTopology, TopologyProvider};
 
-/// Holds the communicator of a job that this process joined, and the topology of the job.
+/// The communicator of a job that this process joined, and the topology of the job.
 #[derive(Debug)]
 pub struct Joined<C> {
     pub(crate) comm: C,

@@ -1,4 +1,4 @@
-//! What a program can ask for: a backend, an operation.
+//! The backends and operations that a program can ask for.
 
 /// Which backend a program asks for.
 ///
@@ -13,15 +13,15 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackendKind {
-    /// What the environment says, as `comm_factory::select` decides: MPI, TCP, shared memory, or this process alone.
+    /// The backend that `comm_factory::select` chooses from the environment: MPI, TCP, shared memory, or a single process.
     Auto,
-    /// MPI and nothing else: an error where `comm-run` started the ranks for shared memory or TCP.
+    /// MPI only: an error if `comm-run` started the ranks for shared memory or TCP.
     Mpi,
-    /// This process alone.
+    /// A single process.
     Local,
 }
 
-/// Names an element-wise reduction.
+/// An element-wise reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// Adds, in rank order.
@@ -30,7 +30,7 @@ pub enum ReduceOp {
     Min,
     /// Takes the larger.
     Max,
-    /// Or of the bits, of integers only.
+    /// Bitwise or, only for integers.
     BitwiseOr,
 }
 

@@ -1,6 +1,6 @@
 //! The interface of the published `cobre-comm` 0.18, on the backends of this repository.
 //!
-//! A program written for 0.18 changes one line of a manifest and then also runs over shared memory and TCP,
+//! With one change to its manifest, a program written for 0.18 also runs over shared memory and TCP,
 //! without an MPI library:
 //!
 //! ```toml
@@ -8,7 +8,7 @@
 //! cobre-comm = { path = "../cobre-comm/compat/cobre-comm" }
 //! ```
 //!
-//! Its calls, its error matches and its mocks stay as they are:
+//! Its calls, its error matches and its mocks stay the same:
 //!
 //! ```
 //! use cobre_comm::{BackendKind, Communicator, ReduceOp, create_communicator};
@@ -28,22 +28,22 @@
 //! | `mpi`, `numa` | `FerrompiBackend`, as in 0.18 |
 //! | `shared-memory` | regions, as in 0.18, but truly shared by the ranks of a node |
 //!
-//! What differs from 0.18:
+//! Differences from 0.18:
 //!
-//! - Elements are plain old data with a default ([`CommData`]), so `bool`, tuples and structs with padding do not
-//!   travel. With `mpi`, 0.18 takes seven scalars only; here everything of this kind travels.
-//! - A reduction of elements that are no scalars is an error on one rank too, as is `BitwiseOr` of floats.
+//! - Elements are plain old data with a default ([`CommData`]), so `bool`, tuples and structs with padding cannot be
+//!   sent. With `mpi`, 0.18 accepts only seven scalars; here every type of this kind can be sent.
+//! - A reduction of elements that are no scalars is an error even on one rank, as is `BitwiseOr` of floats.
 //! - [`create_communicator`] returns [`CommBackend`] with any set of features. [`CommBackend`] and `LocalCommKind`
 //!   have more variants.
-//! - The text of every error is another one, and [`available_backends`] lists `tcp` and `shm` too.
-//! - [`Communicator::abort`] with 0 exits with 1: a job that was aborted did not succeed.
-//! - Regions can be written once: the first fence freezes them, since a slice may outlive `fence(&self)`.
-//!   Before it `as_slice` panics, after it `as_mut_slice` does.
-//! - Sums have the same bits on every backend; a dead rank, a late one or a mismatch is an error that names it.
+//! - The texts of all errors differ, and [`available_backends`] also lists `tcp` and `shm`.
+//! - [`Communicator::abort`] with 0 exits with 1, because an aborted job did not succeed.
+//! - Regions can be written only once: the first fence freezes them, because a slice may outlive `fence(&self)`.
+//!   Before the fence `as_slice` panics, after it `as_mut_slice` does.
+//! - Sums have the same bits on every backend. If a rank dies, is late or makes another call, the error names it.
 //!
-//! New programs use `comm-factory`, which has typed errors and regions with phases.
+//! New programs should use `comm-factory`, which has typed errors and regions with phases.
 //!
-//! Architecture invariant: this crate translates and does nothing else. No backend knows it.
+//! Architecture invariant: this crate only translates, and nothing depends on it.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

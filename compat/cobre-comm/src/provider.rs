@@ -1,4 +1,4 @@
-//! The providers of regions: every backend.
+//! The providers of regions: all backends.
 
 use comm_api::SharedMemoryProvider as Provider;
 use comm_factory::local::LocalBackend;
@@ -33,7 +33,7 @@ macro_rules! provider {
     };
 }
 
-/// A rank that shares its memory with nobody needs no communicator for its node.
+/// A rank that does not share its memory needs no communicator for its node.
 fn alone(_: Box<dyn comm_api::Communicator>) -> LocalCommKind {
     LocalCommKind::Local(LocalBackend)
 }
@@ -46,7 +46,7 @@ provider!(crate::ShmBackend, self => &self.comm, |comm| LocalCommKind::Shm(crate
 #[cfg(feature = "mpi")]
 provider!(crate::FerrompiBackend, self => &self.comm, |comm| LocalCommKind::Ferrompi(crate::NodeComm(comm)));
 
-/// Matches once and does the same to whichever provider it is.
+/// Matches once and calls the same method of the provider.
 macro_rules! each {
     ($self:expr, $comm:ident => $body:expr) => {
         match $self {

@@ -1,7 +1,7 @@
 //! Memory that the ranks of one node share, behind the names of 0.18.
 //!
-//! A slice may outlive `fence(&self)`, which nothing can detect. So that no rank reads what another writes, a region
-//! is written once: the first fence freezes it.
+//! A slice may outlive `fence(&self)`, and nothing can detect that. So that no rank reads memory while another writes it, a
+//! region is written once: the first fence freezes it.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,7 +11,7 @@ use comm_factory::local::LocalBackend;
 use crate::communicator::CommData;
 use crate::error::CommError;
 
-/// Meets with the ranks of one node; object-safe.
+/// A communicator of the ranks of one node; object-safe.
 pub trait LocalCommunicator: Send + Sync {
     /// Returns the rank on this node, in `0..size()`.
     fn rank(&self) -> usize;
@@ -19,34 +19,34 @@ pub trait LocalCommunicator: Send + Sync {
     /// Returns the number of ranks on this node.
     fn size(&self) -> usize;
 
-    /// Waits until every rank of the node has entered.
+    /// Waits until every rank of the node has called it.
     ///
     /// # Errors
     ///
-    /// [`CommError::CollectiveFailed`] if the ranks cannot meet.
+    /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
     #[track_caller]
     fn barrier(&self) -> Result<(), CommError>;
 }
 
 /// Grants access to a region: written by the leader of the node, then read by all of its ranks.
 pub trait SharedRegion<T: CommData>: Send + Sync {
-    /// Returns the whole region, once it was fenced.
+    /// Returns the whole region after its first fence.
     ///
     /// # Panics
     ///
-    /// A [`HeapRegion`] panics before its first fence, and after a first fence that failed.
+    /// A [`HeapRegion`] panics before its first fence, and if that fence failed.
     #[track_caller]
     fn as_slice(&self) -> &[T];
 
-    /// Returns what this rank writes before the first fence: everything on the leader, nothing elsewhere.
+    /// Returns the part that this rank may write before the first fence: everything on the leader, nothing on other ranks.
     ///
     /// # Panics
     ///
-    /// A [`HeapRegion`] panics after its first fence, also if that failed.
+    /// A [`HeapRegion`] panics after its first fence, even if that fence failed.
     #[track_caller]
     fn as_mut_slice(&mut self) -> &mut [T];
 
-    /// Waits for the ranks of the node; after the first time all see what the leader wrote.
+    /// Waits for the ranks of the node; after the first fence all ranks see what the leader wrote.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     fn fence(&self) -> Result<(), CommError>;
 }
 
-/// Creates regions that the ranks of one node share, and tells who is on the node.
+/// Creates regions that the ranks of one node share, and communicators of these ranks.
 pub trait SharedMemoryProvider: Send + Sync {
     /// The handle of one rank to a region.
     type Region<T: CommData>: SharedRegion<T>;
@@ -64,7 +64,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`CommError::AllocationFailed`], on all ranks of the node or none, if there is no room.
+    /// [`CommError::AllocationFailed`], on all ranks of the node or none, if there is not enough memory.
     /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together.
     #[track_caller]
     fn create_shared_region<T: CommData>(&self, count: usize)
@@ -82,7 +82,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     fn is_leader(&self) -> bool;
 }
 
-/// Holds a region, whichever backend it is of: one copy on a node with `shm` and `mpi`, one per rank otherwise.
+/// A region of any backend: one copy per node with `shm` and `mpi`, otherwise one per rank.
 ///
 /// ```should_panic
 /// use cobre_comm::{LocalBackend, SharedMemoryProvider, SharedRegion};
@@ -98,7 +98,7 @@ pub struct HeapRegion<T: CommData> {
     writing: Mutex<Option<Handle<T>>>,
     /// From the first fence on.
     frozen: OnceLock<Handle<T>>,
-    /// A region of nothing: its fences are barriers of the node, and leave the phase of the other alone.
+    /// An empty region: its fences are barriers of the node that do not change the phase of the other region.
     meeting: Mutex<Handle<u8>>,
 }
 
@@ -122,7 +122,7 @@ impl<T: CommData> HeapRegion<T> {
     }
 }
 
-/// Locks; who panicked inside has left the contents whole.
+/// Locks even after a panic of another thread, which cannot leave the contents inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -141,7 +141,7 @@ impl<T: CommData> SharedRegion<T> for HeapRegion<T> {
         let writing = self.writing.get_mut();
         let writing = writing.unwrap_or_else(PoisonError::into_inner).as_mut();
         let region = writing.expect(
-            "this region was fenced, and can be written once; create another one for other contents",
+            "this region was fenced, and a region can be written once; create another one for new contents",
         );
         region.as_mut_slice()
     }
@@ -154,7 +154,7 @@ impl<T: CommData> SharedRegion<T> for HeapRegion<T> {
         };
         region.fence()?;
         if let Some(region) = writing.take() {
-            // Nobody else sets it: it is set under the lock, by who takes the region.
+            // Set only here: under the lock, when the region is taken.
             let _ = self.frozen.set(region);
         }
         Ok(())
@@ -169,10 +169,10 @@ impl<T: CommData> fmt::Debug for HeapRegion<T> {
     }
 }
 
-/// Meets with the ranks of one node that truly share its memory.
+/// The communicator of the ranks of one node that truly share its memory.
 pub struct NodeComm(pub(crate) Box<dyn comm_api::Communicator>);
 
-/// Meets with the ranks of one node under MPI.
+/// The communicator of the ranks of one node under MPI.
 #[cfg(feature = "mpi")]
 pub type FerrompiLocalComm = NodeComm;
 
@@ -196,10 +196,10 @@ impl fmt::Debug for NodeComm {
     }
 }
 
-/// Holds the communicator of a node, whichever backend it is of.
+/// The communicator of a node, of any backend.
 #[derive(Debug)]
 pub enum LocalCommKind {
-    /// A rank that shares its memory with nobody.
+    /// A rank that does not share its memory.
     Local(LocalBackend),
     /// The ranks of a node under MPI.
     #[cfg(feature = "mpi")]

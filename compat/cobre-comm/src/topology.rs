@@ -7,19 +7,19 @@ use comm_factory::{CommBackend, Name, Topology};
 
 use crate::kind::BackendKind;
 
-/// Describes a job: the backend, the hosts and the ranks on them, and who manages it.
+/// A job: the backend, the hosts and the ranks on them, and the MPI library and scheduler behind them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionTopology {
-    /// Whether the ranks are many or one: `Mpi` over shared memory and TCP too, since programs for 0.18 know no other
-    /// backend of many ranks. Which one it is says [`MpiRuntimeInfo::library_version`].
+    /// `Mpi` for several ranks, over shared memory and TCP, too, because programs for 0.18 know no other
+    /// backend with several ranks. [`MpiRuntimeInfo::library_version`] names the real backend.
     pub backend: BackendKind,
     /// The number of ranks.
     pub world_size: usize,
     /// The hosts, in the order of their first ranks.
     pub hosts: Vec<HostInfo>,
-    /// What connects the ranks; `None` for one process.
+    /// The library that connects the ranks; `None` for a single process.
     pub mpi: Option<MpiRuntimeInfo>,
-    /// The job of SLURM, where this process belongs to one.
+    /// The SLURM job, if this process belongs to one.
     pub slurm: Option<SlurmJobInfo>,
 }
 
@@ -38,7 +38,7 @@ impl ExecutionTopology {
     }
 }
 
-/// Describes a host and the ranks on it.
+/// A host and the ranks on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostInfo {
     /// Its name.
@@ -47,18 +47,18 @@ pub struct HostInfo {
     pub ranks: Vec<usize>,
 }
 
-/// Describes what connects the ranks.
+/// The library that connects the ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiRuntimeInfo {
-    /// The name and version of the MPI library, as `MPICH 4.0.2`; `shm` or `tcp` without one.
+    /// The name and version of the MPI library, such as `MPICH 4.0.2`; `shm` or `tcp` without one.
     pub library_version: String,
-    /// The version of the standard, as `MPI 4.0`; `no MPI` without one.
+    /// The version of the standard, such as `MPI 4.0`; `no MPI` without an MPI library.
     pub standard_version: String,
-    /// What threads may do, as `Multiple`.
+    /// The level of thread support, such as `Multiple`.
     pub thread_level: String,
 }
 
-/// Describes a job of SLURM.
+/// A SLURM job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlurmJobInfo {
     /// `SLURM_JOB_ID`.
@@ -69,9 +69,9 @@ pub struct SlurmJobInfo {
     pub cpus_per_task: Option<u32>,
 }
 
-/// Tells where the ranks run.
+/// Provides the topology of the job.
 pub trait TopologyProvider: Send + Sync {
-    /// Returns what was gathered at the start. Nothing is sent.
+    /// Returns the topology that was gathered at the start, without communication.
     #[must_use]
     fn topology(&self) -> &ExecutionTopology;
 }

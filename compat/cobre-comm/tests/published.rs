@@ -1,4 +1,4 @@
-//! A program written against 0.18, `compat/fixtures/cobre-comm-018`, passes its tests with the published crate and, through
+//! The program `compat/fixtures/cobre-comm-018`, written for 0.18, passes its tests with the published crate and, through
 //! `[patch]`, with this one. With the feature `mpi` of this crate the program uses MPI, too.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -15,7 +15,7 @@ use rstest::rstest;
 fn a_program_for_0_18_passes(#[case] name: &str, #[case] patch: Option<&str>) {
     let program = copy(name);
     let mut cargo = Command::new(env!("CARGO"));
-    // What the workspace has compiled is not compiled again.
+    // Reuses what the workspace has already compiled.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.args(["test", "--quiet", "--target-dir"]).arg(target);
     if let Some(path) = patch {
@@ -29,7 +29,7 @@ fn a_program_for_0_18_passes(#[case] name: &str, #[case] patch: Option<&str>) {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
-    // Both built what they should have: a patch that fits no version is only a warning to cargo.
+    // Checks that the right crate was built: for cargo, a patch that matches no version is only a warning.
     let lock = fs::read_to_string(program.join("Cargo.lock")).unwrap();
     let mut packages = lock.split("[[package]]");
     let package = packages.find(|package| package.contains("name = \"cobre-comm\""));
@@ -39,7 +39,7 @@ fn a_program_for_0_18_passes(#[case] name: &str, #[case] patch: Option<&str>) {
     assert!(passed >= 3, "{out}{err}");
 }
 
-/// Copies the program, with the versions of the workspace: the lock file of one build is none for the other.
+/// Copies the program, with the dependency versions of the workspace: the two builds need different lock files.
 fn copy(name: &str) -> PathBuf {
     let compat = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let root = compat.parent().unwrap();
@@ -57,7 +57,7 @@ fn copy(name: &str) -> PathBuf {
     to
 }
 
-/// Copies a file that has changed; cargo compiles again what is newer.
+/// Copies a file only if it has changed, because cargo compiles newer files again.
 fn update(from: &Path, to: &Path) {
     let new = fs::read(from).unwrap();
     if fs::read(to).ok() != Some(new) {

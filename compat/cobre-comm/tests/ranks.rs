@@ -1,4 +1,4 @@
-//! What a program for 0.18 sees when its ranks are processes over shared memory or TCP.
+//! A program for 0.18 with ranks as processes over shared memory or TCP.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs::File;
@@ -13,13 +13,13 @@ use cobre_comm::{
 use comm_run::{Backend, Job, Line};
 use rstest::rstest;
 
-/// Holds what a rank does.
+/// The variable with the role of a rank.
 const ROLE: &str = "COBRE_COMM_TEST_ROLE";
 
 /// How long a job may take.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Runs `role` in processes: all must succeed.
+/// Runs `role` in several processes, which must all succeed.
 fn run(role: &str, backend: Backend, ranks: usize) {
     let job = Job::new(std::env::current_exe().unwrap(), ranks)
         .args(["--exact", "one_rank", "--nocapture", "--test-threads", "1"])
@@ -31,7 +31,7 @@ fn run(role: &str, backend: Backend, ranks: usize) {
     assert!(outcome.success(), "{role}: {outcome:#?}");
 }
 
-/// What a rank does; run as a test of its own by the others, and by nobody else.
+/// The program of a rank; only the other tests run this one, as a process.
 #[test]
 fn one_rank() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -70,7 +70,7 @@ fn programs_for_0_18_run_on_many_ranks(
     run(role, backend, ranks);
 }
 
-/// Everybody gets everything, and sums are folded in rank order.
+/// All ranks get all data, and sums are folded in rank order.
 fn collectives(comm: &CommBackend) {
     let (rank, size) = (comm.rank(), comm.size());
     let counts = per_rank_counts(7, size);
@@ -114,7 +114,7 @@ fn topology(comm: &CommBackend) {
     assert_eq!(std::env::var("COBRE_COMM_BACKEND").unwrap(), comm.name());
 }
 
-/// What one rank may not do is an error on all, and the communicator stays usable.
+/// Invalid arguments of one rank are an error on all ranks, and the communicator stays usable.
 fn refusals(comm: &CommBackend) {
     let refused = |error: CommError, reason: &str| {
         let text = error.to_string();
@@ -174,7 +174,7 @@ fn ends_with(result: Result<(), CommError>, line: u32) {
     );
 }
 
-/// The leader writes, a fence freezes, all read; slices live through later fences.
+/// The leader writes, a fence freezes, all ranks read; slices stay valid across later fences.
 fn regions(comm: &CommBackend) {
     let mut region = comm.create_shared_region::<u64>(1000).unwrap();
     let shared = comm.name() == "shm";
@@ -199,9 +199,9 @@ fn regions(comm: &CommBackend) {
     comm.barrier().unwrap();
 }
 
-/// Every fence is a barrier of the ranks that share a region, the later ones too.
+/// Every fence, not only the first, is a barrier of the ranks that share a region.
 fn late_to_a_fence(comm: &CommBackend) {
-    // A rank that shares with nobody waits for nobody.
+    // A rank that shares no memory waits for no other.
     let Ok(job) = std::env::var("COBRE_SHM_NAME") else {
         return;
     };
@@ -210,13 +210,13 @@ fn late_to_a_fence(comm: &CommBackend) {
     let is_late = comm.rank() == comm.size() - 1;
     for fence in 1..=3 {
         if is_late {
-            // Time in which the others would leave a fence that waits for nobody.
+            // Enough time for the others to leave a fence that does not wait.
             std::thread::sleep(Duration::from_millis(100));
             File::create(came(fence)).unwrap();
         }
         region.fence().unwrap();
         assert!(came(fence).exists(), "fence {fence} did not wait");
-        // All have looked.
+        // All ranks have looked.
         comm.barrier().unwrap();
         if is_late {
             std::fs::remove_file(came(fence)).unwrap();
@@ -224,10 +224,10 @@ fn late_to_a_fence(comm: &CommBackend) {
     }
 }
 
-/// A first fence that failed leaves a region that nobody reads or writes, and a communicator that works.
+/// After a failed first fence the region can be neither read nor written, but the communicator works.
 fn left_region(comm: &CommBackend) {
     let region = comm.create_shared_region::<u64>(1000).unwrap();
-    // A rank that shares with nobody has nobody to miss.
+    // A rank that shares no memory cannot miss another.
     if comm.name() == "tcp" {
         return region.fence().unwrap();
     }
@@ -250,7 +250,7 @@ fn left_region(comm: &CommBackend) {
     comm.barrier().unwrap();
 }
 
-/// Returns what `access` says when it panics.
+/// Returns the panic message of `access`.
 fn panic_of(access: impl FnOnce() -> usize) -> String {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(access)).unwrap_err();
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
