@@ -1,4 +1,4 @@
-//! The backward pass: learns from the last stage to the first what the water kept is worth.
+//! The backward pass: computes the value of stored water, from the last stage to the first.
 
 use comm_factory::api::{Communicator, SharedMemoryProvider, SharedRegion};
 
@@ -10,7 +10,7 @@ use super::subproblem::{self, Dispatch};
 use super::team::Team;
 use super::work::Work;
 
-/// Adds a cut per trial point to every stage; all ranks add the same, in scenario order.
+/// Adds a cut per trial point to every stage; all ranks add the same cuts, in scenario order.
 pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,
@@ -30,7 +30,7 @@ pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
         };
         let cuts = team.together(|| {
             work.injected(rank, iteration)?;
-            // One piece of work is one opening at one point, so that threads have something to share even with few points.
+            // A piece of work is one opening at one point, so that threads can share the work even with few points.
             let openings = case.openings();
             let pairs = mine.start * openings..mine.end * openings;
             let dispatches = map(pairs, work.threads, |pair| {

@@ -1,11 +1,11 @@
-//! A policy in a file: to go on from later, with any backend and any number of ranks.
+//! A policy in a file: a later run can continue from it, with any backend and any number of ranks.
 //!
 //! ```text
 //! "SDDPcut1", fingerprint of the case, iterations, stages, plants, cuts by stage, numbers of the policy, hash of all before
 //! ```
 //!
-//! Every field is 8 bytes, little end first. A file is written beside the old one, synchronised, then renamed over it: there is the
-//! old one or the new one, never half of one.
+//! Every field has 8 bytes, little-endian. A new file is written beside the old one, synchronised, then renamed over it, so there is
+//! always a complete file, the old one or the new one.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -42,7 +42,7 @@ pub(crate) fn encode(policy: &Policy, case: &Case<'_>) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// Returns what is wrong with them.
+/// Returns what is wrong with the bytes.
 pub(crate) fn decode(bytes: &[u8], case: &Case<'_>) -> Result<Policy, &'static str> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -61,10 +61,10 @@ pub(crate) fn decode(bytes: &[u8], case: &Case<'_>) -> Result<Policy, &'static s
     let (Some(&[_, fingerprint, iterations, ..]), Some(counts)) =
         (words.first_chunk::<5>(), words.get(5..5 + stages))
     else {
-        return Err("it is of another case; give the options it was written with");
+        return Err("it belongs to another case; use the options it was written with");
     };
     if fingerprint != case.fingerprint() {
-        return Err("it is of another case; give the options it was written with");
+        return Err("it belongs to another case; use the options it was written with");
     }
     let mut numbers = words[5 + stages..].iter().map(|word| f64::from_bits(*word));
     let mut take = |count: usize| -> Result<Vec<f64>, &'static str> {
@@ -85,11 +85,11 @@ pub(crate) fn decode(bytes: &[u8], case: &Case<'_>) -> Result<Policy, &'static s
     Ok(policy)
 }
 
-/// Writes a file that is whole or not there.
+/// Writes a file atomically.
 ///
 /// # Errors
 ///
-/// Returns what the system said and what to do.
+/// Returns the system's error and what to do.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let beside = beside(path);
     let written = File::create(&beside).and_then(|mut file| {
@@ -99,25 +99,25 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
         sync_folder(path)
     });
     written.map_err(|why| {
-        // The old checkpoint stays; what was begun is of no use to anybody.
+        // The old checkpoint stays; the incomplete file is useless.
         let _ = fs::remove_file(&beside);
         format!(
-            "the checkpoint {} cannot be written: {why}; give another --checkpoint",
+            "the checkpoint {} cannot be written: {why}; choose another --checkpoint",
             path.display()
         )
     })
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 ///
 /// # Errors
 ///
-/// Returns what the system said and what to do.
+/// Returns the system's error and what to do.
 pub(crate) fn remove(path: &Path) -> Result<(), String> {
     match fs::remove_file(path) {
         Err(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(format!(
-                "the old checkpoint {} cannot be removed: {why}; give another --checkpoint",
+                "the old checkpoint {} cannot be removed: {why}; choose another --checkpoint",
                 path.display()
             ))
         }
@@ -129,7 +129,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// Returns what the system said and what to do.
+/// Returns the system's error and what to do.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|why| {
         format!(

@@ -1,4 +1,4 @@
-//! The forward pass: runs the policy along sampled inflows, to see what it costs and which storages it meets.
+//! The forward pass: runs the policy along sampled inflows, to find its cost and the storages it reaches.
 
 use comm_factory::api::{Communicator, SharedMemoryProvider};
 
@@ -9,7 +9,7 @@ use super::subproblem;
 use super::team::Team;
 use super::work::Work;
 
-/// Runs this rank's block of scenarios; returns the costs of all, in scenario order, and shows all points on `board`.
+/// Runs this rank's block of scenarios; returns the costs of all scenarios, in order, and shares all points on `board`.
 pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn run<C: Communicator + SharedMemoryProvider>(
     Ok(team.gather(&costs, &counts(scenarios, ranks, 1))?)
 }
 
-/// Follows one scenario and gives its cost and its storages.
+/// Follows one scenario, and returns its cost and its storages.
 fn path(work: &Work<'_>, policy: &Policy, scenario: usize) -> Result<(f64, Vec<f64>), String> {
     let (case, iteration) = (&work.case, policy.iterations());
     let mut storage = case.start();

@@ -1,20 +1,20 @@
-//! A distributed solver, whole: stochastic dual dynamic programming for hydrothermal dispatch.
+//! A complete distributed solver: stochastic dual dynamic programming for hydrothermal dispatch.
 //!
-//! Rivers fill reservoirs by chance; water turbined today saves fuel today and is missing tomorrow. The method runs its policy
-//! forward along sampled inflows, then backward from the last stage, where linear programs tell what water is worth; those values
-//! become cuts, and the policy of the next iteration. It uses the library as the solvers it is made for do:
+//! Reservoirs have random inflows; water turbined today saves fuel today and is missing tomorrow. The method runs its policy
+//! forward along sampled inflows, then backward from the last stage, where linear programs give the value of water; those values
+//! become cuts, and thereby the policy of the next iteration. The example uses the library as real solvers do:
 //!
 //! | what | by |
 //! |---|---|
 //! | the case | `broadcast`, into shared regions |
-//! | the inflows that may come | a partitioned region, populated by the ranks of each node |
+//! | the possible inflows | a partitioned region, populated by the ranks of each node |
 //! | trial points and costs of the scenarios | `allgatherv` after the forward pass |
 //! | cuts | `allgatherv` per stage of the backward pass |
 //! | the lower bound | `allreduce` with `Min` |
 //! | a failure on one rank | `allreduce` with `Min` before each of these: all ranks end with its cause |
 //! | a checkpoint | `barrier`, then rank 0 writes |
 //!
-//! Scenarios are split in contiguous blocks and every result has a slot of its own, so the policy and both bounds have the same
+//! Scenarios are split into contiguous blocks and every result has its own slot, so the policy and both bounds have the same
 //! bits on every backend, with any number of ranks and threads.
 //!
 //! ```text
@@ -43,7 +43,7 @@ use failure::Failure;
 use options::Options;
 use sddp_dispatch::{cuts, hash, lp, model, subproblem};
 
-/// Runs as one rank of whatever started it.
+/// Runs as one rank, however the program was started.
 pub(crate) fn main() -> ExitCode {
     let options = Options::read();
     let result = comm_factory::create_communicator()
@@ -52,7 +52,7 @@ pub(crate) fn main() -> ExitCode {
     match result {
         Ok(_) => ExitCode::SUCCESS,
         Err(failure) => {
-            // In one piece: the lines of all ranks meet in one stream.
+            // With one write, because all ranks write to the same stream.
             let line = format!("error: {failure}\n");
             let _ = std::io::stderr().write_all(line.as_bytes());
             ExitCode::FAILURE

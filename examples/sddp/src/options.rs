@@ -20,19 +20,19 @@ pub(crate) struct Options {
     /// Number of hydro plants, four to a river
     #[arg(long, default_value_t = 4, value_parser = range(1, 200))]
     plants: u64,
-    /// Number of inflows that may come in each stage
+    /// Number of possible inflows in each stage
     #[arg(long, default_value_t = 10, value_parser = range(1, 100_000))]
     openings: u64,
     /// Number of paths through the stages per iteration, and of new cuts per stage
     #[arg(long, default_value_t = 16, value_parser = range(1, 100_000))]
     scenarios: u64,
-    /// Number of iterations at most
+    /// Maximum number of iterations
     #[arg(long, default_value_t = 30, value_parser = range(0, 1_000_000))]
     pub(crate) iterations: u64,
-    /// Stop when the lower bound gained less than this fraction of itself in five iterations
+    /// Stop when the lower bound has grown by less than this fraction of itself in five iterations
     #[arg(long, default_value_t = 1e-4, value_parser = fraction)]
     pub(crate) tolerance: f64,
-    /// Seed of the case: another number draws another case
+    /// Seed of the case: another number generates another case
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Percentage of the demand that may go unserved
@@ -41,16 +41,16 @@ pub(crate) struct Options {
     /// Threads per rank
     #[arg(long, default_value_t = 1, value_parser = range(1, 256))]
     threads: u64,
-    /// Write the policy to FILE after every iteration; a job that `comm-run --max-restarts` starts again continues from it
+    /// Write the policy to FILE after every iteration; a job that `comm-run --max-restarts` restarts continues from it
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Continue from the checkpoint
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
-    /// Draw the bounds into FILE, as SVG
+    /// Draw the bounds to FILE, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
-    /// Make the solver of this rank fail, to see what the others do
+    /// Make the solver of this rank fail, to see the effect on the others
     #[arg(long, value_name = "RANK", hide = true)]
     pub(crate) inject_error: Option<usize>,
 }
@@ -80,7 +80,7 @@ fn bounded(argument: &str, high: f64) -> Result<f64, String> {
 }
 
 impl Options {
-    /// Reads the options. If they make no sense, prints what would be right and ends the process with exit code 2.
+    /// Reads the options. If they are invalid, prints why and ends the process with exit code 2.
     pub(crate) fn read() -> Self {
         let options = Self::parse();
         let inflows = options.stages * options.plants * options.openings;
@@ -98,7 +98,7 @@ impl Options {
         usize::try_from(self.threads).unwrap_or(1)
     }
 
-    /// Returns the numbers from which the case is drawn.
+    /// Returns the parameters from which the case is generated.
     pub(crate) fn header(&self) -> Header {
         Header {
             seed: self.seed,

@@ -18,7 +18,7 @@ const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
 ///
 /// # Errors
 ///
-/// If the picture cannot be drawn, which would be a mistake here: it is drawn into memory.
+/// If the picture cannot be drawn, which would be a bug, because it is drawn in memory.
 pub(crate) fn bounds(policy: &Policy) -> Result<String, Box<dyn Error>> {
     let upper = policy.upper.iter().zip(&policy.spread);
     let above: Vec<f64> = upper
@@ -87,7 +87,7 @@ pub(crate) fn bounds(policy: &Policy) -> Result<String, Box<dyn Error>> {
     Ok(svg)
 }
 
-/// Pairs costs with their iterations, from 1 on.
+/// Pairs costs with their iterations, counted from 1.
 fn numbered(costs: &[f64]) -> impl DoubleEndedIterator<Item = (usize, f64)> {
     costs
         .iter()
@@ -95,7 +95,7 @@ fn numbered(costs: &[f64]) -> impl DoubleEndedIterator<Item = (usize, f64)> {
         .map(|(index, cost)| (index + 1, *cost))
 }
 
-/// Returns a range that holds all costs, with a margin and with room for the legend at the top.
+/// Returns a range that contains all costs, with a margin and with room for the legend at the top.
 fn range<'a>(costs: impl Iterator<Item = &'a f64>) -> Range<f64> {
     let (low, high) = costs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), cost| {
         (low.min(*cost), high.max(*cost))

@@ -1,4 +1,4 @@
-//! What a run learns: the cuts of every stage and the bounds of every iteration.
+//! The result of a run: the cuts of every stage and the bounds of every iteration.
 
 use super::cuts::Cuts;
 use super::hash::Hash;
@@ -6,7 +6,7 @@ use super::hash::Hash;
 /// The result of all iterations so far; the same bits on every rank.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
-    /// By stage, what its storage is worth in the stages after it. The last has none.
+    /// By stage, the value of its storage in the stages after it. The last stage has no cuts.
     pub(crate) cuts: Vec<Cuts>,
     /// By iteration.
     pub(crate) lower: Vec<f64>,
@@ -15,7 +15,7 @@ pub(crate) struct Policy {
     pub(crate) spread: Vec<f64>,
 }
 
-/// How many iterations the lower bound may rest before the run ends.
+/// For how many iterations the lower bound may stay the same before the run ends.
 pub(crate) const PATIENCE: usize = 5;
 
 impl Policy {
@@ -32,7 +32,7 @@ impl Policy {
         self.lower.len()
     }
 
-    /// Returns whether the lower bound gained no more than `tolerance` of itself in the last iterations.
+    /// Returns whether the lower bound has grown by at most `tolerance` of itself in the last iterations.
     pub(crate) fn converged(&self, tolerance: f64) -> bool {
         let (Some(last), true) = (self.lower.last(), self.lower.len() > PATIENCE) else {
             return false;
@@ -40,7 +40,7 @@ impl Policy {
         last - self.lower[self.lower.len() - 1 - PATIENCE] <= tolerance * last.abs()
     }
 
-    /// Adds the mean cost of the scenarios, summed in scenario order whichever rank computed them.
+    /// Adds the mean cost of the scenarios, summed in scenario order, no matter which rank computed them.
     pub(crate) fn add_upper(&mut self, costs: &[f64]) {
         let count: f64 = costs.iter().map(|_| 1.0).sum();
         let mean = costs.iter().sum::<f64>() / count;
@@ -50,14 +50,14 @@ impl Policy {
         self.spread.push(1.96 * deviation / count.sqrt());
     }
 
-    /// Returns all of it as numbers, bounds first.
+    /// Returns the whole policy as numbers, bounds first.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = f64> {
         let bounds = self.lower.iter().chain(&self.upper).chain(&self.spread);
         let cuts = self.cuts.iter().flat_map(Cuts::numbers);
         bounds.chain(cuts).copied()
     }
 
-    /// Returns a hash to compare policies with.
+    /// Returns a hash for comparing policies.
     pub(crate) fn checksum(&self) -> u64 {
         let mut hash = Hash::new();
         for number in self.numbers() {

@@ -1,4 +1,4 @@
-//! What rank 0 prints: the bounds as they come, then where the time of each rank went.
+//! The output of rank 0: the bounds of each iteration, then the times of each rank.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,7 +13,7 @@ use super::plot;
 use super::policy::Policy;
 use super::team::Team;
 
-/// Prints on one rank and is silent on all others.
+/// Prints on rank 0 and does nothing on the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Printer {
     prints: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Row {
     computing: f64,
     communicating: f64,
     waiting: f64,
-    /// In bytes; what ranks share is divided between them. 0 where the system does not say.
+    /// Memory in bytes; shared pages are divided among the ranks that share them. 0 if the system does not report it.
     memory: f64,
 }
 
@@ -42,7 +42,7 @@ impl Printer {
         }
     }
 
-    /// Prints the case, and lists the iterations that a checkpoint brought.
+    /// Prints the case, and lists the iterations of the checkpoint.
     pub(crate) fn start(
         self,
         case: &Case<'_>,
@@ -69,7 +69,9 @@ impl Printer {
         ));
         if policy.iterations() > 0 {
             let done = policy.iterations();
-            self.print(&format!("goes on after iteration {done} of the checkpoint"));
+            self.print(&format!(
+                "continuing after iteration {done} of the checkpoint"
+            ));
         }
         self.print("iteration       lower bound       upper bound   +- (95 %)        gap");
         for iteration in 0..policy.iterations() {
@@ -101,7 +103,7 @@ impl Printer {
         team.gather(&[row], &vec![1; team.comm.size()])
     }
 
-    /// Prints why the run ended, where the time went, and the checksum of the policy.
+    /// Prints why the run ended, the times of each rank, and the checksum of the policy.
     pub(crate) fn end(self, policy: &Policy, options: &Options, rows: &[Row], time: Duration) {
         let why = if policy.converged(options.tolerance) {
             "the lower bound converged"
@@ -143,7 +145,7 @@ impl Printer {
     }
 }
 
-/// Returns the memory of this process, shared pages divided by those who share them, where the system says.
+/// Returns the memory of this process, with shared pages divided among the processes that share them, if the system reports it.
 fn memory() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;

@@ -1,4 +1,4 @@
-//! The case on every rank: by broadcast from rank 0, then one copy per node where memory can be shared.
+//! The case on every rank: by broadcast from rank 0, with one copy per node if memory can be shared.
 
 use comm_factory::api::{
     CommData, CommError, Communicator, CommunicatorExt, SharedMemoryProvider, SharedRegion,
@@ -7,7 +7,7 @@ use comm_factory::api::{
 use super::model::{Case, Draft, Header, Plant, Thermal, fill_tree, index};
 use super::split::block;
 
-/// How many bytes of the case travel at a time: what a rank holds besides the one copy of its node.
+/// How many bytes of the case are sent at a time: the memory of a rank in addition to the one copy of its node.
 const PIECE: usize = 1 << 16;
 
 /// The case in regions.
@@ -21,9 +21,9 @@ pub(crate) struct Regions<C: SharedMemoryProvider> {
 }
 
 impl<C: Communicator + SharedMemoryProvider> Regions<C> {
-    /// Distributes the case that rank 0 draws.
+    /// Distributes the case that rank 0 generates.
     ///
-    /// The tree is populated in parts: by the ranks that share it, so by one alone where nothing is shared.
+    /// The ranks that share the tree populate it in parts; without shared memory, each rank populates its own.
     pub(crate) fn new(comm: &C, header: Header) -> Result<Self, CommError> {
         let draft = (comm.rank() == 0).then(|| Draft::new(header));
         let header = comm.broadcast_value(header, 0)?;
@@ -69,7 +69,7 @@ impl<C: Communicator + SharedMemoryProvider> Regions<C> {
     }
 }
 
-/// Copies what rank 0 has into a region of every node, piece by piece, through the leader of the node.
+/// Copies data of rank 0 to a region of every node, piece by piece, through the leader of the node.
 fn share<C, T>(comm: &C, mine: Option<&[T]>, count: usize) -> Result<C::Region<T>, CommError>
 where
     C: Communicator + SharedMemoryProvider,

@@ -1,12 +1,12 @@
-//! Who does what: contiguous blocks, over ranks and over threads.
+//! Splits work into contiguous blocks, over ranks and over threads.
 //!
-//! Architecture invariant: how work is split decides when something is computed, never what. Results lie in slots that belong to
-//! the work, and are combined in the order of the slots.
+//! Architecture invariant: the split determines when something is computed, never the result. Every piece of work has its own slot
+//! for its result, and the results are combined in the order of the slots.
 
 use std::ops::Range;
 use std::thread;
 
-/// Returns the part of `0..total` that belongs to `index` of `parts`. Where the parts cannot be equal, the first are longer by one.
+/// Returns the part of `0..total` that belongs to `index` of `parts`. If the parts cannot be equal, the first ones are longer by one.
 pub(crate) fn block(total: usize, parts: usize, index: usize) -> Range<usize> {
     let (each, more) = (total / parts, total % parts);
     let start = index * each + index.min(more);

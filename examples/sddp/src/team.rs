@@ -1,4 +1,4 @@
-//! The ranks together: collectives with the time they take, and errors that reach everybody.
+//! The ranks together: collectives with their times, and errors that reach all ranks.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use comm_factory::api::{
 
 use super::failure::Failure;
 
-/// How much of a reason travels to the other ranks.
+/// How many bytes of a reason are sent to the other ranks.
 const REASON: usize = 512;
 
-/// Adds up where a rank's time goes.
+/// The times of a rank, by activity.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) computing: Duration,
     pub(crate) communicating: Duration,
-    /// For ranks that had more to compute.
+    /// Waiting for ranks that had more to compute.
     pub(crate) waiting: Duration,
 }
 
-/// Wraps the communicator of this rank.
+/// The communicator of this rank, with its times.
 #[derive(Debug)]
 pub(crate) struct Team<'a, C> {
     pub(crate) comm: &'a C,
@@ -34,7 +34,8 @@ impl<'a, C: Communicator + SharedMemoryProvider> Team<'a, C> {
         Self { comm, times }
     }
 
-    /// Computes, then meets the others: goes on if all ranks can, and fails on all with the reason of the lowest if one cannot.
+    /// Computes, then synchronises with the others: continues if all ranks succeeded, otherwise fails on all ranks with the reason of
+    /// the lowest rank that failed.
     pub(crate) fn together<T>(
         &mut self,
         work: impl FnOnce() -> Result<T, String>,
@@ -68,7 +69,7 @@ impl<'a, C: Communicator + SharedMemoryProvider> Team<'a, C> {
         Ok(Failure::Rank { rank, reason })
     }
 
-    /// Gathers what every rank has, in rank order; `counts` says how much that is.
+    /// Gathers the data of all ranks, in rank order; `counts` has the length of each.
     pub(crate) fn gather<T: CommData>(
         &mut self,
         mine: &[T],
@@ -87,7 +88,7 @@ impl<'a, C: Communicator + SharedMemoryProvider> Team<'a, C> {
         Ok(all)
     }
 
-    /// Brings what this rank has into its part of a gathered region, and waits until all have: then all read all.
+    /// Copies the data of this rank to its part of a gathered region, and waits until all ranks have: then all ranks read everything.
     pub(crate) fn exchange<T: CommData>(
         &mut self,
         mine: &[T],

@@ -14,7 +14,7 @@ use super::team::Team;
 use super::work::Work;
 use super::{backward, checkpoint, forward, subproblem};
 
-/// How often a launcher that starts a failed job again has done so. Then the job goes on from its last checkpoint.
+/// The variable with the number of restarts by the launcher. A restarted job continues from its last checkpoint.
 const RESTART: &str = "COBRE_RESTART";
 
 /// Solves the case of the options on all ranks of `comm`; every rank gets the same policy.
@@ -51,7 +51,7 @@ pub(crate) fn train<C: Communicator + SharedMemoryProvider>(
         iterate(&mut team, &work, &mut boards, &mut policy)?;
         report.iteration(&policy, policy.iterations() - 1);
         if let Some(path) = &options.checkpoint {
-            // No rank is in an iteration that the checkpoint does not hold.
+            // So that no rank starts an iteration before the checkpoint contains the last one.
             comm.barrier()?;
             team.together(|| match comm.rank() {
                 0 => checkpoint::write(path, &checkpoint::encode(&policy, &case)),
@@ -91,7 +91,7 @@ fn iterate<C: Communicator + SharedMemoryProvider>(
     Ok(())
 }
 
-/// Checks that all ranks found the same lower bound, to the bit, and returns it: they solved the same program.
+/// Checks that all ranks have the same bits of the lower bound, because they solved the same program, and returns it.
 fn agree<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     lower: f64,
@@ -109,7 +109,7 @@ fn agree<C: Communicator + SharedMemoryProvider>(
     }
 }
 
-/// Removes the checkpoint of an earlier job, which a restart of this one would take for its own.
+/// Removes the checkpoint of an earlier job, because a restart of this one would take it for its own.
 fn forget<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     options: &Options,
@@ -120,7 +120,7 @@ fn forget<C: Communicator + SharedMemoryProvider>(
     }
 }
 
-/// Reads the checkpoint on rank 0 and sends it to all ranks. A job that failed before its first checkpoint starts from nothing.
+/// Reads the checkpoint on rank 0 and sends it to all ranks. A job that failed before its first checkpoint starts from scratch.
 fn resume<C: Communicator + SharedMemoryProvider>(
     team: &mut Team<'_, C>,
     work: &Work<'_>,

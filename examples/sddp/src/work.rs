@@ -1,19 +1,19 @@
-//! What every pass needs to know.
+//! The inputs of every pass.
 
 use super::lp::Unsolved;
 use super::model::Case;
 
-/// The case, and how this run treats it.
+/// The case, and the settings of this run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work<'a> {
     pub(crate) case: Case<'a>,
     pub(crate) threads: usize,
-    /// A rank whose solver fails in the second iteration, so that tests see what the others do.
+    /// A rank whose solver fails in the second iteration, so that tests see the effect on the others.
     pub(crate) inject_error: Option<usize>,
 }
 
 impl Work<'_> {
-    /// Returns what could not be solved, and what to do about it.
+    /// Returns the message about a program that could not be solved, and what to do.
     pub(crate) fn explain(
         &self,
         why: Unsolved,
@@ -32,7 +32,9 @@ impl Work<'_> {
                 "{place}: there is no dispatch that serves {:.4} % of the demand; raise --deficit-limit",
                 100.0 * (1.0 - self.case.header.deficit_limit)
             ),
-            Unsolved::Stuck => format!("{place}: {why}; run it with another --seed, and report it"),
+            Unsolved::Stuck => {
+                format!("{place}: {why}; please report this, and use another --seed meanwhile")
+            }
         }
     }
 

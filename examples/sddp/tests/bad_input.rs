@@ -1,4 +1,4 @@
-//! What is wrong is said on every rank, at once, with an exit code that is not 0, and leaves no damage.
+//! Every rank reports wrong input at once, with an exit code other than 0, and leaves no damage.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn transports() -> Vec<Transport> {
     ]
 }
 
-/// Checks that every rank ended with this code and said this.
+/// Checks that every rank ended with this code and printed these words.
 fn all_say(ran: &Ran, transport: Transport, code: i32, words: &str) -> Result<(), String> {
     let say = |rank: usize| {
         let start = format!("[{rank}] ");
@@ -106,7 +106,7 @@ fn infeasible(transport: Transport) -> Result<(), String> {
     all_say(&ran, transport, 1, words)
 }
 
-/// The rank that fails is named on all, and what the iteration before wrote can still be used.
+/// All ranks name the rank that fails, and the checkpoint of the iteration before is still usable.
 fn solver_error(transport: Transport) -> Result<(), String> {
     let (folder, file) = scratch()?;
     let words = format!("{CASE} --inject-error 2 --checkpoint {}", file.display());
@@ -119,7 +119,7 @@ fn solver_error(transport: Transport) -> Result<(), String> {
     if resumed == policy(Transport::Local, CASE, &straight)? {
         Ok(())
     } else {
-        Err("what goes on after the error is not what would have been".to_owned())
+        Err("the policy after the error differs from that of an undisturbed run".to_owned())
     }
 }
 
@@ -163,7 +163,7 @@ fn checkpoints() -> Result<(), String> {
         (
             &other,
             Some(&good),
-            "it is of another case; give the options",
+            "it belongs to another case; use the options",
         ),
         (CASE, None, "missing cannot be read: No such file"),
     ];
@@ -196,7 +196,7 @@ fn no_folder() -> Result<(), String> {
     )
 }
 
-/// A rank is killed while it works: the others name it, and the last checkpoint is whole.
+/// A rank is killed while it works: the others name it, and the last checkpoint is complete.
 fn killed_and_resumed() -> Result<(), String> {
     let (folder, file) = scratch()?;
     let case = CASE.replace(
@@ -206,7 +206,7 @@ fn killed_and_resumed() -> Result<(), String> {
     let arguments = format!("{case} --checkpoint {}", file.display());
     let (sender, lines) = mpsc::channel();
     let job = prepare(Transport::Shm(3), RANK, &arguments)?.sink(move |line: Line<'_>| {
-        // Nobody listens any more after the end.
+        // The receiver is gone after the end.
         let _ = sender.send(String::from_utf8_lossy(line.bytes).into_owned());
         Ok(())
     });
@@ -232,7 +232,7 @@ fn killed_and_resumed() -> Result<(), String> {
             "rank 1 is not the cause on all others:\n{text}\n{outcome:?}"
         ));
     }
-    // One that was begun when the rank died may lie beside it; it is never taken for a checkpoint.
+    // An incomplete checkpoint may be beside it; it is never taken for a checkpoint.
     drop(fs::remove_file(folder.path().join("policy.new")));
     whole(folder.path())?;
     let (_other, straight) = scratch()?;
@@ -240,12 +240,12 @@ fn killed_and_resumed() -> Result<(), String> {
     if resumed == policy(Transport::Local, &case, &straight)? {
         Ok(())
     } else {
-        Err("what goes on after the kill is not what would have been".to_owned())
+        Err("the policy after the kill differs from that of an undisturbed run".to_owned())
     }
 }
 
 /// A job that can be restarted removes the checkpoint of an earlier job when it first starts. If a rank fails before this job has written
-/// its own, the restart must not go on from the policy of the other job.
+/// its own, the restart must not continue from the policy of the other job.
 fn failed_before_its_first_checkpoint() -> Result<(), String> {
     let (_folder, file) = scratch()?;
     policy(Transport::Local, CASE, &file)?;
@@ -262,20 +262,20 @@ fn failed_before_its_first_checkpoint() -> Result<(), String> {
     }
 }
 
-/// A job whose rank is killed in the middle of an iteration is started again, goes on from its checkpoint, and ends with the bits of one
-/// that nothing happened to.
+/// If a rank is killed in the middle of an iteration, the job is restarted, continues from its checkpoint, and ends with the bits of an
+/// undisturbed job.
 fn killed_and_restarted(transport: Transport) -> Result<(), String> {
     let (folder, file) = scratch()?;
     let case = CASE.replace(
         "--iterations 40 --tolerance 1e-3",
         "--iterations 120 --tolerance 0",
     );
-    // What an earlier job left must not be taken for a checkpoint of this one.
+    // A file of an earlier job must not be taken for a checkpoint of this one.
     fs::write(&file, "an old checkpoint").map_err(|why| why.to_string())?;
     let arguments = format!("{case} --checkpoint {}", file.display());
     let (sender, lines) = mpsc::channel();
     let job = prepare(transport, RANK, &arguments)?.sink(move |line: Line<'_>| {
-        // Nobody listens any more after the end.
+        // The receiver is gone after the end.
         let _ = sender.send(String::from_utf8_lossy(line.bytes).into_owned());
         Ok(())
     });
@@ -283,16 +283,16 @@ fn killed_and_restarted(transport: Transport) -> Result<(), String> {
     let running = job.max_restarts(1).start().map_err(|why| why.to_string())?;
     let limit = Duration::from_secs(30);
     let next = || lines.recv_timeout(limit).map_err(|_| "no further line");
-    // It is worth a restart after a second; another iteration has begun by then.
+    // The job is restarted only after its first second; another iteration has begun by then.
     while !(started.elapsed() > Duration::from_millis(1200) && is_iteration(&next()?)) {}
     let kill = running.handle().signal(1, Signal::Kill);
     kill.map_err(|why| format!("it ended before it could be killed: {why}"))?;
     let outcome = running.wait();
     let text = lines.iter().collect::<Vec<_>>().join("\n");
-    // From nothing it would end with the same bits, too.
-    let goes_on = text.contains("goes on after iteration");
+    // Started from scratch, it would end with the same bits, too.
+    let goes_on = text.contains("continuing after iteration");
     if outcome.restarts != 1 || !outcome.success() || !goes_on {
-        return Err(format!("it did not go on:\n{text}\n{outcome:?}"));
+        return Err(format!("it did not continue:\n{text}\n{outcome:?}"));
     }
     drop(fs::remove_file(folder.path().join("policy.new")));
     whole(folder.path())?;
@@ -301,11 +301,11 @@ fn killed_and_restarted(transport: Transport) -> Result<(), String> {
     if restarted == policy(Transport::Local, &case, &straight)? {
         Ok(())
     } else {
-        Err("what goes on after the restart is not what would have been".to_owned())
+        Err("the policy after the restart differs from that of an undisturbed run".to_owned())
     }
 }
 
-/// Returns whether a line tells of an iteration: it begins with the number.
+/// Returns whether a line reports an iteration: it begins with the number.
 fn is_iteration(line: &str) -> bool {
     let first = line.split_whitespace().next();
     first.is_some_and(|word| word.parse::<u32>().is_ok())

@@ -1,12 +1,12 @@
-//! Proof that a solution is the best: it keeps all bounds, and duals show that none is cheaper. From the original numbers, whatever
-//! the solver believes.
+//! A proof that a solution is optimal: it satisfies all bounds, and duals show that none is cheaper. Computed from the original
+//! numbers, independently of the solver.
 
 use sddp_dispatch::lp::{Program, Unsolved, Variable};
 
 /// The left side of a row.
 type Left = Vec<(Variable, f64)>;
 
-/// A program as it was written down.
+/// The original program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Written {
     /// Cost, lower and upper bound.
@@ -62,7 +62,7 @@ fn between(value: f64, lower: f64, upper: f64) {
     assert!(kept, "{value} is not between {lower} and {upper}");
 }
 
-/// Returns the least that `price * x` can be for x between the bounds.
+/// Returns the minimum of `price * x` for x between the bounds.
 fn bound(price: f64, lower: f64, upper: f64) -> f64 {
     let at = if price > 0.0 { lower } else { upper };
     if at.is_finite() {

@@ -1,4 +1,4 @@
-//! The bounds are right: compared with the whole tree of inflows as one linear program.
+//! The bounds are right: compares them with one linear program for the whole tree of inflows.
 
 use clap::Parser;
 use libtest_mimic::Trial;
@@ -27,7 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// The dual method may pass through values of any size; their rounding must not be taken for an infeasible program.
+/// The dual method may pass through values of any size; their rounding errors must not make a program look infeasible.
 fn large() -> Result<(), String> {
     let (_folder, file) = scratch()?;
     let case = "--stages 48 --plants 8 --openings 20 --scenarios 16 --iterations 1";
@@ -77,7 +77,7 @@ fn lower_bounds(bytes: &[u8]) -> Vec<f64> {
     trace.iter().map(|word| f64::from_bits(*word)).collect()
 }
 
-/// Solves the deterministic equivalent: every stage of every path that inflows can take, in one program.
+/// Solves the deterministic equivalent: one program with every stage of every possible path of inflows.
 fn optimum(options: &Options) -> Result<f64, String> {
     let header = options.header();
     let draft = Draft::new(header);
@@ -112,7 +112,7 @@ fn optimum(options: &Options) -> Result<f64, String> {
         .map_err(|why| format!("the equivalent: {why}"))
 }
 
-/// Adds one stage of one path, which starts with the water that its parent leaves.
+/// Adds one stage of one path, which starts with the water that its parent stage leaves.
 fn add_node(
     written: &mut Written,
     case: &Case<'_>,

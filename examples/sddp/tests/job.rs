@@ -40,11 +40,11 @@ impl Transport {
     }
 }
 
-/// The end of a run and what it printed.
+/// The end of a run and its output.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
-    /// Every line of every rank, the rank in front.
+    /// Every line of every rank, with the rank in front.
     pub(crate) lines: Vec<String>,
 }
 
@@ -55,14 +55,14 @@ impl Ran {
     }
 }
 
-/// The role of a rank of the solver as it is.
+/// The role of a rank of the unmodified solver.
 pub(crate) const RANK: &str = "rank";
 
-/// How long one run may take; they take a second.
+/// How long one run may take; usually it takes a second.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Prepares a run of this binary as `role`, with arguments separated by blanks. A rank that fails is left alone with the others: they
-/// must end by themselves.
+/// Prepares a run of this binary as `role`, with arguments separated by blanks. If a rank fails, the launcher does not end the others:
+/// they must end by themselves.
 pub(crate) fn prepare(transport: Transport, role: &str, arguments: &str) -> Result<Job, String> {
     let own = std::env::current_exe()
         .map_err(|why| format!("the path of this program is unknown: {why}"))?;
@@ -81,7 +81,7 @@ pub(crate) fn prepare(transport: Transport, role: &str, arguments: &str) -> Resu
         .timeout(LIMIT))
 }
 
-/// Runs a job and keeps what it prints.
+/// Runs a job and keeps its output.
 pub(crate) fn run(job: Job) -> Result<Ran, String> {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&lines);

@@ -1,7 +1,7 @@
-//! The solver on every backend: the same bits, the right bounds, and one cause on every rank when something is wrong.
+//! The solver on every backend: the same bits, the right bounds, and the same cause on every rank if something fails.
 //!
 //! One binary in two roles, as in the conformance suite: it starts itself again as the ranks of a job, through `comm-run` or
-//! `mpiexec`, and compares what they leave.
+//! `mpiexec`, and compares their results.
 
 #[path = "../src/main.rs"]
 mod sddp;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     trials.extend(memory::trials());
     trials.extend(plot::trials());
     let mut arguments = Arguments::from_args();
-    // Jobs bring processes of their own; side by side they would only wait for each other.
+    // Jobs start many processes; concurrent jobs would only wait for each other.
     arguments.test_threads.get_or_insert(1);
     libtest_mimic::run(&arguments, trials).exit_code()
 }

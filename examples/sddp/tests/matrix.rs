@@ -10,16 +10,16 @@ use libtest_mimic::Trial;
 use super::job::{RANK, Transport, policy, prepare, run, scratch};
 use super::reversed;
 
-/// A case of two rivers, with a number of scenarios that 3 and 4 ranks cannot split evenly. It ends because the lower bound
-/// converges, so the iteration in which it does is part of the comparison.
+/// A case with two rivers, and with a number of scenarios that 3 and 4 ranks cannot split evenly. It ends because the lower bound
+/// converges, so the comparison includes the iteration in which that happens.
 pub(crate) const CASE: &str =
     "--stages 9 --plants 5 --openings 5 --scenarios 10 --iterations 40 --tolerance 1e-3";
 
-/// The hash at the end of the policy of this case, on every backend and for good; the case is drawn without functions whose last bit
-/// depends on the system.
+/// The hash at the end of the policy of this case, the same on every backend and in every version; generating the case uses no
+/// functions whose last bit depends on the system.
 const WRITTEN: u64 = 0x183b_4475_28a0_2bf9;
 
-/// Where it is solved.
+/// The transports of the matrix.
 fn transports() -> Vec<Transport> {
     let mut transports = vec![Transport::Local];
     transports.extend([2, 3, 4].map(Transport::Shm));
@@ -81,7 +81,7 @@ fn twice(transport: Transport, threads: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Stops after three iterations and goes on from the file, first in the same place, then in another.
+/// Stops after three iterations and continues from the file, first on the same transport, then on another.
 fn resumed(transport: Transport) -> Result<(), String> {
     let stopped = CASE.replace("--iterations 40", "--iterations 3");
     let resumed = format!("{CASE} --resume");
@@ -110,17 +110,17 @@ fn written_down() -> Result<(), String> {
     Ok(())
 }
 
-/// The case must be able to show a wrong stopping iteration: it ends by itself, after some and before all iterations.
+/// The case must reveal a wrong stopping iteration: it converges after some iterations, before the limit.
 fn converges() -> Result<(), String> {
     let ran = run(prepare(Transport::Local, RANK, CASE)?)?;
     if ran.text().contains("the lower bound converged") {
         Ok(())
     } else {
-        Err(format!("it went on to the limit:\n{}", ran.text()))
+        Err(format!("it ran to the limit:\n{}", ran.text()))
     }
 }
 
-/// With blocks in reverse rank order the folds over the scenarios run backwards: the comparison must fail, or it finds nothing.
+/// With blocks in reverse rank order, the folds over the scenarios run backwards: the comparison must notice that.
 fn noticed() -> Result<(), String> {
     for (transport, role) in [
         (Transport::Shm(2), reversed::ALL),
@@ -137,7 +137,7 @@ fn noticed() -> Result<(), String> {
         }
         let bytes = std::fs::read(&file).map_err(|why| why.to_string())?;
         if same("reversed", &bytes).is_ok() {
-            return Err(format!("{role} on {}: nobody noticed", transport.name()));
+            return Err(format!("{role} on {}: not noticed", transport.name()));
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! A shared case is there once, whatever the number of ranks.
+//! A shared case is in memory once, whatever the number of ranks.
 
 use libtest_mimic::Trial;
 
 use super::job::{RANK, Transport, prepare, run};
 
-/// A case of 32 MB, and no iteration.
+/// A case of 32 MB, without iterations.
 const CASE: &str = "--stages 100 --plants 20 --openings 2000 --iterations 0";
 const MEGABYTES: f64 = 32.0;
 
@@ -13,7 +13,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![trial.with_ignored_flag(!cfg!(target_os = "linux"))]
 }
 
-/// Compares regions that are shared with the heap of every rank, by the pages of all processes, shared ones divided.
+/// Compares shared regions with copies on the heap of every rank, by the memory of all processes, with shared pages divided.
 fn shared_once() -> Result<(), String> {
     let [one, shared, heap] =
         [Transport::Shm(1), Transport::Shm(4), Transport::Tcp(4)].map(|transport| {
@@ -22,10 +22,10 @@ fn shared_once() -> Result<(), String> {
                 let number = line.strip_prefix("[0] memory of all ranks: ")?;
                 number.strip_suffix(" MB")?.parse::<f64>().ok()
             });
-            line.ok_or_else(|| format!("no word about memory:\n{}", ran.text()))
+            line.ok_or_else(|| format!("no line about memory:\n{}", ran.text()))
         });
     let (one, shared, heap) = (one?, shared?, heap?);
-    // What a rank has besides the case is a few megabytes.
+    // A rank uses a few megabytes besides the case.
     let more = shared - one;
     if more > MEGABYTES / 2.0 {
         return Err(format!(

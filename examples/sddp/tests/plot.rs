@@ -1,4 +1,4 @@
-//! The plot of the bounds: whole, also with no iteration or one, and with both edges of its band.
+//! The plot of the bounds is complete, also with no iteration or one, and has both edges of its band.
 
 use libtest_mimic::Trial;
 
@@ -46,15 +46,15 @@ fn labelled(iterations: usize) -> Result<(), String> {
     band(&svg, iterations).map_err(|why| format!("{why} in\n{svg}"))
 }
 
-/// The band has one edge above the upper bound and one below, equally far: of every iteration the upper bound is the middle. On a
-/// picture y grows downwards.
+/// The band has one edge above the upper bound and one below it, equally far: in every iteration the upper bound is in the middle. In
+/// a picture y grows downwards.
 fn band(svg: &str, iterations: usize) -> Result<(), String> {
     let corners = attribute(svg, "<polygon", "points").unwrap_or_default();
     let corners: Vec<i32> = corners
         .split_whitespace()
         .filter_map(|corner| corner.split_once(',')?.1.parse().ok())
         .collect();
-    // The points of the band's own colour are those of the upper bound.
+    // The points with the colour of the band are those of the upper bound.
     let middle: Vec<i32> = svg
         .lines()
         .filter(|line| line.contains("#C2571A"))
@@ -65,7 +65,7 @@ fn band(svg: &str, iterations: usize) -> Result<(), String> {
     }
     let (above, below) = corners.split_at(iterations);
     for ((above, below), middle) in above.iter().zip(below.iter().rev()).zip(middle) {
-        // Each is rounded to a whole pixel.
+        // Each coordinate is rounded to a whole pixel.
         let is_around = *above < middle && middle < *below;
         if !is_around || (above + below - 2 * middle).abs() > 2 {
             return Err(format!("edges {above} and {below} around {middle}"));

@@ -23,7 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Draws bounds on everything, equations among them, around a point that keeps them all.
+/// Generates bounds on everything, equations among them, around a point that satisfies all of them.
 fn draw(seed: u64) -> Written {
     let mut noise = Noise::new(seed, [9, 9, 9]);
     let columns = 1 + noise.below(12);
@@ -50,7 +50,7 @@ fn draw(seed: u64) -> Written {
         let mut activity = 0.0;
         for (variable, value) in point.iter().enumerate() {
             if noise.below(2) == 0 {
-                // Whole numbers, for ties.
+                // Whole numbers, to get ties.
                 let factor = noise.between(-3.0, 3.0).round();
                 activity += factor * value;
                 row.push((variable, factor));
@@ -74,7 +74,7 @@ fn random_programs() {
     }
 }
 
-/// Many rows through one point, and no costs to tell directions apart.
+/// Many rows through one point, and no costs that distinguish directions.
 fn ties() {
     for size in [4, 10, 30] {
         let mut written = Written {

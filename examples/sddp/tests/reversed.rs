@@ -1,4 +1,4 @@
-//! A mutant: a communicator that delivers blocks in reverse rank order, to see that the matrix notices.
+//! A mutant: a communicator that delivers blocks in reverse rank order, to check that the matrix notices it.
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -10,27 +10,28 @@ use comm_factory::api::{Blocks, CommError, Communicator, SharedMemoryProvider};
 use super::sddp::options::Options;
 use super::sddp::train::train;
 
-/// The role of a rank that gets everything in reverse rank order.
+/// The role of a rank that gets all data in reverse rank order.
 pub(crate) const ALL: &str = "reversed";
 
-/// The role of a rank that gets only the costs of the scenarios so: the cuts stay, the upper bound is folded backwards.
+/// The role of a rank that gets only the costs of the scenarios in reverse rank order: the cuts stay, but the upper bound is folded
+/// backwards.
 pub(crate) const COSTS: &str = "reversed-costs";
 
-/// The role of a rank that gets the cuts in reverse rank order, and the costs as they are.
+/// The role of a rank that gets the cuts in reverse rank order, and the costs in the right order.
 pub(crate) const EXCHANGES: &str = "reversed-exchanges";
 
 /// The most costs of scenarios that a rank has in the case of the matrix; trial points and cuts are more numbers.
 const FEW: usize = 5;
 
-/// Reverses what an `allgatherv` and an `exchange` deliver.
+/// Reverses the results of `allgatherv` and `exchange`.
 struct Reversed {
     costs: bool,
     exchanges: bool,
-    /// How long the points are, which are exchanged first.
+    /// The length of the points, which are exchanged first.
     points: OnceLock<usize>,
 }
 
-/// Runs the solver on it.
+/// Runs the solver on this communicator.
 pub(crate) fn main(role: &str) -> ExitCode {
     let comm = match comm_factory::create_communicator() {
         Ok(comm) => comm,
@@ -77,8 +78,8 @@ impl<C: Communicator + SharedMemoryProvider> Mutation<C> for Reversed {
         Ok(())
     }
 
-    /// Brings what the rank at the other end of the order wrote, where that is cuts: with the points as well, every rank would do the work of the
-    /// other, and the cuts would be in order again.
+    /// Delivers the data of the rank at the opposite end of the order, but only cuts: with reversed points, too, every rank would do
+    /// the work of the other, and the cuts would be in order again.
     fn before_exchange(&self, comm: &C, written: &mut [u8]) {
         let (rank, size, bytes) = (comm.rank(), comm.size(), written.len());
         if *self.points.get_or_init(|| bytes) == bytes || !self.exchanges {
@@ -86,7 +87,7 @@ impl<C: Communicator + SharedMemoryProvider> Mutation<C> for Reversed {
         }
         let displs: Vec<usize> = (0..size).map(|rank| rank * bytes).collect();
         let mut all = vec![0; size * bytes];
-        // Where the parts are not even the others pass other counts, and the job ends.
+        // If the parts are uneven, the others pass other counts, and the job fails.
         let gathered = comm.allgatherv_bytes(
             written,
             &mut all,

@@ -24,7 +24,10 @@ const CLEAN: &[&str] = &[
     "comm-run",
     "comm-shm",
     "comm-testing",
+    "compat",
     "conformance",
+    "examples",
+    "fixtures",
     "xtask",
 ];
 

@@ -1,6 +1,6 @@
-//! What water is worth later: planes below the future cost, as a function of the water kept.
+//! The future value of water: planes below the future cost, as a function of the stored water.
 
-/// The cuts of one stage in the order in which they came.
+/// The cuts of one stage, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cuts {
     plants: usize,
@@ -17,12 +17,12 @@ impl Cuts {
         }
     }
 
-    /// Returns how many numbers a cut has.
+    /// Returns the count of numbers in a cut.
     pub fn width(plants: usize) -> usize {
         1 + plants
     }
 
-    /// Returns how many cuts there are.
+    /// Returns the number of cuts.
     pub fn len(&self) -> usize {
         self.numbers.len() / Self::width(self.plants)
     }

@@ -1,4 +1,4 @@
-//! A hash to compare results with: FNV-1a over the bytes, little end first. Not for secrets.
+//! A hash for comparing results: FNV-1a over the little-endian bytes. Not for secrets.
 
 use comm_api::CommData;
 

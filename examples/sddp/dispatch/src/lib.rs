@@ -1,12 +1,12 @@
-//! What the solver `sddp` solves, on one rank: the case, the dispatch of one stage, and its linear programs.
+//! The part of the solver `sddp` that runs on one rank: the case, the dispatch of one stage, and its linear programs.
 //!
-//! Nothing here communicates, so it is compiled once for all sets of backends.
+//! This crate does not communicate, so it is compiled once for all sets of backends.
 
 #![allow(
     clippy::len_without_is_empty,
     clippy::must_use_candidate,
     clippy::new_without_default,
-    reason = "for one program, not for strangers"
+    reason = "an internal crate of one program"
 )]
 
 pub mod cuts;

@@ -1,17 +1,17 @@
 //! A small linear programming solver: the dual simplex method on a dense dictionary, with bounds on everything.
 //!
-//! Minimises `c x` with `c >= 0`, over `lower <= x <= upper` and rows whose activity `a x` lies between bounds of its own. With
-//! costs that are not negative and all variables at their lower bounds the first dictionary is dual feasible, so there is no
-//! first phase, and a row can be added after a solution and the method goes on from there.
+//! Minimises `c x` with `c >= 0`, over `lower <= x <= upper` and rows with bounds on their activities `a x`. With
+//! non-negative costs and all variables at their lower bounds, the first dictionary is dual feasible. So there is no
+//! first phase, and the method can continue after a row is added to a solved program.
 //!
-//! Architecture invariant: the result depends on the program and on the order of its rows, on nothing else. No clock, no random
+//! Architecture invariant: the result depends only on the program and on the order of its rows. No clock, no random
 //! choice, no state from one program to the next, no fused operation: the same bits on every rank, thread and backend.
 
 mod pivot;
 
 use std::fmt;
 
-/// How far a variable may lie outside of its bounds, in units of the bound or 1.
+/// How far a variable may be outside its bounds, in units of the bound or 1.
 const FEASIBLE: f64 = 1e-9;
 
 /// The number of a variable: first the columns of the program, then the activities of its rows.
@@ -20,17 +20,17 @@ pub type Variable = usize;
 /// Why there is no solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsolved {
-    /// No point keeps all bounds.
+    /// No point satisfies all bounds.
     Infeasible,
-    /// The method came to no end, which would be a mistake in it.
+    /// The method did not terminate, which would be a bug in it.
     Stuck,
 }
 
 impl fmt::Display for Unsolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Infeasible => "no point keeps all bounds",
-            Self::Stuck => "the simplex method came to no end",
+            Self::Infeasible => "no point satisfies all bounds",
+            Self::Stuck => "the simplex method did not terminate",
         })
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Display for Unsolved {
 enum Position {
     /// At one of its bounds; a column of the table.
     Column(usize),
-    /// Between its bounds, or about to be; a row of the table.
+    /// Between its bounds, or soon to be; a row of the table.
     Row(usize),
 }
 
@@ -55,9 +55,9 @@ pub struct Program {
     basic: Vec<Variable>,
     /// The variable of each column of the table.
     apart: Vec<Variable>,
-    /// Row by row: what a basic variable gains when one of the others grows by 1.
+    /// Row by row: the change of a basic variable when one of the others grows by 1.
     table: Vec<f64>,
-    /// What the cost gains when one of the others grows by 1.
+    /// The change of the cost when one of the others grows by 1.
     reduced: Vec<f64>,
 }
 
@@ -108,16 +108,16 @@ impl Program {
         variable
     }
 
-    /// Goes on until the cost is least.
+    /// Runs the method until the cost is minimal.
     ///
     /// # Errors
     ///
-    /// If no point keeps all bounds, or the method fails.
+    /// If no point satisfies all bounds, or the method fails.
     pub fn solve(&mut self) -> Result<(), Unsolved> {
         let limit = 1000 + 100 * (self.basic.len() + self.apart.len());
         let (mut idle, mut fresh) = (0, false);
         for _ in 0..limit {
-            // After many steps that gained nothing, the smallest numbers go first (Bland): that cannot cycle.
+            // After many steps without progress, choose the smallest numbers (Bland's rule), which cannot cycle.
             let careful = idle > 40;
             let row = self.leaving(careful);
             let step = row.map(|row| (row, self.entering(row, careful)));
@@ -126,7 +126,7 @@ impl Program {
                 fresh = false;
                 self.exchange(row, column);
             } else if !fresh {
-                // Values on the way can be huge, and what they leave of the last digits decides nothing.
+                // Intermediate values can be huge, and their rounding errors must decide nothing.
                 self.refresh();
                 fresh = true;
             } else if row.is_none() {
@@ -138,7 +138,7 @@ impl Program {
         Err(Unsolved::Stuck)
     }
 
-    /// Computes the values of the basic variables anew from those at their bounds.
+    /// Recomputes the values of the basic variables from those at their bounds.
     fn refresh(&mut self) {
         let rows = self.table.chunks_exact(self.apart.len());
         for (&variable, row) in self.basic.iter().zip(rows) {
@@ -154,7 +154,7 @@ impl Program {
         self.value[variable]
     }
 
-    /// Returns what the least cost gains when the bound that holds a variable grows by 1: the dual of a row.
+    /// Returns the change of the minimal cost when the active bound of a variable grows by 1: the dual of a row.
     pub fn dual(&self, variable: Variable) -> f64 {
         match self.place[variable] {
             Position::Column(column) => self.reduced[column],
@@ -168,7 +168,7 @@ impl Program {
         terms.map(|(cost, value)| cost * value).sum()
     }
 
-    /// Returns how far a variable lies below or above its bounds, in their units; 0 when that is within the tolerance.
+    /// Returns how far a variable is below or above its bounds, in their units; 0 if that is within the tolerance.
     fn outside(&self, variable: Variable) -> f64 {
         let (value, lower, upper) = (
             self.value[variable],

@@ -1,31 +1,31 @@
-//! The case: hydro plants in cascades, thermal plants, demand, and the inflows that may come.
+//! The case: hydro plants in cascades, thermal plants, demand, and possible inflows.
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::hash::Hash;
 use crate::noise::Noise;
 
-/// Sizes and numbers that a case is made of; travels by broadcast.
+/// The sizes and parameters of a case; sent by broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
-    /// What the draws begin with.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Months.
+    /// The number of months.
     pub stages: u64,
-    /// Hydro plants.
+    /// The number of hydro plants.
     pub plants: u64,
-    /// Thermal plants.
+    /// The number of thermal plants.
     pub thermals: u64,
-    /// Inflows that may come in each stage but the first, all equally likely.
+    /// The number of possible inflows in each stage except the first, all equally likely.
     pub openings: u64,
-    /// Paths through the stages per iteration.
+    /// The number of paths through the stages per iteration.
     pub scenarios: u64,
-    /// Of a unit of demand that is not served.
+    /// The cost of a unit of demand that is not served.
     pub deficit_cost: f64,
-    /// The part of the demand that may go unserved.
+    /// The fraction of the demand that may go unserved.
     pub deficit_limit: f64,
-    /// Of a unit of water that is spilled.
+    /// The cost of a unit of spilled water.
     pub spill_cost: f64,
 }
 
@@ -35,15 +35,15 @@ pub struct Header {
 pub struct Plant {
     /// Water in the reservoir before the first stage.
     pub storage_start: f64,
-    /// What the reservoir holds.
+    /// The capacity of the reservoir.
     pub storage_max: f64,
-    /// What the turbines take in a stage.
+    /// The capacity of the turbines in a stage.
     pub turbine_max: f64,
     /// Energy per unit of turbined water.
     pub energy: f64,
-    /// What the river brings in a mean stage.
+    /// The mean inflow of a stage.
     pub inflow_mean: f64,
-    /// The plant that gets its water; its own number or more than there are: the sea.
+    /// The plant downstream; its own number, or one beyond the last plant, means the sea.
     pub downstream: u64,
 }
 
@@ -51,13 +51,13 @@ pub struct Plant {
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Thermal {
-    /// The most energy in a stage.
+    /// The maximum energy in a stage.
     pub capacity: f64,
-    /// Of a unit of energy.
+    /// The cost of a unit of energy.
     pub cost: f64,
 }
 
-/// The part of a case that rank 0 draws.
+/// The part of a case that rank 0 generates.
 #[derive(Debug, Clone)]
 pub struct Draft {
     /// By number.
@@ -68,10 +68,10 @@ pub struct Draft {
     pub demand: Vec<f64>,
 }
 
-/// A case that lies in shared regions.
+/// A case in shared regions.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// Sizes and numbers.
+    /// Sizes and parameters.
     pub header: Header,
     /// By number.
     pub plants: &'a [Plant],
@@ -83,17 +83,17 @@ pub struct Case<'a> {
     pub tree: &'a [f64],
 }
 
-/// How inflows and demand follow the year.
+/// How inflows and demand change over the year.
 const WET: [f64; 12] = [1.4, 1.5, 1.3, 1.0, 0.8, 0.6, 0.5, 0.5, 0.6, 0.9, 1.0, 1.2];
 const WARM: [f64; 12] = [
     1.05, 1.06, 1.04, 1.0, 0.97, 0.95, 0.95, 0.97, 0.98, 1.0, 1.01, 1.02,
 ];
 
-/// How many plants lie on one river.
+/// The number of plants on one river.
 const CASCADE: u64 = 4;
 
 impl Draft {
-    /// Draws a case. Basic arithmetic only: the same bits on every machine.
+    /// Generates a case. Uses only basic arithmetic, for the same bits on every machine.
     pub fn new(header: Header) -> Self {
         let mut noise = Noise::new(header.seed, [1, 0, 0]);
         let mut plants: Vec<Plant> = Vec::new();
@@ -109,7 +109,7 @@ impl Draft {
                 downstream: if last { u64::MAX } else { number + 1 },
             });
         }
-        // What the rivers give in a mean stage, if nothing is spilled.
+        // The energy of the rivers in a mean stage, if nothing is spilled.
         let mut energy = 0.0;
         let mut below = 0.0;
         for plant in plants.iter().rev() {
@@ -141,7 +141,7 @@ impl Draft {
 }
 
 impl Case<'_> {
-    /// Returns a fingerprint of the case. Iterations and ranks are no part of it.
+    /// Returns a fingerprint of the case. It does not depend on iterations and ranks.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Hash::new();
         hash.data(&[self.header]);
@@ -157,7 +157,7 @@ impl Case<'_> {
         self.demand.len()
     }
 
-    /// Returns how many inflows may come in a stage.
+    /// Returns the number of openings of a stage.
     pub fn openings(&self) -> usize {
         index(self.header.openings)
     }
@@ -174,7 +174,7 @@ impl Case<'_> {
         &self.tree[start..start + plants]
     }
 
-    /// Returns the opening that a scenario meets. The first stage is known: it has one opening.
+    /// Returns the opening of a scenario in a stage. The first stage is known: it has one opening.
     pub fn sample(&self, iteration: u64, scenario: u64, stage: usize) -> usize {
         if stage == 0 {
             return 0;
@@ -195,7 +195,7 @@ pub fn fill_tree(header: &Header, plants: &[Plant], first: usize, inflows: &mut 
     for (node, inflows) in inflows.chunks_exact_mut(plants.len()).enumerate() {
         let (stage, opening) = ((first + node) / openings, (first + node) % openings);
         let mut noise = Noise::new(header.seed, [2, stage as u64, opening as u64]);
-        // One draw for the weather everywhere, and one for each plant.
+        // One random number for the weather of all plants, and one for each plant.
         let weather = noise.between(0.5, 1.5);
         for (inflow, plant) in inflows.iter_mut().zip(plants) {
             let local = noise.between(0.7, 1.3);
@@ -210,7 +210,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     small(part) / small(whole)
 }
 
-/// Turns a size of a header into an index; sizes were checked when the options were read.
+/// Converts a size of a header to an index; the options were checked when they were read.
 pub fn index(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Seeded numbers that do not depend on who draws them: every stream has a name of its own.
+//! Seeded random numbers that do not depend on the rank: every stream has its own name.
 
 /// Generates numbers from a seed (`SplitMix64`).
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl Noise {
         self.next() % limit.max(1)
     }
 
-    /// Returns a number from `low` up to `high`; 32 random bits, so that no rounding enters.
+    /// Returns a number from `low` up to `high`, from 32 random bits, so that no rounding occurs.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         let unit = f64::from((self.next() >> 32) as u32) / f64::from(u32::MAX);
         low + (high - low) * unit

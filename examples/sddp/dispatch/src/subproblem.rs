@@ -1,4 +1,4 @@
-//! The dispatch of one stage: turbine the water now, or keep it for what the cuts say it is worth later.
+//! The dispatch of one stage: turbine the water now, or keep it at the future value that the cuts give it.
 //!
 //! ```text
 //! min   thermal cost + deficit cost + spill cost + future
@@ -7,25 +7,25 @@
 //! for each cut     future - slope * storage                                    >= intercept
 //! ```
 //!
-//! Of many cuts few bind. They are added one by one, the most violated first, until none is violated.
+//! Only a few of many cuts are binding. They are added one by one, the most violated first, until none is violated.
 
 use crate::cuts::Cuts;
 use crate::lp::{Program, Unsolved, Variable};
 use crate::model::Case;
 
-/// How far the future cost may stay below a cut, in units of the cut's height or 1.
+/// How far the future cost may be below a cut, in units of the cut's height or 1.
 const VIOLATED: f64 = 1e-9;
 
-/// The best way to run a stage.
+/// The best dispatch of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dispatch {
-    /// This stage and what the cuts say of those after it.
+    /// The cost of this stage and, by the cuts, of those after it.
     pub cost: f64,
-    /// This stage alone.
+    /// The cost of this stage alone.
     pub stage_cost: f64,
     /// The water left, by plant.
     pub storage: Vec<f64>,
-    /// What one more unit of water would change in `cost`, by plant.
+    /// The change of `cost` per additional unit of water, by plant.
     pub water_value: Vec<f64>,
 }
 
@@ -124,7 +124,7 @@ pub fn supply(case: &Case<'_>, names: Columns) -> Vec<(Variable, f64)> {
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If there is no feasible dispatch.
 pub fn solve(
     case: &Case<'_>,
     stage: usize,
@@ -170,7 +170,7 @@ pub fn solve(
     })
 }
 
-/// Finds the cut that the future cost lies farthest below, beyond the tolerance. One that was added is not added again.
+/// Finds the cut that the future cost violates most, beyond the tolerance. A cut is added only once.
 fn most_violated(program: &Program, names: Columns, cuts: &Cuts, added: &[usize]) -> Option<usize> {
     let future = program.value(names.future());
     let storage: Vec<f64> = (0..names.plants)

@@ -5,7 +5,7 @@ use std::process::Command;
 use comm_conformance::Launcher;
 use comm_run::Job;
 
-/// Prepares `mpiexec -n RANKS`, ready for a program. `MPIEXEC` names another than the one in `PATH`.
+/// Prepares `mpiexec -n RANKS`, ready for a program. `MPIEXEC` names one other than that in `PATH`.
 pub(crate) fn launch(ranks: usize) -> Result<Job, String> {
     let program = std::env::var("MPIEXEC").unwrap_or_else(|_| "mpiexec".to_owned());
     let version = Command::new(&program)

@@ -1,15 +1,16 @@
-//! One step of the dual simplex method: who leaves, who enters, and the exchange.
+//! One step of the dual simplex method: the leaving variable, the entering variable, and the exchange.
 
 use super::{Position, Program, Variable};
 
-/// Factors smaller than this are taken for rounding and never divided by.
+/// Factors smaller than this count as rounding errors and are never divisors.
 const SMALLEST: f64 = 1e-9;
 
-/// Reduced costs may become this much too small, so that there is a choice of columns and a large factor can be taken (Harris).
+/// Reduced costs may become this much too small, so that there is a choice of columns and one with a large factor can be taken
+/// (Harris).
 const SLACK: f64 = 1e-9;
 
 impl Program {
-    /// Picks the row whose variable lies farthest outside of its bounds; `careful`: the one with the smallest number.
+    /// Picks the row whose variable is farthest outside its bounds, or with `careful` the one with the smallest number.
     pub(super) fn leaving(&self, careful: bool) -> Option<usize> {
         let mut worst: Option<(usize, f64)> = None;
         for (row, &variable) in self.basic.iter().enumerate() {
@@ -26,7 +27,7 @@ impl Program {
         worst.map(|(row, _)| row)
     }
 
-    /// Picks the column that brings the variable of `row` back at the least cost, and returns whether that gains anything.
+    /// Picks the column that brings the variable of `row` back at the lowest cost, and returns whether the cost increases.
     pub(super) fn entering(&self, row: usize, careful: bool) -> Option<(usize, bool)> {
         let leaving = self.basic[row];
         let rises = self.value[leaving] < self.lower[leaving];
@@ -58,7 +59,7 @@ impl Program {
         best.map(|(column, _)| (column, gained))
     }
 
-    /// Returns the cost per unit that `column` asks for moving the leaving variable up, when it can.
+    /// Returns the cost per unit of moving the leaving variable up by `column`, if that is possible.
     fn ratio(&self, column: usize, factor: f64) -> Option<f64> {
         let variable = self.apart[column];
         if factor.abs() <= SMALLEST || self.is_fixed(variable) {
@@ -69,7 +70,7 @@ impl Program {
         } else {
             factor > 0.0
         };
-        // Rounding may leave a reduced cost on the wrong side of zero.
+        // Rounding may put a reduced cost on the wrong side of zero.
         let reduced = if factor > 0.0 {
             self.reduced[column]
         } else {
@@ -94,7 +95,7 @@ impl Program {
         self.value[variable] == self.upper[variable]
     }
 
-    /// Moves the variable of `row` to the bound it crossed and lets it change places with that of `column`.
+    /// Moves the variable of `row` to the bound it crossed, and swaps it with that of `column`.
     pub(super) fn exchange(&mut self, row: usize, column: usize) {
         let width = self.apart.len();
         let (leaving, entering) = (self.basic[row], self.apart[column]);
@@ -131,7 +132,7 @@ impl Program {
     }
 }
 
-/// Replaces the variable of `column` in a row by what it was solved for.
+/// Substitutes the solved expression for the variable of `column` in a row.
 fn substitute(row: &mut [f64], solved: &[f64], column: usize) {
     let factor = row[column];
     if factor != 0.0 {
