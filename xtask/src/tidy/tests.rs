@@ -158,10 +158,6 @@ fn a_line_of_one_character_too_many_is_found_outside_of_tables_and_code() {
     );
     let expected = ["a.md:2: 201 characters: one sentence per line, 200 at most"];
     assert_eq!(found(words::lines, "a.md", &text), expected);
-    assert_eq!(
-        found(words::lines, "docs/troubleshooting.md", &text),
-        [""; 0]
-    );
 }
 
 #[test]

@@ -6,12 +6,6 @@ use super::{OnFinding, Tree};
 /// The longest line of a document, in characters.
 const MOST_CHARACTERS: usize = 200;
 
-/// The documents that are not checked yet.
-const LATER: [&str; 1] = [
-    // It quotes messages word by word.
-    "docs/troubleshooting.md",
-];
-
 /// The folders whose code is checked too: rustdoc, docstrings, comments and string literals.
 #[rustfmt::skip] // One folder per line.
 const CLEAN: &[&str] = &[
@@ -44,7 +38,7 @@ const PHRASES: [&[&str]; 7] = [
 
 /// Finds lines of documents that are too long for a diff, except in tables and code, which cannot be broken.
 pub(super) fn lines(tree: &Tree, report: &mut OnFinding<'_>) {
-    for (path, text) in documents(tree) {
+    for (path, text) in tree.texts(".md") {
         let wide = Document::parse(text).wide;
         let mut start = 0;
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
@@ -62,13 +56,9 @@ pub(super) fn lines(tree: &Tree, report: &mut OnFinding<'_>) {
 
 /// Finds the [`PHRASES`] in documents, and in the code below the [`CLEAN`] folders.
 pub(super) fn phrases(tree: &Tree, report: &mut OnFinding<'_>) {
-    for (path, text) in documents(tree).chain(code(tree, CLEAN)) {
+    for (path, text) in tree.texts(".md").chain(code(tree, CLEAN)) {
         find(path, text, report);
     }
-}
-
-fn documents(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
-    tree.texts(".md").filter(|(path, _)| !LATER.contains(path))
 }
 
 /// Lists the Rust and Python files below the given folders.
