@@ -78,7 +78,7 @@ fn job(name: &str, values: [&[u8]; 2]) -> [String; 2] {
 fn two_secrets_that_differ_in_any_byte_do_not_join(#[case] zero: &[u8], #[case] one: &[u8]) {
     let reports = job("COBRE_TCP_SECRET", [zero, one]);
     assert!(reports[1].contains("the secrets differ"), "{reports:?}");
-    assert!(reports[0].contains("did not come"), "{reports:?}");
+    assert!(reports[0].contains("did not join"), "{reports:?}");
 }
 
 #[test]

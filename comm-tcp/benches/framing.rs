@@ -1,4 +1,4 @@
-//! What a frame and a handshake cost before anything is sent.
+//! The cost of a frame and of a handshake, without sending anything.
 
 use std::hint::black_box;
 

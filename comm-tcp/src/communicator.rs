@@ -27,10 +27,10 @@ use crate::secret::Secret;
 use crate::watch::{Outlook, Signals};
 use crate::{descriptors, listen, socket, variables};
 
-/// How long an aborting rank 0 waits until all have been told.
+/// How long an aborting rank 0 waits until all ranks have been notified.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How long it waits until the log says so.
+/// How long an aborting rank 0 waits for its log.
 const LAST_LINE: Duration = Duration::from_millis(100);
 
 /// Communicates with other ranks over TCP.
@@ -42,7 +42,7 @@ pub struct TcpBackend {
     size: usize,
     owner: Owner,
     id: CommId,
-    /// Absent in a job of one rank, which has nobody to talk to.
+    /// Absent in a job of one rank, which has no other rank to talk to.
     job: Option<Job>,
 }
 
@@ -75,26 +75,26 @@ impl Transport for Peers {
 }
 
 impl TcpBackend {
-    /// Joins the job that `config` describes, and returns when all ranks have.
+    /// Joins the job that `config` describes; returns when all ranks have joined.
     ///
-    /// Rank 0 listens; the others look for it until the connect timeout, so it may start last. A
-    /// job of one rank opens nothing.
+    /// Rank 0 listens; the others try to connect until the connect timeout, so rank 0 may start last. A job
+    /// of one rank opens nothing.
     ///
-    /// A process may create several communicators, for its threads say: one after the other, in the same order on all
-    /// ranks.
+    /// A process may create several communicators, for example one per thread: one after the other, in the
+    /// same order on all ranks.
     ///
     /// # Errors
     ///
-    /// [`InitError`] if the configuration cannot be used, the limit on descriptors leaves too few, a secret is needed or
-    /// wrong, the port is taken, or not all ranks come in time.
+    /// [`InitError`] if the configuration is unusable, the limit on descriptors is too low, a secret is
+    /// missing or wrong, the port is taken, or not all ranks join in time.
     pub fn connect(config: TcpConfig) -> Result<Self, InitError> {
         Self::start(config, None)
     }
 
-    /// Joins as [`connect`](Self::connect) does, with a socket that listens already.
+    /// Joins like [`connect`](Self::connect), with a socket that is already listening.
     ///
-    /// Only rank 0 uses it: whoever starts the ranks can bind a free port first and tell it to the
-    /// others. The other ranks drop it.
+    /// Only rank 0 uses it: a launcher can bind a free port first and pass its number to the other ranks,
+    /// which drop the socket.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl TcpBackend {
         }
     }
 
-    /// Returns what tells this communicator from all others of this process.
+    /// Returns the id that distinguishes this communicator from all others of this process.
     pub(crate) fn id(&self) -> CommId {
         self.id
     }
@@ -189,7 +189,7 @@ impl TcpBackend {
         }
     }
 
-    /// Passes on what a check of arguments found, once the others know.
+    /// Passes on the result of an argument check; if the check failed, announces the refusal to the others.
     #[track_caller]
     pub(crate) fn checked<R>(&self, checked: Result<R, CommError>) -> Result<R, CommError> {
         match self.gate()? {
@@ -219,7 +219,7 @@ pub(crate) fn run_from(
     run_inside(&mut gate.enter_from(operation, at)?, operation, call)
 }
 
-/// Takes one place in the sequence, inside a call that has several.
+/// Takes one position in the sequence, inside a call that has several.
 pub(crate) fn run_inside(
     engine: &mut Pass<'_, Peers>,
     operation: Operation,
@@ -371,13 +371,13 @@ impl Communicator for TcpBackend {
 }
 
 impl Peers {
-    /// Lets all know before the process ends, also while another thread is in a call.
+    /// Notifies all ranks before the process ends, even while another thread is in a call.
     fn abort(&self, code: i32, is_rank_0: bool) {
         let _ = self.watch_link.say(&Notice::Abort { code }.encode());
         if !is_rank_0 {
             return;
         }
-        // The watch is a thread of this process, and so is its log, which may block.
+        // The watch is a thread of this process, and logging, which may block, happens on it too.
         let Signals {
             announced, logged, ..
         } = &*self.signals;
@@ -393,7 +393,7 @@ impl Peers {
 }
 
 impl Engine {
-    /// Says goodbye and closes everything, without waiting for anybody.
+    /// Announces the departure and closes everything, without waiting for any rank.
     fn leave(&mut self) {
         self.signals.leaving.store(true, Ordering::Release);
         for link in &mut self.links.data {
@@ -414,7 +414,7 @@ impl Engine {
 
 impl fmt::Debug for TcpBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the links: they hold bytes of the program, by the thousand.
+        // Leaves out the links: they hold thousands of bytes of the program.
         f.debug_struct("TcpBackend")
             .field("rank", &self.rank)
             .field("size", &self.size)
@@ -424,7 +424,7 @@ impl fmt::Debug for TcpBackend {
 
 impl Drop for TcpBackend {
     fn drop(&mut self) {
-        // A forked child has handles to the links of its parent: it closes its own and says nothing.
+        // A forked child has handles to the links of its parent: it closes its own and sends nothing.
         if let Some(Job { gate, hub }) = &mut self.job
             && let Some((_, engine)) = gate.leave()
         {

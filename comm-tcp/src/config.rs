@@ -1,4 +1,4 @@
-//! Where the coordinator is found, who may join, and how long a rank waits.
+//! How to find the coordinator, which processes may join, and how long a rank waits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,13 +17,13 @@ use crate::rendezvous::Countdown;
 use crate::secret::Secret;
 use crate::variables;
 
-/// The port of the coordinator unless another is given.
+/// The default port of the coordinator.
 pub(crate) const DEFAULT_PORT: u16 = 29500;
 
-/// The most ranks of one job: rank 0 holds two links to each.
+/// The maximum number of ranks of a job: rank 0 holds two links to each.
 const MOST_RANKS: usize = 4096;
 
-/// Where one rank finds the coordinator of its job, and how long it waits for the others.
+/// How one rank finds the coordinator of its job, and how long it waits for the others.
 ///
 /// ```
 /// use comm_tcp::TcpConfig;
@@ -46,28 +46,27 @@ pub struct TcpConfig {
     pub rank: usize,
     /// The number of ranks.
     pub size: usize,
-    /// How long a collective waits for a rank that is alive but absent; `None`, like zero, is for
-    /// ever.
+    /// How long a collective waits for a rank that is alive but absent; `None` and zero disable the timeout.
     pub timeout: Option<Duration>,
-    /// How long [`connect`](crate::TcpBackend::connect) waits for all ranks to come.
+    /// How long [`connect`](crate::TcpBackend::connect) waits for all ranks.
     pub connect_timeout: Duration,
-    /// The address on which rank 0 listens; `None` is the coordinator if it is an address of the
-    /// machine, loopback if it is `localhost`, else all.
+    /// The address on which rank 0 listens. `None` means the coordinator if that is an address of the
+    /// machine, loopback if it is `localhost`, otherwise all addresses.
     pub bind_addr: Option<IpAddr>,
-    /// The ports of which each worker takes one to listen for its predecessor in the ring, so that a firewall can let them
-    /// through; `None` is any free port. Ranks of one machine need one each.
+    /// The ports on which workers listen for their predecessors in the ring, so that a firewall can permit
+    /// them; `None` means any free port. Each worker takes one, and ranks of one machine need one each.
     pub worker_ports: Option<RangeInclusive<u16>>,
-    /// What every rank must prove to know, any bytes; required unless everything stays on loopback.
-    /// White space around it (ASCII) does not count.
+    /// The secret that every rank must prove to know, any bytes; required unless everything stays on
+    /// loopback. Surrounding ASCII white space is ignored.
     pub secret: Option<Vec<u8>>,
     /// A regular file of at most 64 KiB that holds the secret, instead of [`secret`](Self::secret).
     pub secret_file: Option<PathBuf>,
-    /// Allows a job without a secret beyond loopback: whoever reaches the port may join.
+    /// Permits a job without a secret beyond loopback: any process that reaches the port may join.
     pub insecure: bool,
     /// Which links are encrypted; must agree between the ranks.
     pub encryption: Encryption,
-    /// Lets ranks connect to each other; `false` sends all bulk through rank 0, which is slower. What rank 0
-    /// says holds for all.
+    /// Lets ranks connect to each other; `false` sends all bulk through rank 0, which is slower. The setting
+    /// of rank 0 applies to all ranks.
     pub ring: bool,
     /// The descriptor of a listening socket that rank 0 inherited from its launcher.
     pub listen_fd: Option<i32>,
@@ -106,7 +105,7 @@ impl TcpConfig {
     /// | `COBRE_TCP_PORT` | 29500 | [`port`](Self::port) |
     /// | `COBRE_TCP_RANK` | required | [`rank`](Self::rank) |
     /// | `COBRE_TCP_SIZE` | required | [`size`](Self::size) |
-    /// | `COBRE_TCP_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout), fractions allowed, 0 = for ever |
+    /// | `COBRE_TCP_TIMEOUT_SECS` | 60 | [`timeout`](Self::timeout), fractions allowed, 0 = no timeout |
     /// | `COBRE_TCP_CONNECT_TIMEOUT_MS` | 30000 | [`connect_timeout`](Self::connect_timeout) |
     /// | `COBRE_TCP_BIND_ADDR` | by the coordinator | [`bind_addr`](Self::bind_addr) |
     /// | `COBRE_TCP_WORKER_PORTS` | any | [`worker_ports`](Self::worker_ports), `A-B` |
@@ -117,7 +116,7 @@ impl TcpConfig {
     /// | `COBRE_TCP_LISTEN_FD` | none | [`listen_fd`](Self::listen_fd) |
     /// | `COBRE_JOB_ID` | none | [`job_id`](Self::job_id) |
     ///
-    /// A variable that is empty counts as not set. The secret may be any bytes.
+    /// An empty variable counts as not set. The secret may be any bytes.
     ///
     /// # Errors
     ///
@@ -126,8 +125,8 @@ impl TcpConfig {
         Self::from_env_and(&BTreeMap::new())
     }
 
-    /// Reads the configuration as [`from_env`](Self::from_env) does, with `more` for variables that
-    /// are not set there: what another launcher says in its own.
+    /// Reads the configuration like [`from_env`](Self::from_env), with `more` for variables that are not set:
+    /// the equivalents from another launcher.
     ///
     /// # Errors
     ///
@@ -141,13 +140,13 @@ impl TcpConfig {
         Self::read(&map, secret.as_ref().map(|secret| secret.as_bytes()))
     }
 
-    /// Reads the configuration from a map of variables, without looking at anything else.
+    /// Reads the configuration from a map of variables, and accesses nothing else.
     ///
     /// # Errors
     ///
-    /// Names everything that is wrong at once, each with its value (but never the secret's):
-    /// [`MissingConfiguration`](crate::InitErrorKind::MissingConfiguration) if a required variable
-    /// is missing, else [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration).
+    /// A single error that names everything missing or wrong, with the values (but never that of the secret):
+    /// [`MissingConfiguration`](crate::InitErrorKind::MissingConfiguration) if a required variable is
+    /// missing, otherwise [`InvalidConfiguration`](crate::InitErrorKind::InvalidConfiguration).
     ///
     /// ```
     /// use comm_tcp::{InitErrorKind, TcpConfig};
@@ -181,12 +180,13 @@ impl TcpConfig {
         let advice = "give an address such as 10.0.0.5 or ::";
         config.bind_addr = reader.parse(variables::BIND_ADDR, advice, str::parse::<IpAddr>);
         config.worker_ports = reader.parse(variables::WORKER_PORTS, PORTS, ports);
-        // Not through the reader: what it trims as white space may be a part of the secret.
+        // Not read through the reader, which trims Unicode white space: some of it may be a part of the
+        // secret.
         let secret = secret.map(<[u8]>::trim_ascii);
         config.secret = secret.filter(|s| !s.is_empty()).map(<[u8]>::to_vec);
         config.secret_file = reader.text(variables::SECRET_FILE).map(PathBuf::from);
         config.insecure = reader.switch(variables::INSECURE).unwrap_or(false);
-        let advice = "give auto (what leaves loopback), 1 (everything) or 0 (nothing)";
+        let advice = "give auto (links beyond loopback), 1 (all links) or 0 (no links)";
         let encryption = reader.parse(variables::ENCRYPT, advice, str::parse);
         config.encryption = encryption.unwrap_or_default();
         config.listen_fd = reader.number(variables::LISTEN_FD);
@@ -203,7 +203,7 @@ impl TcpConfig {
         faults.finish()
     }
 
-    /// Returns the secret, from wherever it is.
+    /// Returns the secret, from the variable or the file.
     pub(crate) fn proof_of(&self, time: &mut Countdown) -> Result<Option<Secret>, InitError> {
         match (&self.secret, &self.secret_file) {
             (Some(secret), _) => Ok(Some(Secret::new(secret))),
@@ -217,7 +217,7 @@ impl TcpConfig {
         let coordinator = &self.coordinator;
         if coordinator.contains(['/', ' ']) || ends_in_port(coordinator) {
             let message = format!(
-                "{COORDINATOR} is {coordinator:?}; give a host name or an address alone, the port goes to {PORT}"
+                "{COORDINATOR} is {coordinator:?}; give only a host name or an address, and set the port with {PORT}"
             );
             faults.add(&[COORDINATOR], message);
         }
@@ -236,7 +236,7 @@ impl TcpConfig {
             && secret.trim_ascii().is_empty()
         {
             let message = format!(
-                "{SECRET} is empty, which keeps nobody out; give a long random string, or none"
+                "{SECRET} is empty, which protects nothing; give a long random string, or none"
             );
             faults.add(&[SECRET], message);
         }
@@ -247,18 +247,18 @@ impl TcpConfig {
         let secret = self.secret.is_some() || self.secret_file.is_some();
         if self.encryption == Encryption::On && !secret {
             let message = format!(
-                "{ENCRYPT} is 1, which needs a secret: set {SECRET} or {SECRET_FILE} to the same on \
-                 all ranks"
+                "{ENCRYPT} is 1, which needs a secret: set {SECRET} or {SECRET_FILE} to the same value \
+                 on all ranks"
             );
             faults.add(&[ENCRYPT, SECRET, SECRET_FILE], message);
         }
     }
 }
 
-/// What a range of ports looks like.
+/// The format of a range of ports.
 const PORTS: &str = "give the lowest and the highest port, such as 29501-29600";
 
-/// Reads the lowest and the highest port, or one port alone.
+/// Reads the lowest and the highest port, or a single port.
 fn ports(text: &str) -> Result<RangeInclusive<u16>, ParseIntError> {
     let (low, high) = text.split_once('-').unwrap_or((text, text));
     Ok(low.trim().parse()?..=high.trim().parse()?)

@@ -3,16 +3,16 @@
 use std::net::{SocketAddr, TcpStream};
 use std::str::FromStr;
 
-/// Which links are encrypted and authenticated, given that there is a secret.
+/// Which links are encrypted and authenticated, if there is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Encryption {
-    /// Those that leave loopback, as `auto` in the variable.
+    /// Links beyond loopback, like `auto` in the variable.
     #[default]
     Auto = 0,
-    /// All, as `1`. Needs a secret.
+    /// All links, like `1`. Needs a secret.
     On = 1,
-    /// None, as `0`: whoever sits between the ranks reads everything and can change results.
+    /// No links, like `0`: anyone between the ranks can read everything and change results.
     Off = 2,
 }
 
@@ -40,12 +40,12 @@ impl FromStr for Encryption {
             "auto" => Ok(Self::Auto),
             "1" => Ok(Self::On),
             "0" => Ok(Self::Off),
-            _ => Err("there is no such way to encrypt".to_owned()),
+            _ => Err("no such setting".to_owned()),
         }
     }
 }
 
-/// Returns whether a link leaves loopback, as far as this end of it can see.
+/// Returns whether a link leaves loopback, as far as this end can see.
 pub(crate) fn leaves_loopback(stream: &TcpStream) -> std::io::Result<bool> {
     let inside = |address: SocketAddr| address.ip().to_canonical().is_loopback();
     Ok(!inside(stream.local_addr()?) || !inside(stream.peer_addr()?))

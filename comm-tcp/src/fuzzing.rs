@@ -1,5 +1,5 @@
-//! Everything that reads bytes from a link, fed with any bytes: for the fuzzer, the tests and the
-//! benchmark. No part of the interface.
+//! Feeds any bytes to all code that reads from a link: for the fuzzer, the tests and the benchmark. Not part
+//! of the interface.
 
 use std::io::{self, ErrorKind, IoSlice};
 
@@ -47,8 +47,8 @@ impl Stream for Pieces<'_> {
 ///
 /// # Panics
 ///
-/// If what is decoded does not encode to what it was read from, or a proof or a record is accepted
-/// that nobody made.
+/// If something decoded does not encode to the bytes it was read from, or if a proof or a record is accepted
+/// that was never created.
 pub fn any_bytes(bytes: &[u8]) {
     frames(bytes);
     handshakes(bytes);
@@ -61,7 +61,7 @@ pub fn any_bytes(bytes: &[u8]) {
     };
     let mut payload = [0; 24];
     let mut link = Link::new(stream, 1);
-    // Every look reads a byte or pauses; an entry or an end comes first.
+    // Each iteration reads a byte or pauses; an entry or the end comes first.
     let looks = 4 * bytes.len() + 8;
     let at = (3, Call::broadcast(24, 8, 1));
     let mut incoming = Incoming::new();
@@ -79,11 +79,7 @@ fn frames(bytes: &[u8]) {
         let Ok(header) = Header::decode(head) else {
             return;
         };
-        assert_eq!(
-            header.encode(),
-            *head,
-            "a header says the same in bytes again"
-        );
+        assert_eq!(header.encode(), *head, "a header encodes to the same bytes");
         let length = usize::try_from(header.length).unwrap_or(usize::MAX);
         let (body, later) = tail.split_at(tail.len().min(length));
         if let Some(notice) = Notice::decode(&header, body)
@@ -110,7 +106,7 @@ fn records(bytes: &[u8]) {
 }
 
 fn handshakes(bytes: &[u8]) {
-    let keys = Keys::new(b"a secret nobody guesses");
+    let keys = Keys::new(b"a secret that is never guessed");
     let server = Server::new([3; NONCE], false);
     let _ = Server::tolerates(bytes);
     if let Some(hello) = bytes.first_chunk::<HELLO>() {

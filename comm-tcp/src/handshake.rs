@@ -1,4 +1,4 @@
-//! How two ranks prove to each other that they know the secret, before anything else is said.
+//! How two ranks prove to each other that they know the secret, before they exchange anything else.
 //!
 //! ```text
 //! server                                                                client
@@ -7,11 +7,11 @@
 //!   Reply: status, session, HMAC(Ks, all before)                  ────────►
 //! ```
 //!
-//! The keys of the two sides differ, so neither proof can be sent back as the other one; both cover
-//! both nonces, so neither can be used twice. The server proves nothing to whoever has not proved
-//! itself: such a refusal depends on no secret. The keys of an encrypted link follow from the
-//! secret and all three messages. Without a secret the key is empty and the code the same. All
-//! messages have a fixed length. Pure: bytes in, bytes out.
+//! The two sides have different keys, so a proof cannot be reflected; both proofs cover both nonces, so
+//! neither can be replayed. The server proves nothing to a client that has not proved itself: such a refusal
+//! depends on no secret. The keys of an encrypted link are derived from the secret and all three messages.
+//! Without a secret the key is empty and the code is the same. All messages have a fixed length. The module
+//! does no I/O: bytes in, bytes out.
 
 mod hello;
 mod keys;
@@ -28,10 +28,10 @@ pub(crate) const REPLY: usize = 4 + SESSION + PROOF;
 pub(crate) const NONCE: usize = 32;
 pub(crate) const SESSION: usize = 16;
 
-/// Sets one start of a job apart from every other: random bytes that rank 0 draws.
+/// Distinguishes one start of a job from every other: random bytes that rank 0 draws.
 pub(crate) type Session = [u8; SESSION];
 
-/// Whether a link was let in, or why not.
+/// Whether a link was accepted, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Status {
@@ -54,8 +54,8 @@ impl Status {
         self == Self::Welcome
     }
 
-    /// Returns whether the server says so only to a client that has proved itself, and proves
-    /// itself, too.
+    /// Returns whether the server sends this status only to a client that has proved itself, and proves
+    /// itself in turn.
     pub(crate) fn is_proven(self) -> bool {
         !matches!(self, Self::OtherVersion | Self::WrongProof)
     }
@@ -79,24 +79,24 @@ impl Status {
 /// Why a handshake ends here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HandshakeError {
-    #[error("what answers there does not speak this protocol")]
+    #[error("the program that answers there does not speak this protocol")]
     Stranger,
     #[error("it speaks version {0} of the protocol, this rank {VERSION}")]
     Version(u16),
     #[error("its proof does not fit the secret of this rank")]
     Proof,
-    #[error("it sent a status nobody knows")]
+    #[error("it sent an unknown status")]
     Status,
 }
 
-/// Stands on the side that was connected to.
+/// The side that accepted the connection.
 #[derive(Debug)]
 pub(crate) struct Server {
     challenge: [u8; CHALLENGE],
 }
 
 impl Server {
-    /// Begins; `beyond` says whether the link leaves loopback, as seen from here.
+    /// Starts a handshake; `beyond` is whether the link leaves loopback, as seen from here.
     pub(crate) fn new(nonce: [u8; NONCE], beyond: bool) -> Self {
         let mut challenge = [0; CHALLENGE];
         challenge[..8].copy_from_slice(&MAGIC);
@@ -111,15 +111,15 @@ impl Server {
         &self.challenge
     }
 
-    /// Returns early, from what has come so far, whether the other side may be a client of this
+    /// Returns early, from the bytes received so far, whether the other side may be a client of this
     /// protocol.
     pub(crate) fn tolerates(received: &[u8]) -> bool {
         let seen = received.len().min(MAGIC.len());
         received[..seen] == MAGIC[..seen]
     }
 
-    /// Returns, from what has come so far, whether the other side says that it has another version;
-    /// that much is the same in all of them.
+    /// Returns, from the bytes received so far, whether the other side has another version; that part is the
+    /// same in all versions.
     pub(crate) fn other_version(received: &[u8]) -> bool {
         let version = received.get(8..10);
         version.is_some_and(|version| *version != u16::from(VERSION).to_be_bytes())
@@ -138,8 +138,8 @@ impl Server {
         Hello::decode(said).ok_or(Status::NotExpected)
     }
 
-    /// Returns what to send last. It depends on the secret only if the client has proved that it
-    /// knows it: nobody else gets anything to try guesses on.
+    /// Returns what to send last. It depends on the secret only if the client has proved that it knows the
+    /// secret: other clients get no material for guessing it.
     pub(crate) fn reply(
         &self,
         hello: &[u8; HELLO],
@@ -159,7 +159,7 @@ impl Server {
         reply
     }
 
-    /// Derives the secrets of the link, once its handshake is through.
+    /// Derives the secrets of the link, once its handshake is complete.
     pub(crate) fn secrets(
         &self,
         hello: &[u8; HELLO],
@@ -170,14 +170,14 @@ impl Server {
     }
 }
 
-/// Returns whether the server says, in its challenge, that the link leaves loopback. If somebody
-/// changed that on the way, no proof fits.
+/// Returns whether the challenge says that the link leaves loopback. If the challenge was changed on the way,
+/// no proof fits.
 pub(crate) fn seen_beyond(challenge: &[u8; CHALLENGE]) -> bool {
     challenge[11] == 1
 }
 
-/// Returns what a client says to a server of another version before it goes: its own version, where
-/// every version looks for it.
+/// Returns what a client sends to a server of another version before it disconnects: its own version, where
+/// every version expects it.
 pub(crate) fn greeting() -> [u8; 12] {
     let mut greeting = [0; 12];
     greeting[..8].copy_from_slice(&MAGIC);
@@ -185,7 +185,7 @@ pub(crate) fn greeting() -> [u8; 12] {
     greeting
 }
 
-/// Stands on the side that connects.
+/// The side that opened the connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     challenge: [u8; CHALLENGE],
@@ -193,7 +193,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Takes the challenge and makes the hello.
+    /// Processes the challenge and creates the hello.
     pub(crate) fn new(
         challenge: &[u8; CHALLENGE],
         hello: &Hello,
@@ -223,8 +223,8 @@ impl Client {
         &self.hello
     }
 
-    /// Reads the reply. Only two refusals need no proof: a server of another version, or with
-    /// another secret, could not make one that fits.
+    /// Reads the reply. Only two refusals need no proof: a server with another version or another secret
+    /// could not create a valid one.
     pub(crate) fn reply(
         &self,
         reply: &[u8; REPLY],
@@ -242,7 +242,7 @@ impl Client {
         Ok((status, session))
     }
 
-    /// Derives the secrets of the link, once its handshake is through.
+    /// Derives the secrets of the link, once its handshake is complete.
     pub(crate) fn secrets(&self, reply: &[u8; REPLY], keys: &Keys) -> LinkSecrets {
         keys.link_secrets(&[&self.challenge, &self.hello, reply])
     }

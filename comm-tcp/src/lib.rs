@@ -1,6 +1,6 @@
-//! The TCP backend: many machines or containers, nothing to install, no stranger let in.
+//! The TCP backend: many machines or containers, nothing to install, and no access for strangers.
 //!
-//! [`TcpBackend::connect`] brings the ranks of a job together; from then on they are a
+//! [`TcpBackend::connect`] connects the ranks of a job; from then on they are a
 //! [`Communicator`](comm_api::Communicator) like any other:
 //!
 //! ```no_run

@@ -1,4 +1,4 @@
-//! Where rank 0 listens, and whether that needs a secret.
+//! Where rank 0 listens, and whether that requires a secret.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -10,11 +10,11 @@ use crate::inherited::{self, Turn};
 use crate::secret::Secret;
 use crate::variables;
 
-/// How many connections may wait to be accepted; the system may allow fewer.
+/// How many connections may wait to be accepted; the system may permit fewer.
 const BACKLOG: i32 = 4096;
 
-/// Takes the listener of rank 0 that was given, or opens one; ranks by the hundred may come to it at once. The turn, of an
-/// inherited one, is held until the start is over.
+/// Takes the listener that rank 0 was given, or opens one. Hundreds of ranks may connect to it at once. The
+/// turn of an inherited listener is held until the start is over.
 pub(crate) fn take(
     given: Option<TcpListener>,
     config: &TcpConfig,
@@ -44,8 +44,8 @@ fn open(config: &TcpConfig) -> Result<(TcpListener, Option<Turn>), InitError> {
     for ip in choices {
         match TcpListener::bind((ip, config.port)) {
             Ok(listener) => return Ok((listener, None)),
-            // Busy on one is busy: on another this rank would be where the workers of whoever holds
-            // the port look, and its own would find them.
+            // A busy port is an error: on another port, this rank would be where the workers of the other job
+            // look, and its own workers would find the other job.
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 failure = Some((ip, error));
                 break;
@@ -70,7 +70,7 @@ fn open(config: &TcpConfig) -> Result<(TcpListener, Option<Turn>), InitError> {
         ErrorKind::AddrNotAvailable => (
             &[variables::BIND_ADDR, variables::COORDINATOR],
             format!(
-                "this machine has no such address; set {} to one it has, and run rank 0 on {}",
+                "this machine does not have that address; set {} to one it has, and run rank 0 on {}",
                 variables::BIND_ADDR,
                 variables::COORDINATOR
             ),
@@ -84,14 +84,15 @@ fn open(config: &TcpConfig) -> Result<(TcpListener, Option<Turn>), InitError> {
     Err(InitError::failed(names, message))
 }
 
-/// Lets many connections wait. The default holds, should this fail.
+/// Lets many connections wait. If this fails, the default stays.
 pub(crate) fn make_room(listener: &TcpListener) {
     let _ = rustix::net::listen(listener, BACKLOG);
 }
 
-/// Chooses by how the coordinator is written, never by what its name resolves to: many systems give
-/// their own name a loopback address, on which no other machine could reach this one. An address is
-/// listened on alone, unless this machine does not have it: behind a translation of addresses.
+/// Decides by how the coordinator is written, never by what its name resolves to: many systems resolve their
+/// own name to a loopback address, at which no other machine could reach this one. If the coordinator is an
+/// address, rank 0 listens only there, unless the machine does not have it, as behind a network address
+/// translation.
 fn by_coordinator(coordinator: &str) -> Vec<IpAddr> {
     let all = [
         IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -108,8 +109,8 @@ fn by_coordinator(coordinator: &str) -> Vec<IpAddr> {
     }
 }
 
-/// Returns the one address that `localhost` stands for, whatever it resolves to: rank 0 listens there
-/// and nobody looks for it elsewhere, where another program could stand in for it.
+/// Returns the one address that `localhost` stands for, whatever it resolves to: rank 0 listens there, and
+/// workers do not look elsewhere, where another program could impersonate it.
 pub(crate) fn localhost() -> IpAddr {
     let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
     match TcpListener::bind((ip, 0)) {
@@ -118,7 +119,7 @@ pub(crate) fn localhost() -> IpAddr {
     }
 }
 
-/// Refuses a listener on loopback where nobody looks for rank 0.
+/// Rejects a listener on a loopback address where no worker looks for rank 0.
 pub(crate) fn findable(address: IpAddr, config: &TcpConfig) -> Result<(), InitError> {
     let (address, sought) = (address.to_canonical(), localhost());
     if !is_localhost(&config.coordinator) || !address.is_loopback() || address == sought {
@@ -137,7 +138,7 @@ pub(crate) fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Refuses to leave loopback without a secret.
+/// Rejects a job beyond loopback without a secret.
 pub(crate) fn permit(
     address: IpAddr,
     what: &str,
@@ -149,12 +150,12 @@ pub(crate) fn permit(
     }
     let loopback = address.to_canonical().is_loopback();
     if loopback || config.insecure {
-        // A worker comes here at every attempt; saying it once is enough.
+        // A worker gets here at every attempt; warning once is enough.
         static SAID: Once = Once::new();
         let who = if loopback {
             "any user of this machine"
         } else {
-            "whoever reaches the port"
+            "any process that reaches the port"
         };
         SAID.call_once(|| tracing::warn!(%address, "no secret is set: {who} may join the job, and nothing is encrypted"));
         return Ok(());
@@ -169,7 +170,7 @@ pub(crate) fn permit(
         &names,
         format!(
             "{what} {address} is not on loopback, so the ranks need a secret: set {secret} or {file} \
-             to the same on all of them ({insecure}=1 lets everybody in)"
+             to the same value on all of them ({insecure}=1 lets any process join)"
         ),
     ))
 }

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, Timespec, poll};
 
 /// Polls for at most `limit`; an interruption counts as a poll without events.
 pub(crate) fn poll_for(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
-    // A day at most: some systems take no longer times, and the callers ask again.
+    // A day at most: some systems accept no longer times, and the callers poll again.
     let limit = limit.map(|limit| limit.min(Duration::from_hours(24)));
     let limit = limit.map(|limit| Timespec {
         tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),

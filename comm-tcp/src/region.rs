@@ -1,4 +1,5 @@
-//! Regions: every rank has memory of its own, and an exchange of a gathered one brings the parts of the others.
+//! Regions: every rank has its own memory, and an exchange of a gathered region copies the parts of the
+//! others.
 
 use std::panic::Location;
 
@@ -11,7 +12,8 @@ use crate::collective::ByteBlocks;
 use crate::communicator::{TcpBackend, run_from, run_inside};
 
 impl TcpBackend {
-    /// Creates a gathered region in two places of the sequence: who owns how much, and whether all have the memory.
+    /// Creates a gathered region at two positions in the sequence: first for how much each rank owns, then
+    /// for whether all have the memory.
     #[track_caller]
     fn gathered<T: CommData>(&self, count: usize) -> Result<HeapRegion<T>, CommError> {
         const OPERATION: Operation = Operation::CreateGatheredRegion;

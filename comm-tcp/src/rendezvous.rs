@@ -5,7 +5,7 @@
 //!   data link, handshake ──────────►  keeps the seat
 //!   watch link, handshake ─────────►
 //!                        (until all seats are taken)
-//!   ◄─────────── Missing: who did not come yet
+//!   ◄─────────── Missing: the ranks that have not joined
 //!   Pong ──────────────────────────►
 //!   ◄─────────── Seat: your successor listens there
 //!   ring link, handshake ────────────────────────────────────────►
@@ -13,8 +13,8 @@
 //!   ◄─────────── Start: with the ring or without it, crowded or not
 //! ```
 //!
-//! Each rank needs one thread and one poll. Nobody resolves its own name: a worker announces the
-//! address from which it reached rank 0.
+//! Each rank needs one thread and one poll. No rank resolves its own name: a worker announces the address
+//! from which it reached rank 0.
 
 mod accept;
 mod complaints;
@@ -50,7 +50,7 @@ use crate::watch::{Signals, Watcher};
 pub(crate) use coordinate::coordinate;
 pub(crate) use join::join;
 
-/// What a rank says about itself in every handshake, and expects of others.
+/// What a rank reports about itself in every handshake, and expects of others.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) rank: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Identity {
     pub(crate) layout: u8,
     pub(crate) host: u64,
     pub(crate) encryption: Encryption,
-    /// There is a secret: without one nothing can be encrypted.
+    /// Whether there is a secret: without one nothing can be encrypted.
     pub(crate) has_secret: bool,
 }
 
@@ -85,12 +85,12 @@ impl Identity {
         }
     }
 
-    /// Returns whether a link is to be encrypted; `beyond` if it leaves loopback.
+    /// Returns whether a link must be encrypted; `beyond` if it leaves loopback.
     fn seals(&self, beyond: bool) -> bool {
         self.has_secret && self.encryption.covers(beyond)
     }
 
-    /// Checks what must be the same on all ranks; returns what is not.
+    /// Checks the settings that must be the same on all ranks; returns what differs.
     fn differs(&self, hello: &Hello) -> Option<Status> {
         if hello.layout != self.layout {
             Some(Status::OtherLayout)
@@ -110,7 +110,7 @@ impl Identity {
     }
 }
 
-/// What the communicator is made of.
+/// The parts of a communicator.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) links: Links,
@@ -120,11 +120,12 @@ pub(crate) struct Joined {
     pub(crate) signals: Arc<Signals>,
     /// How many ranks share the processors of this one.
     pub(crate) local_ranks: usize,
-    /// Rank 0 found more ranks on its machine than processors; the same on all ranks.
+    /// Whether rank 0 found more ranks on its machine than processors; the same on all ranks.
     pub(crate) crowded: bool,
 }
 
-/// The time that is left to a start-up, in which a suspended process loses none. None is left to a rank that is interrupted.
+/// The remaining time of a start-up, during which a suspended process loses no time. An interrupted rank has
+/// none left.
 #[derive(Debug)]
 pub(crate) struct Countdown {
     clock: Clock,
@@ -136,7 +137,7 @@ impl Countdown {
     pub(crate) fn new(limit: Duration) -> Self {
         let mut clock = Clock::start();
         let now = clock.now();
-        // Longer than a clock can count is longer than any job.
+        // More than a clock can count is longer than any job.
         let end = now.checked_add(limit).unwrap_or(now + FOR_EVER);
         Self {
             clock,
@@ -149,19 +150,19 @@ impl Countdown {
         self.clock.now()
     }
 
-    /// Returns how much time is left.
+    /// Returns the remaining time.
     fn left(&mut self) -> Duration {
         let now = self.now();
         self.end.saturating_duration_since(now)
     }
 
-    /// Returns when a part of the start-up is over that may take `limit`, and no longer than all of
-    /// it.
+    /// Returns when a part of the start-up is over that may take `limit`, but no longer than the whole
+    /// start-up.
     fn part(&mut self, limit: Duration) -> Instant {
         self.end.min(self.now() + limit)
     }
 
-    /// Waits for the answer to what [`ask`] was given; none comes if the time is over before.
+    /// Waits for the answer to a question passed to [`ask`]; `None` if the time is over before.
     pub(crate) fn answer<T>(&mut self, answer: &Receiver<T>) -> Option<T> {
         loop {
             let limit = sleep_limit(Some(self.left()));
@@ -174,7 +175,7 @@ impl Countdown {
         }
     }
 
-    /// Polls for at most `limit`; if that fails it pauses, so that no loop around it spins.
+    /// Polls for at most `limit`; pauses if that fails, so that no loop around it spins.
     fn wait(&mut self, fds: &mut [PollFd<'_>], limit: Duration) {
         let limit = sleep_limit(Some(limit));
         if let Err(error) = poll_for(fds, Some(limit)) {
@@ -192,7 +193,7 @@ impl Countdown {
         }
     }
 
-    /// Returns why the start of `rank` ended: that it was interrupted, if it was.
+    /// Returns why the start of `rank` ended: its interruption, if there was one.
     pub(crate) fn explain(&self, rank: usize, error: InitError) -> InitError {
         if !self.is_interrupted {
             return error;
@@ -203,8 +204,8 @@ impl Countdown {
     }
 }
 
-/// Lets a thread ask the system for what may take as long as it likes and nobody can interrupt. The thread ends
-/// when the system has answered, also if nobody waits for that any more.
+/// Lets a thread make a system call that may take arbitrarily long and cannot be interrupted. The thread ends
+/// when the system has answered, even if no one waits for the answer any longer.
 pub(crate) fn ask<T: Send + 'static>(
     name: &str,
     question: impl FnOnce() -> T + Send + 'static,
@@ -218,11 +219,11 @@ pub(crate) fn ask<T: Send + 'static>(
 /// Longer than any job.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
 
-/// Stands for "no address": rank 0 is where the worker found it.
+/// Stands for "no address": rank 0 is at the address where the worker found it.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
 
-/// Completes an address that holds on one link only, as those of IPv6 that begin with fe80 do: which link that
-/// is, each machine says in its own numbers, so it is the one on which `via` was reached.
+/// Completes an address that is valid on one link only, like IPv6 addresses that begin with fe80. Each
+/// machine numbers its links by itself, so the link is the one on which `via` was reached.
 fn scoped(address: SocketAddr, via: SocketAddr) -> SocketAddr {
     match (address, via) {
         (SocketAddr::V6(address), SocketAddr::V6(via)) if address.ip().is_unicast_link_local() => {
@@ -243,7 +244,8 @@ fn nonce() -> std::io::Result<[u8; NONCE]> {
     Ok(nonce)
 }
 
-/// Sends a small frame of the start-up. What is said again and again is not kept without a limit; what is said once is.
+/// Sends a small frame of the start-up. Repeated frames are dropped beyond a limit; a frame that is sent once
+/// is kept.
 fn say(link: &mut Link, kind: FrameKind, body: &[u8]) -> Result<(), Broken> {
     let bytes = frame(kind, 0, body);
     match kind {
@@ -256,7 +258,7 @@ fn say(link: &mut Link, kind: FrameKind, body: &[u8]) -> Result<(), Broken> {
 /// Waits for a small frame of the start-up.
 fn hear(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Broken> {
     loop {
-        // First: there may always be another frame.
+        // First, because there may always be another frame.
         let left = time.left();
         if left.is_zero() {
             return Err(silent_until_the_end(link.peer()));
@@ -271,14 +273,14 @@ fn hear(link: &mut Link, time: &mut Countdown) -> Result<(Header, Vec<u8>), Brok
 fn silent_until_the_end(peer: usize) -> Broken {
     Broken {
         peer,
-        reason: "it said nothing until the connect timeout".to_owned(),
+        reason: "it sent nothing until the connect timeout".to_owned(),
     }
 }
 
 fn unexpected(peer: usize) -> Broken {
     Broken {
         peer,
-        reason: "it sent what does not belong to the start-up".to_owned(),
+        reason: "it sent an unexpected frame during the start-up".to_owned(),
     }
 }
 

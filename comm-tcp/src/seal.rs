@@ -1,17 +1,17 @@
-//! Encrypts and authenticates what travels on a link: records, each sealed on its own.
+//! Encrypts and authenticates the bytes on a link, as records that are sealed separately.
 //!
 //! ```text
 //!  0 length - 1      2 the same, inverted      4 encrypted bytes, 1 to 64 KiB      tag, 16 bytes
 //! ```
 //!
-//! AES-256-GCM. Each direction of each link has a key of its own, from the secret and everything
-//! that the handshake said; the nonce is the number of the record. So a record that was changed,
-//! left out, repeated, moved or taken from another link does not open. The length is not secret. A
-//! bit of it that flips shows at once; whoever forges both halves of it makes the reader wait, as
-//! holding the bytes back would, or look for the tag in the wrong place.
+//! AES-256-GCM. Each direction of each link has its own key, derived from the secret and the whole handshake;
+//! the nonce is the number of the record. So a record that was changed, omitted, repeated, moved or taken
+//! from another link does not open. The length is not secret. A flipped bit of it is noticed at once. An
+//! attacker who forges both halves of the length can make the reader wait, as withholding the bytes would, or
+//! look for the tag in the wrong place.
 //!
-//! Bytes are sealed from where they lie and opened into where they belong, with one buffer of one
-//! record between them and the kernel.
+//! Bytes are sealed from their source and opened into their destination, with one buffer of one record
+//! between them and the kernel.
 
 mod cipher;
 
@@ -23,25 +23,25 @@ use cipher::{Cipher, TAG};
 
 pub(crate) use cipher::TrafficSecret;
 
-/// The most bytes that one record carries.
+/// The maximum number of bytes of one record.
 pub(crate) const RECORD: usize = 64 << 10;
 
 /// The length in front of a record.
 const HEAD: usize = 4;
 
-/// What a record adds to the bytes it carries.
+/// The overhead of a record.
 pub(crate) const OVERHEAD: usize = HEAD + TAG;
 
-/// Seals what goes out.
+/// Seals outgoing bytes.
 pub(crate) struct Sealer {
     cipher: Cipher,
-    /// Room for one record; what is in it is going out, and how much of that has gone.
+    /// Room for one record; its contents are being sent, and how much of that has been.
     record: Box<[u8]>,
     length: usize,
     gone: usize,
-    /// How many bytes it carries that were not yet counted as sent.
+    /// How many of its bytes have not yet been reported as sent.
     uncounted: usize,
-    /// How many bytes have gone so far, of whole records and others.
+    /// How many bytes have been sent so far, including those of incomplete records.
     moved: u64,
 }
 
@@ -57,15 +57,15 @@ impl Sealer {
         }
     }
 
-    /// Returns how many bytes have gone so far, those of a record that is not whole included.
+    /// Returns how many bytes have been sent so far, including those of an incomplete record.
     pub(crate) fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// Sends what fits and returns how many bytes of `parts` that was, in whole records.
+    /// Sends as much as fits and returns how many bytes of `parts` that was, in whole records.
     ///
-    /// Bytes count as sent once the last of their record has gone. Until then the caller presents
-    /// them again: they must be the same.
+    /// Bytes count as sent once the last byte of their record is. Until then the caller presents them again:
+    /// they must be the same.
     pub(crate) fn send<S: Stream>(
         &mut self,
         stream: &mut S,
@@ -86,20 +86,20 @@ impl Sealer {
         }
     }
 
-    /// Sends a few bytes between what somebody else sends, who may be in the middle of a record.
+    /// Sends a few bytes between those of another sender, which may be in the middle of a record.
     pub(crate) fn interject<S: Stream>(&mut self, stream: &mut S, bytes: &[u8]) -> io::Result<()> {
         self.flush(stream)?;
-        // The record of the other goes on to count as its own.
+        // The record of the other sender still counts as that sender's.
         self.seal(&[IoSlice::new(bytes)], 0)?;
         self.flush(stream)
     }
 
-    /// Returns whether bytes that do not count as sent are on their way.
+    /// Returns whether bytes are in flight that do not count as sent.
     pub(crate) fn is_begun(&self) -> bool {
         self.uncounted > 0
     }
 
-    /// Makes a record of what follows the first `skip` bytes of `parts`; returns how many it carries.
+    /// Makes a record of the bytes after the first `skip` bytes of `parts`; returns how many it contains.
     fn seal(&mut self, parts: &[IoSlice<'_>], mut skip: usize) -> io::Result<usize> {
         let mut rest = parts.iter().filter_map(|part| {
             let from = skip.min(part.len());
@@ -132,7 +132,7 @@ impl Sealer {
         Ok(length)
     }
 
-    /// Sends the rest of the record that is going out.
+    /// Sends the rest of the current record.
     fn flush<S: Stream>(&mut self, stream: &mut S) -> io::Result<()> {
         while self.gone < self.length {
             let rest = &self.record[self.gone..self.length];
@@ -150,18 +150,18 @@ impl Sealer {
     }
 }
 
-/// Opens what comes in.
+/// Opens incoming bytes.
 pub(crate) struct Opener {
     cipher: Cipher,
-    /// What the link is for, in words.
+    /// The purpose of the link, for messages.
     link: &'static str,
-    /// What has come and was not opened: at most a record, and the length of the next.
+    /// Received bytes that are not opened yet: at most a record, and the length of the next.
     sealed: Box<[u8]>,
     start: usize,
     end: usize,
-    /// How many bytes have come so far, of whole records and others.
+    /// How many bytes have been received so far, including those of incomplete records.
     moved: u64,
-    /// What was opened and did not fit where it was to go, and how much of it was taken.
+    /// Opened bytes that did not fit into their destination, and how many of them were taken.
     opened: Vec<u8>,
     taken: usize,
     altered: bool,
@@ -182,17 +182,17 @@ impl Opener {
         }
     }
 
-    /// Returns how many bytes have come so far, those of a record that is not whole included.
+    /// Returns how many bytes have been received so far, including those of an incomplete record.
     pub(crate) fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// Returns whether a record has begun to come.
+    /// Returns whether a record has begun to arrive.
     pub(crate) fn is_coming(&self) -> bool {
         self.start < self.end
     }
 
-    /// Receives bytes that are known to be what the other end sent, as [`Stream::receive`] does.
+    /// Receives authenticated bytes, like [`Stream::receive`].
     pub(crate) fn receive<S: Stream>(
         &mut self,
         stream: &mut S,
@@ -223,7 +223,7 @@ impl Opener {
         }
     }
 
-    /// Returns how many bytes the next record carries, once all of it has come.
+    /// Returns how many bytes the next record contains, once all of it has arrived.
     fn whole(&mut self) -> io::Result<Option<usize>> {
         let Some(&head) = self.sealed[self.start..self.end].first_chunk() else {
             return Ok(None);
@@ -256,8 +256,8 @@ impl Opener {
     fn alter(&mut self) -> io::Error {
         self.altered = true;
         let reason = format!(
-            "what came over the {} link is not what was sent: somebody or something between the \
-             two ranks changed it",
+            "the bytes received over the {} link are not those that were sent: they were changed \
+             between the two ranks",
             self.link
         );
         io::Error::new(ErrorKind::InvalidData, reason)

@@ -1,4 +1,4 @@
-//! What a rank must know to be let in.
+//! The secret that a rank must know to join.
 
 use std::fmt;
 use std::path::Path;
@@ -10,11 +10,11 @@ use crate::error::InitError;
 use crate::rendezvous::{Countdown, ask};
 use crate::variables;
 
-/// A shorter secret can be guessed: whoever records a handshake, or answers one in the place of rank
-/// 0, tries as many guesses as it likes.
+/// A shorter secret can be guessed: an attacker who records a handshake, or answers one in place of rank 0,
+/// can try any number of guesses.
 const SHORT: usize = 16;
 
-/// Holds a secret and shows it to nobody.
+/// Holds a secret and never displays it.
 #[derive(Clone)]
 pub(crate) struct Secret(Vec<u8>);
 
@@ -23,8 +23,8 @@ impl Secret {
         Self(bytes.trim_ascii().to_vec())
     }
 
-    /// Reads a secret from a file; white space around it does not count. The file system may be one of the network, and its server
-    /// be gone: that keeps this rank for no longer than it has time to start.
+    /// Reads a secret from a file; surrounding white space is ignored. The file may be on a network file
+    /// system whose server is gone: reading takes at most the remaining time of the start.
     pub(crate) fn read(
         config: &TcpConfig,
         path: &Path,
@@ -40,7 +40,7 @@ impl Secret {
         let Some(read) = time.answer(&read) else {
             let timeout = config.connect_timeout;
             return Err(refuse(format!(
-                "reading it takes longer than the connect timeout of {timeout:?}; look whether its file system answers"
+                "reading it takes longer than the connect timeout of {timeout:?}; check whether its file system responds"
             )));
         };
         let (secret, mode) = read.map_err(refuse)?;
@@ -54,11 +54,11 @@ impl Secret {
         Ok(Self(secret))
     }
 
-    /// Warns of a secret that can be guessed.
+    /// Warns about a secret that can be guessed.
     pub(crate) fn warn_if_short(&self) {
         if self.0.len() < SHORT {
             tracing::warn!(
-                "the secret has fewer than {SHORT} bytes: whoever records how a rank joins can guess \
+                "the secret has fewer than {SHORT} bytes: an attacker who records how a rank joins can guess \
                  it; take a random one, such as `head -c 32 /dev/urandom | base64` prints"
             );
         }

@@ -15,7 +15,7 @@ pub(crate) const WORKER_PORTS: &str = "COBRE_TCP_WORKER_PORTS";
 pub(crate) const LISTEN_FD: &str = "COBRE_TCP_LISTEN_FD";
 pub(crate) const JOB_ID: &str = "COBRE_JOB_ID";
 
-/// All of them but the secret, whose value must show nowhere.
+/// All of them except the secret, whose value must not be displayed anywhere.
 pub(crate) const PLAIN: [&str; 13] = [
     COORDINATOR,
     PORT,

@@ -1,4 +1,4 @@
-//! Every collective, on both sides of every switch between algorithms, against a naive twin.
+//! Every collective, on both sides of every switch between algorithms, against a naive implementation.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -9,7 +9,7 @@ use comm_tcp::Encryption;
 use common::world;
 use rstest::rstest;
 
-/// What `rank` holds at `index`: different everywhere, and sums that depend on their order.
+/// The element of `rank` at `index`: different everywhere, with sums that depend on their order.
 fn value(rank: usize, index: usize) -> f64 {
     let mixed = (rank * 7919 + index * 104_729 + 13) % 1009;
     let scale = [1e-9, 1.0, 1e9][(rank + index) % 3];
@@ -26,7 +26,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Ranks that refuse more calls than any buffer holds, at different paces, meet again.
+/// Ranks that refuse more calls than any buffer holds, at different speeds, synchronise again.
 #[rstest]
 fn endless_refusals_end(#[values(2, 3)] size: usize) {
     world(
@@ -41,8 +41,9 @@ fn endless_refusals_end(#[values(2, 3)] size: usize) {
     );
 }
 
-/// What workers send after a refusal comes together with it, and is with rank 0 before rank 0 asks for it. Rank 0 of so many asks the system
-/// where something has come, which does not know of it any more.
+/// What workers send after a refusal arrives together with it, and is with rank 0 before rank 0 asks for it.
+/// With this many ranks, rank 0 asks the system which links have data, and the system no longer reports
+/// these.
 #[rstest]
 fn many_that_refuse_and_go_on_are_heard(
     #[values(Encryption::Off, Encryption::On)] encryption: Encryption,
@@ -70,7 +71,7 @@ fn collectives_match_their_twins(
     #[values(true, false)] ring: bool,
 ) {
     if size < 3 && !ring {
-        // There is no ring to do without.
+        // Without a ring in the first place, there is nothing to compare.
         return;
     }
     let results = world(
@@ -97,7 +98,7 @@ fn collectives_match_their_twins(
             let mut all = vec![-1.0; end];
             let mine = values(rank, counts[rank]);
             comm.allgatherv(&mine, &mut all, &counts, &displs).unwrap();
-            // The same parts where they are: each comes by the way of an allgatherv, with its own block in place.
+            // The same parts in place: each is sent like an allgatherv, with its own block in place.
             let mut region = comm.create_gathered_region::<f64>(counts[rank]).unwrap();
             for _ in 0..2 {
                 region.as_mut_slice().copy_from_slice(&mine);

@@ -1,4 +1,4 @@
-//! The contract of every backend, on this one.
+//! The contract of every backend, checked on this one.
 
 mod seat;
 

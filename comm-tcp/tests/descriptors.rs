@@ -1,4 +1,4 @@
-//! How many descriptors a rank needs: one number, that of its error, of the check and of what it opens.
+//! How many descriptors a rank needs: the error, the check and the actual number agree.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -18,7 +18,7 @@ fn open() -> Vec<u64> {
     let folder = "/proc/self/fd";
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     let number = |entry: std::fs::DirEntry| {
-        // Not the one of the folder.
+        // Except the one of the folder.
         let target = std::fs::read_link(entry.path()).ok()?;
         let name = entry.file_name().into_string().unwrap();
         (!target.ends_with("fd")).then(|| name.parse().unwrap())
@@ -26,13 +26,13 @@ fn open() -> Vec<u64> {
     entries.filter_map(number).collect()
 }
 
-/// Returns how many descriptors a limit leaves, where some may be open beyond it.
+/// Returns how many descriptors a limit leaves; some may be open beyond it.
 fn left(limit: u64) -> usize {
     let open = open();
     (0..limit).filter(|number| !open.contains(number)).count()
 }
 
-/// Lets this process open `free` descriptors more.
+/// Permits this process to open `free` more descriptors.
 fn leave(free: usize) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -44,7 +44,7 @@ fn leave(free: usize) {
     setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
 }
 
-/// Tries to join without a descriptor that is free; returns how many are needed.
+/// Tries to join without a free descriptor; returns how many are needed.
 fn needed(config: &TcpConfig) -> usize {
     leave(0);
     let error = TcpBackend::connect(config.clone()).map(drop).unwrap_err();
@@ -59,7 +59,7 @@ fn number(error: &InitError, before: &str) -> usize {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// What a rank does; run by the others as a program of its own.
+/// The main function of a rank; run by the other tests as a separate program.
 #[test]
 fn one_rank() {
     let Some(role) = role(WATCHDOG) else {
@@ -81,7 +81,7 @@ fn one_rank() {
     }
     leave(needed);
     let comm = TcpBackend::connect(config).unwrap();
-    // All that is open at any time is open now, but for what is looked up in a file meanwhile.
+    // All descriptors are open now, except those for looking something up in a file.
     let limit = getrlimit(Resource::Nofile).current.unwrap();
     say("free", left(limit));
     calls(&comm);
@@ -116,7 +116,7 @@ fn a_rank_needs_the_descriptors_that_it_says_and_none_more(
     let mut ranks = start_with(&format!("{way} {less}"), size, "20");
     for (rank, process) in ranks.iter_mut().enumerate() {
         let needs: usize = process.wait_for("needs").parse().unwrap();
-        // As the table of the protocol says.
+        // As in the table of the protocol document.
         let expected = match (rank, size, way) {
             (0, 2, _) => 6,
             (0, _, "through rank 0") => 2 * size + 2,
@@ -126,7 +126,7 @@ fn a_rank_needs_the_descriptors_that_it_says_and_none_more(
         };
         assert_eq!(needs, expected, "rank {rank}");
         if less.is_empty() {
-            // A worker learns from rank 0 only that there is no ring.
+            // A worker learns only from rank 0 that there is no ring.
             if rank == 0 || size == 2 || way == "along the ring" {
                 let free = process.wait_for("free");
                 assert_eq!(free, "1", "on rank {rank}");

@@ -1,4 +1,4 @@
-//! What a rank reads from its environment, in a process that has one of its own.
+//! What a rank reads from its environment, in a separate process.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -61,7 +61,7 @@ fn every_variable_of_the_environment_is_read() {
     );
 }
 
-/// A variable that is empty counts as not set: what the launcher says in its own takes its place.
+/// An empty variable counts as not set: the value from the launcher takes its place.
 #[test]
 fn an_empty_variable_leaves_its_place_to_another() {
     let variables = [

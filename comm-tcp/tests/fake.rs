@@ -1,4 +1,4 @@
-//! Somebody who holds the address of rank 0 before rank 0 does, and knows no secret.
+//! A process that holds the address of rank 0 before rank 0 does, and does not know the secret.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -21,7 +21,7 @@ fn challenge(version: u8) -> [u8; 44] {
     challenge
 }
 
-/// Answers two connections with a refusal, as far as it can make one, and goes.
+/// Answers two connections with a refusal, as far as it can create one, and exits.
 fn fake(listener: &TcpListener, version: u8, status: u8) {
     listener.set_nonblocking(true).unwrap();
     for _ in 0..2 {
@@ -42,7 +42,7 @@ fn fake(listener: &TcpListener, version: u8, status: u8) {
             .unwrap();
         stream.write_all(&challenge(version)).unwrap();
         let mut hello = [0; 512];
-        // One of another version may say nothing, and go.
+        // A client of another version may send nothing, and disconnect.
         let _ = stream.read(&mut hello);
         let mut reply = [0; 52];
         reply[0] = status;
@@ -50,7 +50,7 @@ fn fake(listener: &TcpListener, version: u8, status: u8) {
     }
 }
 
-/// The worker goes on until rank 0 has the port.
+/// The worker retries until rank 0 has the port.
 #[rstest]
 fn a_fake_server_does_not_end_a_worker(
     #[values(1, 2, 3, 4, 5, 6, 7, 8, 9)] status: u8,
@@ -63,13 +63,14 @@ fn a_fake_server_does_not_end_a_worker(
     });
     fake(&held, version, status);
     drop(held);
-    // Whoever comes meanwhile finds nobody; the port is free again.
+    // Attempts in the meantime find no listener; the port is free again.
     let comm = TcpBackend::connect(config(0, 2, port)).unwrap();
     comm.barrier().unwrap();
     one.join().unwrap();
 }
 
-/// A wrong secret cannot be told with proof; the worker says so as the likely reason when its time is over.
+/// A wrong secret cannot be reported with proof; the worker reports it as the likely reason when its time is
+/// over.
 #[test]
 fn another_secret_is_named_when_the_time_is_over() {
     let (listener, port) = listener();
@@ -91,7 +92,7 @@ fn another_secret_is_named_when_the_time_is_over() {
     zero.join().unwrap();
 }
 
-/// Rank 0 of another version learns why this rank does not come.
+/// Rank 0 of another version learns why this rank does not join.
 #[test]
 fn a_worker_tells_rank_0_of_another_version_its_own() {
     let (held, port) = listener();

@@ -25,7 +25,7 @@ fn start(role: &str, size: usize) -> Vec<Rank> {
     start_with(role, size, "20")
 }
 
-/// What a rank does; run by the others as a program of its own.
+/// The main function of a rank; run by the other tests as a separate program.
 #[test]
 fn one_rank() {
     let Some(role) = role(WATCHDOG) else {
@@ -45,7 +45,7 @@ fn one_rank() {
                 interrupt::set_hook(|| true);
                 let interrupted = comm.barrier();
                 assert!(interrupted.is_err(), "rank 2 has not come");
-                // Drops nothing, and takes the watch with it.
+                // Drops nothing, and ends the watch with the process.
                 std::process::exit(1);
             }
             if comm.rank() == 2 {
@@ -60,7 +60,7 @@ fn one_rank() {
         }
         "slow" => {
             if comm.rank() == 0 {
-                // A second and a half in which this process runs, however long it is suspended.
+                // A second and a half of run time of this process, however long it is suspended.
                 for _ in 0..60 {
                     std::thread::sleep(Duration::from_millis(25));
                 }
@@ -84,7 +84,7 @@ fn one_rank() {
         }
         _ => unreachable!("{role}"),
     }
-    // Nobody leaves before the others have seen what they are to see.
+    // No rank leaves before the others have seen what they must see.
     std::thread::sleep(Duration::from_millis(300));
 }
 
@@ -92,7 +92,7 @@ fn describe(result: Result<(), CommError>) -> String {
     match result {
         Ok(()) => "ok".to_owned(),
         Err(ref error @ CommError::CollectiveFailed { kind, rank, .. }) => {
-            // Who, where, and why.
+            // The rank, the machine, and the reason.
             let (text, rank_text) = (error.to_string(), rank.map(|rank| format!("rank {rank}")));
             for part in [rank_text.as_deref().unwrap_or("no rank"), "(127.0.0.1"] {
                 assert!(text.contains(part), "no {part} in: {text}");
@@ -139,7 +139,7 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// A rank that is killed in the middle of bulk is named by all others, not its neighbours.
+/// All other ranks name a rank that is killed in the middle of bulk, not its neighbours.
 #[rstest]
 fn a_rank_killed_in_the_middle_of_bulk_is_named(
     #[values(2, 3, 5)] size: usize,
@@ -165,7 +165,7 @@ fn a_rank_killed_in_the_middle_of_bulk_is_named(
     }
 }
 
-/// So it is where all bytes go through rank 0.
+/// The same if all bytes go through rank 0.
 #[rstest]
 fn a_rank_killed_in_the_middle_of_bulk_without_a_ring_is_named(#[values(0, 1, 3)] victim: usize) {
     let mut ranks = start("bulk without a ring", 4);
@@ -182,8 +182,8 @@ fn a_rank_killed_in_the_middle_of_bulk_without_a_ring_is_named(#[values(0, 1, 3)
     }
 }
 
-/// A rank that stops in the middle of a chain is named, not the ranks that are stuck behind it, nor
-/// by the root, which is through with the call and waits in the next.
+/// A rank that stops in the middle of a chain is named, not the ranks that are stuck behind it. That includes
+/// the root, which is done with the call and waits in the next.
 #[rstest]
 fn a_rank_that_stops_in_the_middle_of_a_chain_is_named(#[values(1, 2, 3)] stopped: usize) {
     let mut ranks = start_with("chain", 4, "2");
@@ -200,8 +200,8 @@ fn a_rank_that_stops_in_the_middle_of_a_chain_is_named(#[values(1, 2, 3)] stoppe
     }
 }
 
-/// So is one that stops in the middle of a call in pieces, of which rank 0 waits for the next: not rank 0, for which
-/// the others wait.
+/// The same for a rank that stops in the middle of a call in pieces, of which rank 0 waits for the next
+/// piece: it is named, not rank 0, for which the others wait.
 #[rstest]
 fn a_rank_that_stops_in_the_middle_of_a_call_in_pieces_is_named(
     #[values(1, 2, 3)] stopped: usize,
@@ -221,7 +221,7 @@ fn a_rank_that_stops_in_the_middle_of_a_call_in_pieces_is_named(
     }
 }
 
-/// Of two that die at once, all survivors name the same one.
+/// Of two ranks that die at once, all survivors name the same one.
 #[test]
 fn two_deaths_at_once_have_one_cause() {
     for _ in 0..5 {
@@ -240,7 +240,7 @@ fn two_deaths_at_once_have_one_cause() {
     }
 }
 
-/// Five seconds of silence in the middle of bulk lose nobody.
+/// Five seconds of silence in the middle of bulk make no rank count as lost.
 #[rstest]
 fn a_rank_that_is_stopped_for_a_while_is_not_lost(#[values(0, 1)] stopped: usize) {
     let mut ranks = start("some bulk", 3);
@@ -255,8 +255,8 @@ fn a_rank_that_is_stopped_for_a_while_is_not_lost(#[values(0, 1)] stopped: usize
     }
 }
 
-/// Rank 0 was interrupted and ends its process at once: the others learn of the interruption, not of
-/// the end of the process that tells them.
+/// Rank 0 is interrupted and ends its process at once: the others learn of the interruption, not of the exit
+/// of the notifying process.
 #[test]
 fn an_interruption_of_rank_0_is_told_before_its_process_can_end() {
     for _ in 0..5 {
@@ -267,7 +267,7 @@ fn an_interruption_of_rank_0_is_told_before_its_process_can_end() {
     }
 }
 
-/// A job that is suspended as a whole, for longer than its timeout, goes on where it was.
+/// A job that is suspended as a whole, for longer than its timeout, continues where it was.
 #[test]
 fn a_job_that_is_suspended_for_longer_than_its_timeout_goes_on() {
     let mut ranks = start_with("slow", 3, "4");
@@ -287,7 +287,7 @@ fn a_job_that_is_suspended_for_longer_than_its_timeout_goes_on() {
     }
 }
 
-/// Waiting for a late rank costs no processor time to speak of.
+/// Waiting for a late rank costs almost no processor time.
 #[test]
 fn waiting_sleeps() {
     for rank in &mut start("late", 3)[1..] {
@@ -301,7 +301,7 @@ fn waiting_sleeps() {
     }
 }
 
-/// Returns whether a program that this process starts has the descriptor, too.
+/// Returns whether a program that this process starts inherits the descriptor.
 fn reaches_children(number: i32) -> bool {
     let descriptor = format!("/dev/fd/{number}");
     let found = std::process::Command::new("test")
@@ -310,7 +310,8 @@ fn reaches_children(number: i32) -> bool {
     found.unwrap().success()
 }
 
-/// A listener passed on by number serves all communicators of a process, one after the other; what is no listener is refused.
+/// A listener passed on by number serves all communicators of a process, one after the other; anything else
+/// than a listener is refused.
 #[test]
 fn a_listener_is_inherited_by_number() {
     use std::os::fd::{AsRawFd, IntoRawFd};
@@ -341,7 +342,7 @@ fn a_listener_is_inherited_by_number() {
         let error = TcpBackend::connect(config).unwrap_err();
         assert_eq!(error.variables, ["COBRE_TCP_LISTEN_FD"], "{what}: {error}");
     }
-    // The refused ones are still ours.
+    // The refused descriptors are still ours.
     assert!(file.as_fd().try_clone_to_owned().is_ok());
     // As a launcher passes it on.
     fcntl_setfd(&listener, FdFlags::empty()).unwrap();
@@ -358,11 +359,11 @@ fn a_listener_is_inherited_by_number() {
     both(zero.clone());
     one.join().unwrap();
     assert!(!reaches_children(number), "a child keeps the port busy");
-    // Nobody comes, and a second thread does not wait for the first.
+    // No rank joins, and a second thread does not wait for the first.
     zero.connect_timeout = Duration::from_secs(3);
     let alone = zero.clone();
     let waiting = std::thread::spawn(move || TcpBackend::connect(alone).unwrap_err());
-    // Rank 0 speaks first, so it listens.
+    // Rank 0 sends first, so it is listening.
     let mut stranger = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     stranger.read_exact(&mut [0]).unwrap();
     let refused = TcpBackend::connect(zero).unwrap_err();
@@ -397,7 +398,7 @@ fn a_secret_comes_from_a_file() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// A refusal while the others mismatch: the refusal wins, and the next call works.
+/// A refusal while the other ranks mismatch: the refusal wins, and the next call works.
 #[test]
 fn a_refusal_wins_over_a_mismatch() {
     let started = Instant::now();

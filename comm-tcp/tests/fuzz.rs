@@ -3,7 +3,7 @@
 use comm_tcp::fuzzing::{VERSION, any_bytes};
 use proptest::prelude::*;
 
-/// Bytes that begin like a header, so that more than the version is looked at.
+/// Bytes that begin like a header, so that more than the version is checked.
 fn nearly_frames() -> impl Strategy<Value = Vec<u8>> {
     let head = (1_u8..36, 0_u64..5, any::<[u8; 2]>(), 0_u64..6, 0_u64..40);
     let body = proptest::collection::vec(any::<u8>(), 0..80);

@@ -1,5 +1,5 @@
-//! Calls that the embedding language ends, by its hook or by a panic of it. The hook belongs to the
-//! whole process, so these tests have a program of their own.
+//! Calls that the embedding language ends, through its hook or a panic of the hook. The hook belongs to the
+//! whole process, so these tests are a separate program.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -25,8 +25,8 @@ fn install() {
     interrupt::set_hook(|| HOOK.get()());
 }
 
-/// Sets the hook of rank 1, whose call rank 2 joins only after it has failed; returns what each rank
-/// gets in that call, and after it. Nobody leaves before all have their errors.
+/// Sets the hook of rank 1, whose call rank 2 joins only after it has failed. Returns what each rank gets in
+/// that call and afterwards. No rank leaves before all have their errors.
 fn failures(hook: fn() -> bool) -> Vec<(CommError, CommError)> {
     install();
     let (others_failed, all_failed) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
@@ -89,7 +89,7 @@ fn a_panic_inside_a_call_is_a_loss_to_all_although_the_communicator_lives_on() {
 fn an_interruption_ends_a_start_that_waits_for_ranks_at_once() {
     install();
     for rank in 0..2 {
-        // Rank 0 waits for rank 1; rank 1 waits at the port of a rank 0 that has gone again.
+        // Rank 0 waits for rank 1; rank 1 waits at the port of a rank 0 that has left again.
         let (listener, port) = common::listener();
         let mut config = common::config(rank, 3, port);
         config.connect_timeout = Duration::from_mins(1);

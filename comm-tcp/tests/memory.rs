@@ -13,10 +13,10 @@ use common::ranks::{config, role, say, start_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const MIB: usize = 1 << 20;
-/// The rank that has no room.
+/// The rank with too little memory.
 const SHORT: usize = 1;
 
-/// What a rank does; run by the test below as a program of its own.
+/// The main function of a rank; run by the test below as a separate program.
 #[test]
 fn one_rank() {
     if role(Duration::from_mins(1)).is_none() {

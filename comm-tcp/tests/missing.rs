@@ -1,4 +1,4 @@
-//! A job that cannot start because somebody is missing: who is named, by whom.
+//! A job that cannot start because a rank is missing: which rank is named, and by which ranks.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -34,7 +34,7 @@ fn worker(rank: usize, size: usize, port: u16, timeout: Duration) -> Failing {
     std::thread::spawn(move || TcpBackend::connect(config).map(drop).unwrap_err())
 }
 
-/// Whoever gives up first, rank 2 is to blame, and nobody asks whether rank 0 was started.
+/// Whichever rank times out first, rank 2 is to blame, and no message suspects that rank 0 was not started.
 #[rstest]
 #[case::workers_first(8, 4)]
 #[case::rank_0_first(4, 8)]
@@ -47,19 +47,22 @@ fn a_rank_that_was_never_started_is_named_by_all_who_were(
     for worker in workers {
         let error = worker.join().unwrap();
         assert!(error.message.contains("rank 2"), "{error}");
-        assert!(!error.message.contains("is rank 0 started"), "{error}");
+        assert!(
+            !error.message.contains("check that rank 0 is started"),
+            "{error}"
+        );
         let variable = "COBRE_TCP_CONNECT_TIMEOUT_MS".to_owned();
         assert!(error.variables.contains(&variable), "{error:?}");
     }
     let error = zero.join().unwrap();
     assert!(
-        error.message.contains("1 of 4 ranks did not come within")
+        error.message.contains("1 of 4 ranks did not join within")
             && error.message.contains("s: rank 2;"),
         "{error}"
     );
     if seconds_of_0 > seconds {
-        // Why the others are no longer there is known, too.
-        let left = "ranks 1 (127.0.0.1), 3 (127.0.0.1) came and left again";
+        // The reason why the other ranks left is known, too.
+        let left = "ranks 1 (127.0.0.1), 3 (127.0.0.1) joined and left again";
         assert!(error.message.contains(left), "{error}");
         assert!(
             error.message.contains("its connect timeout of 4s"),
@@ -68,9 +71,9 @@ fn a_rank_that_was_never_started_is_named_by_all_who_were(
     }
 }
 
-/// Who came and was refused is not just missing.
+/// A rank that connected and was refused is not just missing.
 #[rstest]
-#[case::secret(|c: &mut TcpConfig| c.secret = Some("guess".into()), "somebody at 127.0.0.1", "COBRE_TCP_SECRET")]
+#[case::secret(|c: &mut TcpConfig| c.secret = Some("guess".into()), "an unknown process at 127.0.0.1", "COBRE_TCP_SECRET")]
 #[case::size(|c: &mut TcpConfig| c.size = 3, "rank 1 at 127.0.0.1", "COBRE_TCP_SIZE")]
 #[case::job(|c: &mut TcpConfig| c.job_id = Some("other".into()), "rank 1 at 127.0.0.1", "COBRE_JOB_ID")]
 fn what_rank_0_refused_is_part_of_its_error(
@@ -88,7 +91,7 @@ fn what_rank_0_refused_is_part_of_its_error(
     assert!(error.message.contains(variable), "{error}");
 }
 
-/// A worker of another version says so, and goes.
+/// A worker of another version reports that, and disconnects.
 #[rstest]
 #[case::all_of_it(&b"cobrecom\x7f\xff\x01\x10 and what only that version knows"[..])]
 #[case::no_more_than_its_version(&b"cobrecom\x7f\xff"[..])]
@@ -102,7 +105,7 @@ fn another_version_is_part_of_the_error_of_rank_0(#[case] hello: &[u8]) {
     assert!(
         error
             .message
-            .contains("somebody at 127.0.0.1 (another version of this library)"),
+            .contains("an unknown process at 127.0.0.1 (another version of this library)"),
         "{error}"
     );
 }

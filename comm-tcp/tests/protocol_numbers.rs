@@ -1,9 +1,9 @@
-//! The figures in `docs/tcp-protocol.md`, computed from what the shipped code would put on the links.
+//! The figures in `docs/tcp-protocol.md`, computed from what the shipped code would send over the links.
 //!
-//! What an iteration of the first user would cost on a cluster that is not at hand: which way a call
-//! goes, its bytes and its steps are those of the code, latency and rate those of the network. An
-//! iteration is one allgatherv of 206 MB, 119 of 3.2 MB and one allreduce of 32 bytes; 16 ranks, one per
-//! machine, links of 100 Gbit/s each way.
+//! The cost of an iteration of the first user on a cluster that is not available: the path of a call, its
+//! bytes and its steps are those of the code, latency and rate those of the network. An iteration is one
+//! allgatherv of 206 MB, 119 of 3.2 MB and one allreduce of 32 bytes; 16 ranks, one per machine, links of 100
+//! Gbit/s each way.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -36,7 +36,7 @@ fn entry(up: usize, down: usize) -> f64 {
     2.0 * LATENCY + workers * (2.0 * FRAME + wire)
 }
 
-/// Where equal blocks lie, one per rank: counts and displacements.
+/// The layout of equal blocks, one per rank: counts and displacements.
 struct Equal(Vec<usize>, Vec<usize>);
 
 impl Equal {
@@ -50,20 +50,20 @@ impl Equal {
         equal
     }
 
-    /// Returns the most bytes that any link of the ring carries.
+    /// Returns the largest number of bytes that any link of the ring carries.
     fn busiest_link(&self) -> usize {
         let sent = |rank| traffic::sent_along_the_ring(&self.0, &self.1, rank);
         (0..RANKS).map(sent).max().unwrap_or(0)
     }
 
-    /// Returns the seconds along the ring, as if a block had to come as a whole before it goes on. It
-    /// does not, so this is more than it takes.
+    /// Returns the seconds along the ring, as if a block had to arrive completely before it is forwarded.
+    /// That is not the case, so this is an upper bound.
     fn along_the_ring(&self) -> f64 {
         let links = traffic::links_crossed(RANKS) as f64;
         entry(0, 0) + links * LATENCY + self.busiest_link() as f64 / RATE
     }
 
-    /// Returns the seconds through rank 0, in pieces, whose one link carries what every worker is sent.
+    /// Returns the seconds through rank 0, in pieces; its one link carries what every worker receives.
     fn through_rank_0(&self) -> f64 {
         let (bytes, piece) = (self.0.iter().sum(), traffic::piece(RANKS));
         let pieces = (0..bytes).step_by(piece).map(|at| piece.min(bytes - at));
@@ -77,7 +77,7 @@ fn iteration(allgatherv: fn(&Equal) -> f64) -> f64 {
     gathered.iter().sum::<f64>() + entry(32, 32)
 }
 
-/// Fails unless a line of the document begins like this.
+/// Fails unless a line of the document begins with this.
 #[track_caller]
 fn says(line: &str) {
     let found = DOCUMENT.lines().any(|found| found.starts_with(line));
@@ -97,7 +97,7 @@ fn an_iteration_of_sixteen_ranks_takes_less_than_a_fifth_of_a_second() {
     );
 }
 
-/// Encrypted, the processor is the limit: what one rank was measured to move each way.
+/// When encrypted, the processor is the limit: the measured rate of one rank, each way.
 #[test]
 fn the_cost_of_encryption_is_that_of_the_documentation() {
     const SEALED_RATE: f64 = 1.4e9;
@@ -166,7 +166,7 @@ fn the_limits_of_small_calls_are_those_of_the_code() {
         (Hosts::One, "one machine"),
         (Hosts::Several, "several machines"),
     ] {
-        // With few ranks the limit of one call holds, then that of all of them together, then the floor.
+        // With few ranks the limit of one call applies, then that of all of them together, then the floor.
         let few = traffic::small_up_to(3, hosts);
         let some = traffic::small_up_to(16, hosts);
         let many = traffic::small_up_to(1 << 20, hosts);
@@ -216,7 +216,7 @@ fn the_limit_between_machines_is_wrong_by_a_bounded_factor_on_every_network() {
         for network in NETWORKS {
             let (small, bulk) = network.costs(ranks, limit);
             let factor = (bulk / small).max(small / bulk);
-            // The most is at 3 to 8 ranks on the slowest, where a call takes the bytes' time either way.
+            // The maximum is at 3 to 8 ranks on the slowest network, where the bytes dominate either way.
             let bound = if ranks <= FEW { FEW_BOUND } else { MANY_BOUND };
             let Network(name, ..) = network;
             assert!(factor < bound, "{ranks} ranks, {name}: {small} {bulk}");

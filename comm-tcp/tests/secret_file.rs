@@ -1,4 +1,4 @@
-//! Files that hold a secret, and whatever else a path may lead to.
+//! Files that hold a secret, and other things that a path may lead to.
 
 #![allow(
     unsafe_code,
@@ -60,7 +60,7 @@ fn refusal(path: &Path) -> InitError {
     error
 }
 
-/// Two ranks meet, of which one has the secret from this file.
+/// Two ranks join, one of which has the secret from this file.
 fn meet(path: &Path, secret: &[u8]) {
     let adjust = |config: &mut TcpConfig| {
         config.secret = Some(secret.to_vec());
@@ -71,7 +71,7 @@ fn meet(path: &Path, secret: &[u8]) {
     world(2, adjust, |comm| comm.barrier().unwrap());
 }
 
-/// Nobody writes to the FIFO, and the device never ends; a process substitution is a pipe.
+/// Nothing writes to the FIFO, and the device never ends; a process substitution is a pipe.
 #[test]
 fn what_is_no_regular_file_is_refused_at_once() {
     let folder = Folder::new("no-file");
@@ -90,7 +90,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
     }
 }
 
-/// Kubernetes shows a secret through two links; a launcher may pass an open file on.
+/// Kubernetes provides a secret through two links; a launcher may pass an open file on.
 #[test]
 fn a_regular_file_is_read_whatever_leads_to_it() {
     let folder = Folder::new("links");
@@ -114,7 +114,7 @@ fn a_secret_may_have_64_kibibytes() {
     assert!(error.message.contains("65536"), "{error}");
 }
 
-/// The system calls it a regular file of no length, and it has megabytes.
+/// The system reports a regular file of length zero, and it has megabytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_is_longer_than_it_says_is_refused() {
@@ -127,7 +127,7 @@ fn a_file_that_is_longer_than_it_says_is_refused() {
     assert!(error.message.contains("65536"), "{error}");
 }
 
-/// A network file system whose server is gone: whoever asks it waits, and cannot be interrupted.
+/// A network file system whose server is gone: a process that accesses it waits, and cannot be interrupted.
 #[cfg(target_os = "linux")]
 #[rstest]
 fn a_file_system_that_does_not_answer_keeps_a_rank_for_its_connect_timeout(
@@ -135,7 +135,7 @@ fn a_file_system_that_does_not_answer_keeps_a_rank_for_its_connect_timeout(
 ) {
     let folder = Folder::new(&format!("silent-{rank}"));
     let path = folder.0.clone();
-    // A thread may have mounts of its own, which nobody else walks into, and which end with it.
+    // A thread may have its own mounts, which no other thread enters, and which end with it.
     let asked = std::thread::spawn(move || {
         let silent = mount_silence(&path)?;
         let mut config = with_file(&path.join("key"));
@@ -143,7 +143,7 @@ fn a_file_system_that_does_not_answer_keeps_a_rank_for_its_connect_timeout(
         config.connect_timeout = Duration::from_millis(500);
         let began = Instant::now();
         let error = TcpBackend::connect(config).map(drop).unwrap_err();
-        // Whoever waits for an answer gets an error.
+        // Pending requests get an error.
         drop(silent);
         Ok::<_, std::io::Error>((error, began.elapsed()))
     });
@@ -157,7 +157,7 @@ fn a_file_system_that_does_not_answer_keeps_a_rank_for_its_connect_timeout(
     }
 }
 
-/// Mounts a file system that answers nothing until what is returned is dropped.
+/// Mounts a file system that answers nothing until the returned value is dropped.
 #[cfg(target_os = "linux")]
 fn mount_silence(folder: &Path) -> std::io::Result<fs::File> {
     let error = std::io::Error::last_os_error;
@@ -165,7 +165,7 @@ fn mount_silence(folder: &Path) -> std::io::Result<fs::File> {
         .read(true)
         .write(true)
         .open("/dev/fuse")?;
-    // SAFETY: concerns this thread alone, which shares nothing that depends on its mounts.
+    // SAFETY: concerns only this thread, which shares nothing that depends on its mounts.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(error());
     }

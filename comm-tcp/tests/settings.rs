@@ -1,4 +1,4 @@
-//! What a user sets, at its limits: busy ports, empty secrets, times of every length.
+//! Settings at their limits: busy ports, empty secrets, timeouts of every length.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -13,8 +13,8 @@ use comm_testing::not_run;
 use common::{config, listener, names, refused};
 use rstest::rstest;
 
-/// A port that is busy on one loopback address is not taken on the other: the workers of both jobs
-/// would look for their rank 0 on both.
+/// A port that is busy on one loopback address is not taken on the other: the workers of both jobs would look
+/// for their rank 0 on both.
 #[test]
 fn a_busy_port_is_busy_however_loopback_is_written() {
     let (_busy, port) = listener();
@@ -29,7 +29,7 @@ fn a_busy_port_is_busy_however_loopback_is_written() {
     );
 }
 
-/// A secret that is empty is none: it keeps nobody out.
+/// An empty secret is no secret: it protects nothing.
 #[rstest]
 fn an_empty_secret_is_refused(#[values("", " \n")] secret: &str, #[values(0, 1)] rank: usize) {
     let mut config = TcpConfig::new("127.0.0.1", rank, 2);
@@ -44,7 +44,7 @@ fn port_0_is_nowhere_to_be_found() {
     names(&refused(config(1, 2, 0)), "COBRE_TCP_PORT");
 }
 
-/// Times without end, and none at all, are times like others.
+/// Infinite timeouts, and timeouts of zero, are timeouts like others.
 #[test]
 fn any_timeout_can_be_lived_with() {
     let adjust = |config: &mut TcpConfig| {
@@ -52,7 +52,7 @@ fn any_timeout_can_be_lived_with() {
         config.timeout = Some(Duration::MAX);
     };
     common::world(3, adjust, |comm| comm.barrier().unwrap());
-    // As 0 in the variable: for ever.
+    // No timeout, like 0 in the variable.
     let adjust = |config: &mut TcpConfig| config.timeout = Some(Duration::ZERO);
     common::world(3, adjust, |comm| {
         if comm.rank() == 2 {
@@ -62,7 +62,7 @@ fn any_timeout_can_be_lived_with() {
     });
 }
 
-/// However short the time, it is the absent rank that all name.
+/// However short the timeout, all ranks name the absent one.
 #[rstest]
 fn a_short_timeout_names_the_absent_rank(#[values(1, 10, 40)] millis: u64) {
     let gone = Arc::new(Barrier::new(3));
@@ -73,7 +73,7 @@ fn a_short_timeout_names_the_absent_rank(#[values(1, 10, 40)] millis: u64) {
         } else {
             comm.barrier()
         };
-        // Nobody leaves before all have been told.
+        // No rank leaves before all have got their errors.
         gone.wait();
         result
     });
@@ -93,7 +93,7 @@ fn a_short_timeout_names_the_absent_rank(#[values(1, 10, 40)] millis: u64) {
     }
 }
 
-/// Nothing that is on its way between the ranks shows where a communicator is printed.
+/// The debug output of a communicator shows no data that is in flight between the ranks.
 #[test]
 fn a_communicator_prints_as_one_short_line() {
     let shown = common::world(2, |_| (), |comm| format!("{comm:?}"));

@@ -1,4 +1,4 @@
-//! What changes, and what does not, where a byte more makes calls go another way.
+//! What changes, and what does not, where one more byte makes calls take another path.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -13,20 +13,20 @@ use comm_tcp::traffic::{Hosts, small_up_to};
 use common::world;
 use rstest::rstest;
 
-/// Far more than processors: here a way from neighbour to neighbour costs a turn of all processors.
+/// Far more ranks than processors: here a path from neighbour to neighbour costs a turn of all processors.
 const RANKS: usize = 64;
 
-/// One at a time: they measure.
+/// One test at a time, because they measure.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// How often both sizes are tried, in turn.
 const ROUNDS: usize = 15;
 
-/// A collective of so many bytes.
+/// A collective of this many bytes.
 type Collective = fn(&TcpBackend, usize);
 
-/// Returns the shortest times of a call of each of two sizes, taken in turn, as this rank saw them:
-/// whatever else the machine does only adds to them.
+/// Returns the shortest times of a call of each of two sizes, taken in turn, as this rank saw them: other
+/// work on the machine only adds to them.
 fn times(comm: &TcpBackend, call: Collective, sizes: [usize; 2]) -> [Duration; 2] {
     let mut times = [Vec::new(), Vec::new()];
     // The first round opens the windows of the links and does not count.
@@ -45,7 +45,7 @@ fn times(comm: &TcpBackend, call: Collective, sizes: [usize; 2]) -> [Duration; 2
 
 fn allgatherv(comm: &TcpBackend, bytes: usize) {
     let (rank, size) = (comm.rank(), comm.size());
-    // What equal blocks do not hold, the last one does.
+    // The last block takes what equal blocks do not.
     let mut counts = vec![bytes / size; size];
     counts[size - 1] += bytes % size;
     let displs: Vec<usize> = (0..size).map(|rank| rank * (bytes / size)).collect();
@@ -64,7 +64,7 @@ fn broadcast(comm: &TcpBackend, bytes: usize) {
     comm.broadcast(&mut vec![1_u8; bytes], 0).unwrap();
 }
 
-/// Returns up to how many bytes calls of `ranks` ranks are small on this machine.
+/// Returns the largest size in bytes of small calls of `ranks` ranks on this machine.
 fn limits(ranks: usize) -> [usize; 3] {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let crowded = ranks > processors;
@@ -87,7 +87,8 @@ fn a_call_of_64_ranks_takes_no_longer_for_an_element_more(
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let sizes = [limit, limit + 8];
     let mut seen = Vec::new();
-    // Busy processes of others delay every hop of bulk: there is some room for them, and more than one try.
+    // Busy processes of others delay every hop of bulk, so there is some tolerance for them, and more than
+    // one try.
     for _ in 0..4 {
         let results = world(RANKS, |_| (), move |comm| times(&comm, call, sizes));
         let [small, large] = results[0];

@@ -1,4 +1,5 @@
-//! What the ranks are told of a death while another rank is stopped: if that is rank 0, nothing until it goes on.
+//! The errors about a death while another rank is stopped: if that is rank 0, there are none until it is
+//! resumed.
 //!
 //! Ranks are processes: this program starts itself again, as the test `one_rank`, with a role.
 
@@ -20,10 +21,10 @@ const WATCHDOG: Duration = Duration::from_mins(1);
 /// The timeout of the ranks, in seconds: long after it the tests would see another cause.
 const SECONDS: &str = "20";
 
-/// How soon all are told, on a machine that is busy with other work.
+/// How soon all ranks get their errors, on a machine that is busy with other work.
 const SOON: Duration = Duration::from_secs(8);
 
-/// What a rank does; run by the others as a program of its own.
+/// The main function of a rank; run by the other tests as a separate program.
 #[test]
 fn one_rank() {
     let Some(role) = role(WATCHDOG) else {
@@ -63,7 +64,7 @@ fn one_rank() {
     let told = millis();
     say("end", describe(result));
     say("told", told);
-    // Nobody leaves before the others have seen what they are to see.
+    // No rank leaves before the others have seen what they must see.
     std::thread::sleep(Duration::from_millis(300));
 }
 
@@ -96,7 +97,7 @@ fn ready(role: &str, size: usize, sealed: bool) -> Vec<Rank> {
     ready_with(role, size, sealed, SECONDS)
 }
 
-/// As [`ready`], with a timeout of so many seconds.
+/// Like [`ready`], with a timeout of this many seconds.
 fn ready_with(role: &str, size: usize, sealed: bool, seconds: &str) -> Vec<Rank> {
     let role = format!("{role} {}", if sealed { "sealed" } else { "plain" });
     let mut ranks = start_with(&role, size, seconds);
@@ -106,7 +107,7 @@ fn ready_with(role: &str, size: usize, sealed: bool, seconds: &str) -> Vec<Rank>
     ranks
 }
 
-/// Checks that these ranks are told one of these causes soon, all the same one.
+/// Checks that these ranks get one of these causes soon, all the same one.
 #[track_caller]
 fn told(ranks: &mut [Rank], who: &[usize], causes: &[&str]) -> String {
     let began = Instant::now();
@@ -118,7 +119,8 @@ fn told(ranks: &mut [Rank], who: &[usize], causes: &[&str]) -> String {
     told[0].clone()
 }
 
-/// Lets a stopped rank 0 go on after a while, and checks that all ranks but `gone` are told this cause then, not before.
+/// Resumes a stopped rank 0 after a while, and checks that all ranks except `gone` get this cause then, not
+/// before.
 #[track_caller]
 fn told_when_rank_0_goes_on(mut ranks: Vec<Rank>, gone: usize, causes: &[&str]) {
     std::thread::sleep(Duration::from_millis(1500));
@@ -132,7 +134,7 @@ fn told_when_rank_0_goes_on(mut ranks: Vec<Rank>, gone: usize, causes: &[&str]) 
     }
 }
 
-/// Rank 2 dies while rank 0 is stopped: all are told when that one goes on.
+/// Rank 2 dies while rank 0 is stopped: all ranks get the error when rank 0 is resumed.
 #[rstest]
 fn a_death_is_told_when_a_stopped_rank_0_goes_on(
     #[values(3, 4, 7)] size: usize,
@@ -144,7 +146,7 @@ fn a_death_is_told_when_a_stopped_rank_0_goes_on(
     told_when_rank_0_goes_on(ranks, 2, &["PeerLost 2"]);
 }
 
-/// So it is in the middle of bulk, where a neighbour sees its link break.
+/// The same in the middle of bulk, where a neighbour sees its link break.
 #[rstest]
 fn a_death_in_the_middle_of_bulk_is_told_when_a_stopped_rank_0_goes_on(
     #[values(false, true)] sealed: bool,
@@ -157,7 +159,7 @@ fn a_death_in_the_middle_of_bulk_is_told_when_a_stopped_rank_0_goes_on(
     told_when_rank_0_goes_on(ranks, 2, &["PeerLost 2"]);
 }
 
-/// So it is however a rank goes.
+/// The same for every way in which a rank goes.
 #[rstest]
 #[case("aborts", "Aborted 2")]
 #[case("panics", "PeerLost 2")]
@@ -172,7 +174,7 @@ fn a_rank_that_goes_is_named_when_a_stopped_rank_0_goes_on(
     told_when_rank_0_goes_on(ranks, 2, &[cause]);
 }
 
-/// Rank 0 stays stopped: after the timeout all name it, not the rank that died, nor a neighbour.
+/// Rank 0 stays stopped: after the timeout all ranks name it, not the rank that died, nor a neighbour.
 #[rstest]
 fn a_rank_0_that_stays_stopped_is_named_after_the_timeout(
     #[values(("waits", 0), ("bulk", 7), ("bulk", 23))] (role, after_millis): (&str, u64),
@@ -185,22 +187,22 @@ fn a_rank_0_that_stays_stopped_is_named_after_the_timeout(
     told(&mut ranks, &[1, 3, 4], &["TimedOut 0"]);
 }
 
-/// Rank 0 goes on with the entries of all in its hands, that of the dead one, too.
+/// Rank 0 resumes with the entries of all ranks received, including that of the dead one.
 #[rstest]
 fn rank_0_that_could_answer_fails_as_the_others_after_a_death(#[values(false, true)] sealed: bool) {
     let mut ranks = ready("holds the entries", 4, sealed);
     ranks[0].stop();
-    // Long enough for an entry, not for more: whether it has come changes nothing.
+    // Long enough for an entry, not for more: whether it has arrived changes nothing.
     std::thread::sleep(Duration::from_millis(20));
     ranks[2].kill();
-    // So long that a rank 0 that goes on looks what came meanwhile.
+    // So long that a resumed rank 0 checks what arrived meanwhile.
     std::thread::sleep(Duration::from_millis(200));
     ranks[0].let_go();
     ranks[0].signal(Signal::CONT);
     told(&mut ranks, &[0, 1, 3], &["PeerLost 2"]);
 }
 
-/// Of two that die while rank 0 is stopped all name the same one.
+/// Of two ranks that die while rank 0 is stopped, all name the same one.
 #[test]
 fn two_deaths_while_rank_0_is_stopped_have_one_cause() {
     for _ in 0..5 {
@@ -213,7 +215,7 @@ fn two_deaths_while_rank_0_is_stopped_have_one_cause() {
     }
 }
 
-/// A stopped worker keeps nobody waiting: rank 0 alone decides, and at once.
+/// A stopped worker delays no other rank: only rank 0 decides, and at once.
 #[rstest]
 fn a_stopped_worker_keeps_nobody_waiting(#[values(false, true)] sealed: bool) {
     let mut ranks = ready("waits", 4, sealed);
@@ -224,7 +226,7 @@ fn a_stopped_worker_keeps_nobody_waiting(#[values(false, true)] sealed: bool) {
     told(&mut ranks, &[1], &["PeerLost 2"]);
 }
 
-/// A rank 0 that is only slow harms nobody: a job that rank 0 has slept through goes on.
+/// A rank 0 that is only slow does no harm: a job during which rank 0 was stopped continues.
 #[test]
 fn a_pause_of_rank_0_harms_nobody_where_nobody_died() {
     let mut ranks = ready("waits", 4, false);

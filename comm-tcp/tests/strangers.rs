@@ -1,4 +1,4 @@
-//! Who knocks and does not belong: refused, and the real job starts all the same.
+//! Strangers that connect to a job: refused, and the real job starts all the same.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -14,7 +14,7 @@ use comm_testing::not_run;
 use common::{config, listener, names, refused};
 use rstest::rstest;
 
-/// Starts rank 0 of two, lets strangers come, then lets rank 1 come; both must meet.
+/// Starts rank 0 of two, lets strangers connect, then lets rank 1 join; both must start.
 fn job_with(strangers: impl FnOnce(u16)) {
     let (listener, port) = listener();
     let zero = std::thread::spawn(move || {
@@ -32,7 +32,8 @@ fn job_with(strangers: impl FnOnce(u16)) {
     );
 }
 
-/// Without the secret nobody can prove that it is rank 0 who refuses: the worker tries until its time is over.
+/// Without the secret, no process can prove that it is rank 0 that refuses: the worker retries until its time
+/// is over.
 #[rstest]
 #[case::secret(Some("guess".into()))]
 #[case::no_secret(None)]
@@ -67,7 +68,7 @@ fn a_second_worker_of_the_same_rank_is_refused() {
     });
     let one = std::thread::spawn(move || TcpBackend::connect(config(1, 3, port)).map(drop));
     let other = std::thread::spawn(move || TcpBackend::connect(config(1, 3, port)).map(drop));
-    // One of the two is refused; that one is out before rank 2 comes.
+    // One of the two is refused; that one is out before rank 2 joins.
     while !one.is_finished() && !other.is_finished() {
         std::thread::yield_now();
     }
@@ -81,7 +82,7 @@ fn a_second_worker_of_the_same_rank_is_refused() {
     names(&refused[0], "COBRE_TCP_RANK");
 }
 
-/// What other programs say to a port.
+/// What other programs send to a port.
 #[rstest]
 #[case::nothing(b"")]
 #[case::a_browser(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")]
@@ -99,7 +100,7 @@ fn other_programs_are_let_go(#[case] bytes: &'static [u8]) {
 
 #[test]
 fn a_hello_recorded_from_another_job_is_worth_nothing() {
-    // A listener of ours records what a worker says, and says it to the real rank 0 later.
+    // A listener of the test records the bytes of a worker, and replays them to the real rank 0 later.
     let (recorder, recorder_port) = listener();
     let worker = std::thread::spawn(move || {
         let mut config = config(1, 2, recorder_port);
@@ -158,7 +159,7 @@ fn a_worker_that_vanishes_before_the_start_may_come_again() {
     let zero = std::thread::spawn(move || {
         TcpBackend::connect_with_listener(config(0, 3, port), listener).map(drop)
     });
-    // It takes its seat, waits for rank 2 in vain, and gives up.
+    // It takes its seat, waits for rank 2 in vain, and times out.
     let mut impatient = config(1, 3, port);
     impatient.connect_timeout = Duration::from_millis(300);
     assert!(TcpBackend::connect(impatient).is_err());

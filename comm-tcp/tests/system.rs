@@ -1,4 +1,4 @@
-//! What the system does to a rank: forks, signals that interrupt every call, descriptors that run out.
+//! Effects of the system on a rank: forks, signals that interrupt every system call, lack of descriptors.
 #![allow(unsafe_code, reason = "fork and timers have no safe interface")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 const ROLE: &str = "COMM_TCP_TEST_ROLE";
 
-/// Runs the test of this name in a process of its own, where it finds the role set.
+/// Runs the test of this name in a separate process, where the role is set.
 fn in_a_process(test: &str) {
     if std::env::var(ROLE).is_ok() {
         return;
@@ -41,7 +41,7 @@ fn has_role(test: &str) -> bool {
     mine
 }
 
-/// A forked child can use nothing it inherited, drops it without harm, and may open its own.
+/// A forked child can use nothing that it inherited, drops it without harm, and may create its own.
 #[test]
 fn a_forked_child() {
     if !has_role("a_forked_child") {
@@ -56,7 +56,7 @@ fn a_forked_child() {
                 comm.barrier().unwrap();
                 return comm.barrier().unwrap();
             }
-            // SAFETY: the child uses what this thread alone had in hand, and leaves by `_exit`.
+            // SAFETY: the child only uses what belonged to this thread, and exits with `_exit`.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let invalid = |result| matches!(result, Err(CommError::InvalidCommunicator { .. }));
@@ -66,14 +66,14 @@ fn a_forked_child() {
                 drop(comm);
                 let alone = TcpBackend::connect(config(0, 1, 1));
                 good &= alone.is_ok_and(|comm| comm.barrier().is_ok());
-                // SAFETY: ends the child without running what belongs to its parent.
+                // SAFETY: ends the child without running the exit handlers of its parent.
                 unsafe { libc::_exit(i32::from(!good)) }
             }
             let mut status = 0;
             // SAFETY: our own child, and a place for its status.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(status, 0, "the child was right");
-            // Neither its refusal nor its drop has reached anybody.
+            // Neither its refusal nor its drop has reached any other rank.
             comm.barrier().unwrap();
             comm.barrier().unwrap();
         },
@@ -86,7 +86,7 @@ extern "C" fn count(_: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Sends this process a signal every 200 us that interrupts what it interrupts.
+/// Sends this process a signal every 200 us, which interrupts system calls.
 fn storm() {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -107,7 +107,7 @@ fn storm() {
     assert_eq!(set, 0);
 }
 
-/// Signals that interrupt every call of the system, from start to end, change nothing.
+/// Signals that interrupt every system call, from start to end, change nothing.
 #[test]
 fn a_storm_of_signals() {
     if !has_role("a_storm_of_signals") {
@@ -121,7 +121,7 @@ fn a_storm_of_signals() {
             move |comm| {
                 for round in 0..20 {
                     if comm.rank() == round % 3 {
-                        // The others sleep, and are woken by signals alone for a while.
+                        // The others sleep, and for a while only signals wake them.
                         std::thread::sleep(Duration::from_millis(3));
                     }
                     let mut sum = vec![0; len];
@@ -136,7 +136,8 @@ fn a_storm_of_signals() {
     assert!(signals > 50, "only {signals} signals came");
 }
 
-/// A program that opens files while rank 0 waits for the others may leave it too few descriptors: it says so, with what to raise.
+/// A program that opens files while rank 0 waits for the others may leave rank 0 too few descriptors: the
+/// error names the limit to raise.
 #[test]
 fn descriptors_that_run_out_while_ranks_are_waited_for() {
     let test = "descriptors_that_run_out_while_ranks_are_waited_for";
@@ -156,7 +157,7 @@ fn descriptors_that_run_out_while_ranks_are_waited_for() {
     config.connect_timeout = Duration::from_secs(2);
     let zero =
         std::thread::spawn(move || TcpBackend::connect_with_listener(config, listener).map(drop));
-    // It speaks first, so it has come to wait for the others.
+    // Rank 0 sends first, so it is waiting for the others.
     (&strangers[0]).read_exact(&mut [0]).unwrap();
     let mut files = Vec::new();
     while !zero.is_finished() {
@@ -189,7 +190,7 @@ fn timers() -> Vec<String> {
         .collect()
 }
 
-/// Whatever a link is for, a host that vanishes at its other end is found.
+/// A vanished host at the other end is detected, whatever the purpose of the link.
 #[cfg(target_os = "linux")]
 #[test]
 fn every_link_of_a_job_is_probed_while_it_is_silent() {
@@ -220,7 +221,8 @@ fn every_link_of_a_job_is_probed_while_it_is_silent() {
     );
 }
 
-/// A program that a rank starts may outlive the job. If it kept a link, no other rank would notice that the rank is gone.
+/// A program that a rank starts may outlive the job. If it kept a link, no other rank would notice that the
+/// rank is gone.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_program_that_a_rank_starts_inherits_nothing() {

@@ -1,5 +1,5 @@
-//! What a job says through `tracing`: who came and left, who is waited for, what failed, which secret
-//! is none.
+//! What a job logs through `tracing`: ranks that joined and left, ranks that are waited for, failures, and a
+//! missing secret.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -21,7 +21,7 @@ fn ranks_that_come_and_leave_are_told_once_each() {
     assert_heard(0, &["ERROR"]);
 }
 
-/// Without a ring everything still works, and is slow: nobody would notice.
+/// Without a ring everything still works, and is slow: without a log line, that would go unnoticed.
 #[test]
 fn ranks_of_one_machine_have_a_ring() {
     let _turn = listen();
@@ -45,7 +45,7 @@ fn a_slow_wait_names_who_is_missing() {
         3,
         |config| config.timeout = None,
         |comm| {
-            // It comes when it is missed, and not before.
+            // Rank 2 arrives when it is missed, and not before.
             let missed = comm.rank() != 2 || hears(&["WARN", "still waiting", "rank 2"]);
             comm.barrier().unwrap();
             assert!(missed, "nobody missed rank 2: {:#?}", lines());
@@ -67,7 +67,7 @@ fn a_failure_is_told_by_every_survivor_with_the_rank_to_blame() {
                 return;
             }
             comm.barrier().unwrap_err();
-            // The first cause again, and not told again.
+            // The first cause again, without another report.
             comm.barrier().unwrap_err();
         },
     );

@@ -1,4 +1,5 @@
-//! Who decides and who is told while a rank is stopped, cannot write its log or open anything.
+//! Which rank decides and which ranks are notified while a rank is stopped, cannot write its log or cannot
+//! open anything.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,7 +18,7 @@ use tracing::Event;
 
 const WATCHDOG: Duration = Duration::from_mins(1);
 
-/// What a rank does; run by the others as a program of its own.
+/// The main function of a rank; run by the other tests as a separate program.
 #[test]
 fn one_rank() {
     let Some(role) = role(WATCHDOG) else {
@@ -64,7 +65,7 @@ fn one_rank() {
         }
         (_, result) => say("end", describe(result)),
     }
-    // Nobody leaves before the others have seen what they are to see.
+    // No rank leaves before the others have seen what they must see.
     std::thread::sleep(Duration::from_millis(300));
 }
 
@@ -79,7 +80,7 @@ fn describe(result: Result<(), CommError>) -> String {
     }
 }
 
-/// Writes to a log whose reader has stopped: whoever does waits for ever.
+/// Writes to a log whose reader has stopped, which blocks.
 fn blocked(_: &Event<'_>) {
     say("blocked", std::process::id());
     loop {
@@ -95,8 +96,8 @@ fn ready(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
     ranks
 }
 
-/// Rank 0 cannot write its log, from the failure on or from an earlier warning on: the others are
-/// told of a death all the same, and not that rank 0 is late.
+/// Rank 0 cannot write its log, from the failure on or from an earlier warning on. The others get the error
+/// about a death all the same, and no error that rank 0 is late.
 #[rstest]
 fn a_death_is_told_although_the_log_of_rank_0_blocks(#[values(false, true)] warned: bool) {
     let mut ranks = ready("blocked log", 3, "20");
@@ -107,10 +108,10 @@ fn a_death_is_told_although_the_log_of_rank_0_blocks(#[values(false, true)] warn
     assert_eq!(ranks[1].wait_for("end"), "PeerLost 2");
 }
 
-/// Links that the system resets when it closes them are the end of a rank, as others are.
+/// Links that the system resets when it closes them are the end of a rank, like others.
 #[rstest]
 fn a_death_that_resets_links_is_told_at_once(#[values(3, 4)] size: usize) {
-    // On a busy machine one of several suffices.
+    // On a busy machine one of several attempts suffices.
     let mut fastest = u128::MAX;
     for _ in 0..5 {
         let mut ranks = ready("reset", size, "20");
@@ -126,8 +127,8 @@ fn a_death_that_resets_links_is_told_at_once(#[values(3, 4)] size: usize) {
     panic!("told after {fastest} ms");
 }
 
-/// Rank 0 was stopped for longer than the timeout and goes on with the entries of all in its hands:
-/// it learns that the others have given up, and its call fails as theirs did.
+/// Rank 0 was stopped for longer than the timeout and resumes with the entries of all ranks received. It
+/// learns that the others have timed out, and its call fails like theirs.
 #[rstest]
 #[case(2, "paused before")]
 #[case(3, "paused before")]
@@ -146,7 +147,7 @@ fn rank_0_that_was_stopped_fails_as_those_who_gave_up_on_it(
     assert_eq!(ranks[0].wait_for("end"), "TimedOut 0");
 }
 
-/// Rank 1 is the one that waited for too long: all say how long that was, whatever their own timeout.
+/// Rank 1 is the one that waited for too long: all ranks report its timeout, whatever their own is.
 #[test]
 fn the_timeout_that_was_over_is_the_one_that_is_named() {
     let seconds = |rank| if rank == 1 { "1.25" } else { "20" }.to_owned();

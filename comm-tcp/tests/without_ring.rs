@@ -1,4 +1,5 @@
-//! The contract of every backend, on this one without its ring: all bytes of large calls pass through rank 0.
+//! The contract of every backend, checked on this one without its ring: all bytes of large calls pass through
+//! rank 0.
 
 mod seat;
 

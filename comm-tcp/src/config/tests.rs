@@ -134,7 +134,7 @@ fn debug_shows_no_secret() {
     assert!(!shown.contains("hush") && shown.contains("redacted"));
 }
 
-/// A file that somebody meant to fill keeps nobody out.
+/// An empty secret file, which somebody meant to fill, protects nothing.
 #[rstest]
 #[case::nothing("")]
 #[case::white_space(" \n\t\n")]

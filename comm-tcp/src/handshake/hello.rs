@@ -1,4 +1,4 @@
-//! What a connecting rank says about itself.
+//! What a connecting rank reports about itself.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -11,13 +11,13 @@ use crate::frame::VERSION;
 /// The length of the fields in front of the nonce.
 pub(crate) const FIELDS: usize = 8 + 2 + 2 + 4 + 4 + 4 + 8 + 18 + 2 + 18 + 2 + SESSION + 32;
 
-/// What a link is for.
+/// The purpose of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum LinkKind {
     /// Calls, between a worker and rank 0.
     Data = 1,
-    /// News of failures, between a worker and rank 0.
+    /// Reports of failures, between a worker and rank 0.
     Watch = 2,
     /// Bulk, from a rank to its successor.
     Ring = 3,
@@ -33,7 +33,7 @@ impl LinkKind {
     }
 }
 
-/// Who connects, to whom, and what for.
+/// The connecting rank, its peer, and the purpose of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) link: LinkKind,
@@ -42,13 +42,13 @@ pub(crate) struct Hello {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) size: u32,
-    /// Equal on ranks that share processors: a hash of what identifies the running system.
+    /// Equal on ranks that share processors: a hash that identifies the running system.
     pub(crate) host: u64,
-    /// Where the predecessor of this rank finds it.
+    /// Where the predecessor of this rank connects to it.
     pub(crate) ring: SocketAddr,
-    /// Which links of the job are encrypted, as this rank was told.
+    /// Which links of the job are encrypted, as configured on this rank.
     pub(crate) encryption: Encryption,
-    /// This link is.
+    /// Whether this link is encrypted.
     pub(crate) sealed: bool,
     /// The address of this end of the link, as seen from here.
     pub(crate) local: SocketAddr,
@@ -61,7 +61,7 @@ pub(crate) struct Hello {
 pub(crate) const LAYOUT: u8 =
     (usize::BITS / 4).to_le_bytes()[0] | cfg!(target_endian = "big") as u8;
 
-/// Shortens a job id of any length; none at all is all zeros.
+/// Shortens a job id of any length; no job id is all zeros.
 pub(crate) fn job(id: Option<&str>) -> [u8; 32] {
     let mut short = [0; 32];
     if let Some(id) = id {

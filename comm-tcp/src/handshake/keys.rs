@@ -1,4 +1,4 @@
-//! The keys that follow from the secret: for the proofs of the two sides, and for the links.
+//! The keys derived from the secret: for the proofs of the two sides, and for the links.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::seal::TrafficSecret;
 /// The length of a proof.
 pub(crate) const PROOF: usize = 32;
 
-/// Sets the keys apart from whatever else the same secret may be used for.
+/// Separates the keys from any other use of the same secret.
 const PURPOSE: &[u8] = b"cobre-comm tcp";
 
 /// Holds the keys that both sides derive from the secret.
@@ -21,7 +21,7 @@ pub(crate) struct Keys {
     link: Key,
 }
 
-/// From which the keys of the two directions of one link follow.
+/// The key from which the keys of the two directions of one link are derived.
 #[derive(Clone)]
 pub(crate) struct LinkSecrets {
     pub(crate) to_server: TrafficSecret,
@@ -30,7 +30,7 @@ pub(crate) struct LinkSecrets {
 
 impl Keys {
     pub(crate) fn new(secret: &[u8]) -> Self {
-        // Extract and expand, as HKDF does.
+        // Extract and expand, as in HKDF.
         let root = derive(PURPOSE, &[secret]);
         let key = |label: &[u8]| keyed(&derive(&root, &[label]));
         Self {
@@ -53,12 +53,12 @@ impl Keys {
         verify_slices_are_equal(&self.client_proof(parts), proof).is_ok()
     }
 
-    /// As [`client_proves`](Self::client_proves), with the other key.
+    /// Like [`client_proves`](Self::client_proves), with the other key.
     pub(crate) fn server_proves(&self, parts: &[&[u8]], proof: &[u8]) -> bool {
         verify_slices_are_equal(&self.server_proof(parts), proof).is_ok()
     }
 
-    /// Derives the secrets of a link from all that its handshake said.
+    /// Derives the secrets of a link from all messages of its handshake.
     pub(crate) fn link_secrets(&self, parts: &[&[u8]]) -> LinkSecrets {
         let secret = proof(&self.link, parts);
         LinkSecrets {
@@ -80,7 +80,7 @@ impl fmt::Debug for LinkSecrets {
     }
 }
 
-/// Returns the HMAC-SHA256 of `parts`, which nobody can tell from random bytes without the key.
+/// Returns the HMAC-SHA256 of `parts`, which without the key is indistinguishable from random bytes.
 pub(crate) fn derive(key: &[u8], parts: &[&[u8]]) -> [u8; PROOF] {
     proof(&keyed(key), parts)
 }

@@ -51,7 +51,7 @@ fn another_secret_is_refused_on_both_sides(#[case] here: &[u8], #[case] there: &
         server.hello(client.hello(), &server_keys),
         Err(Status::WrongProof)
     );
-    // A server that lets everybody in cannot prove itself to a client that does not.
+    // A server that accepts any client cannot prove itself to a client with a secret.
     let reply = server.reply(client.hello(), Status::Welcome, &[9; SESSION], &server_keys);
     assert_eq!(
         client.reply(&reply, &client_keys),

@@ -20,7 +20,7 @@ fn rank_0_listens_where_the_coordinator_is_written(
     assert_eq!(by_coordinator(coordinator), expected);
 }
 
-/// The address of a machine behind a translation is none of its own.
+/// The address of a machine behind a network address translation is not one of its own.
 #[test]
 fn an_address_that_this_machine_does_not_have_means_all() {
     let mut config = TcpConfig::new("192.0.2.1", 0, 2);
@@ -29,7 +29,8 @@ fn an_address_that_this_machine_does_not_have_means_all() {
     assert!(listener.local_addr().unwrap().ip().is_unspecified());
 }
 
-/// Whoever holds the port of one protocol would be asked by those who try that one first.
+/// The process that holds the port of one protocol would be contacted by workers that try that protocol
+/// first.
 #[test]
 fn a_port_that_is_busy_for_one_protocol_is_busy() {
     use rustix::net::{
@@ -49,7 +50,7 @@ fn a_port_that_is_busy_for_one_protocol_is_busy() {
     assert!(error.message.contains(variables::PORT), "{error}");
 }
 
-/// Nobody would find a rank 0 that listens on the other loopback address.
+/// No worker would find a rank 0 that listens on the other loopback address.
 #[rstest]
 #[case::the_other("localhost", "::1", false)]
 #[case::as_written("::1", "::1", true)]
@@ -71,7 +72,7 @@ fn rank_0_listens_where_localhost_is_sought(
     assert_eq!(names.is_empty(), found, "{names:?}");
 }
 
-/// Ranks by the hundred come before rank 0 accepts the first of them.
+/// Hundreds of ranks connect before rank 0 accepts the first of them.
 #[rstest]
 fn a_listener_has_room_for_many_whoever_opened_it(#[values(false, true)] given: bool) {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();

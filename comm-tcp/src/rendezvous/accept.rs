@@ -1,8 +1,8 @@
-//! The server side of handshakes: a listener, and whoever has connected but proven nothing yet.
+//! The server side of handshakes: a listener, and the connections that have not proved anything yet.
 //!
-//! Strangers cost a bounded number of sockets for a bounded time, and [`crowd`](super::crowd) says who
-//! gives way to the next that comes. So scanners, links that say nothing and floods keep no rank
-//! out.
+//! Strangers cost a bounded number of sockets for a bounded time, and [`crowd`](super::crowd) selects the
+//! connections that give way to new ones. So scanners, silent connections and floods do not keep a rank from
+//! joining.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,13 +22,13 @@ use crate::socket::prepare;
 /// How long a handshake may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// How many connections are accepted before the handshakes are looked at again.
+/// How many connections are accepted before the handshakes are checked again.
 const BATCH: usize = 64;
 
-/// How many handshakes may be under way beside two for each rank.
+/// How many handshakes may be in progress, beyond two for each rank.
 const ROOM: usize = 256;
 
-/// A link whose other end has proven that it belongs here.
+/// A link whose other end has proved that it belongs here.
 #[derive(Debug)]
 pub(crate) struct Proven {
     pub(crate) hello: Hello,
@@ -36,10 +36,9 @@ pub(crate) struct Proven {
     pub(crate) address: SocketAddr,
 }
 
-/// Decides who is let in, and keeps their links.
+/// Decides which links are accepted, and keeps them.
 pub(crate) trait Admission {
-    /// Returns whether the link that asked for it at `asked` is let in; `None` if that cannot be said
-    /// yet.
+    /// Returns whether to accept the link that asked at `asked`; `None` if that cannot be decided yet.
     fn decide(&mut self, hello: &Hello, asked: Instant, now: Instant) -> Option<Status>;
     fn keep(&mut self, proven: Proven, now: Instant);
 }
@@ -48,10 +47,10 @@ pub(crate) trait Admission {
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listener: TcpListener,
-    /// In the order in which they came.
+    /// In order of arrival.
     pending: Vec<Pending>,
     most: usize,
-    /// Why the last connection could not be accepted, if that is how it stands.
+    /// Why the last connection could not be accepted, if that is still the case.
     trouble: Option<String>,
     complaints: Complaints,
 }
@@ -67,16 +66,16 @@ struct Pending {
     sent: usize,
     hello: [u8; HELLO],
     received: usize,
-    /// What it said, once that is proven, and since when it is.
+    /// The hello, once it is proved, and since when it is.
     said: Option<(Hello, Instant)>,
 }
 
-/// How far a handshake is.
+/// How far a handshake has got.
 enum Progress {
     Waiting,
     /// The whole hello is there.
     Said,
-    /// As much of it is there as other versions have in common.
+    /// The part of the hello is there that all versions have in common.
     OtherVersion,
 }
 
@@ -92,20 +91,20 @@ impl Acceptor {
         })
     }
 
-    /// Returns why nobody can be let in any more.
+    /// Returns why no connection can be accepted any longer.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Says who was refused and why, as far as that may be why a rank is missing.
+    /// Returns who was refused and why, as far as that may be the reason for a missing rank.
     pub(crate) fn refused(&self) -> Option<String> {
         self.complaints.reasons()
     }
 
-    /// Returns what to poll: the listener and the handshakes under way.
+    /// Returns what to poll: the listener and the handshakes in progress.
     pub(crate) fn interest<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(&self.listener, PollFlags::IN));
-        // Who waits for a decision has said everything; its end shows when it is answered.
+        // A client that waits for a decision has sent everything; its end shows when it is answered.
         let talking = self.pending.iter().filter(|pending| pending.said.is_none());
         fds.extend(talking.map(Pending::interest));
     }
@@ -148,18 +147,19 @@ impl Acceptor {
             } else if now.saturating_duration_since(pending.since) < HANDSHAKE {
                 self.pending.push(pending);
             } else if pending.said.is_some() {
-                // It may ask again.
+                // The client may ask again.
                 let status = Status::NotExpected;
                 pending.conclude(status, identity, admission, &mut self.complaints, now);
             } else {
-                let reason = "it said too little for too long";
+                let reason = "it sent too little for too long";
                 self.complaints.dropped(pending.address, reason, now);
             }
         }
         self.complaints.settle(Some(now));
     }
 
-    /// Finds out, with one call, which handshakes can be moved: a flood is long, and most of it says nothing.
+    /// Determines with one system call which handshakes can be moved: a flood is long, and most of its
+    /// connections are silent.
     fn ready(&self) -> Vec<bool> {
         let mut fds: Vec<PollFd<'_>> = self.pending.iter().map(Pending::interest).collect();
         let polled = poll_for(&mut fds, Some(Duration::ZERO));
@@ -181,7 +181,7 @@ impl Acceptor {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors, for one: room is made at the cost of somebody else.
+                    // Out of descriptors, for example: another connection is closed to make room.
                     let trouble = error.to_string();
                     if self.trouble.as_ref() != Some(&trouble) {
                         tracing::warn!(%error, "cannot accept");
@@ -195,7 +195,7 @@ impl Acceptor {
         }
     }
 
-    /// Lets some go who have proven nothing.
+    /// Closes some connections that have proved nothing.
     fn make_room(&mut self, excess: usize, now: Instant) {
         if excess == 0 {
             return;
@@ -214,7 +214,7 @@ impl Acceptor {
             let stays = places.next() != gone.peek().copied();
             if !stays {
                 gone.next();
-                complaints.dropped(pending.address, "too many others came after it", now);
+                complaints.dropped(pending.address, "too many others connected after it", now);
             }
             stays
         });
@@ -265,7 +265,7 @@ impl Pending {
         }
         while self.received < HELLO {
             match self.stream.read(&mut self.hello[self.received..]) {
-                Ok(0) => return Err("it hung up".to_owned()),
+                Ok(0) => return Err("it closed the connection".to_owned()),
                 Ok(count) => self.received += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -286,7 +286,7 @@ impl Pending {
         })
     }
 
-    /// Returns whether it is let in, once its hello is there; `None` if that cannot be said yet.
+    /// Returns whether the client is accepted, once its hello is there; `None` if that cannot be decided yet.
     fn status(
         &mut self,
         identity: &Identity,
@@ -318,7 +318,7 @@ impl Pending {
     ) {
         let Identity { session, keys, .. } = identity;
         let reply = self.server.reply(&self.hello, status, session, keys);
-        // A new socket has room for these few bytes; one that has not is no loss.
+        // A new socket has room for these few bytes; if it does not, nothing is lost.
         let sent = self
             .stream
             .write(&reply)
@@ -344,17 +344,16 @@ impl Pending {
             }
             (_, said) => {
                 complaints.refused(self.address, said.map(|(hello, _)| hello.from), status, now);
-                // The refusal must arrive before the socket goes.
+                // The refusal must arrive before the socket is closed.
                 crate::socket::hang_up(&self.stream);
             }
         }
     }
 
-    /// Checks what a client that has proved itself says about the connection; returns what is wrong
-    /// with it.
+    /// Checks what an authenticated client says about the connection; returns what is wrong with it.
     fn differs(&self, hello: &Hello, identity: &Identity) -> Option<Status> {
         let here = SocketAddr::new(self.address.ip().to_canonical(), self.address.port());
-        // Plain where nobody can listen in, unless somebody passes the bytes on.
+        // Plain where no one can listen in, unless a proxy forwards the bytes.
         let guarded = identity.has_secret && identity.encryption == Encryption::Auto;
         let too_little = identity.seals(self.beyond) && !hello.sealed;
         let too_much = hello.sealed && !identity.seals(true);

@@ -1,4 +1,4 @@
-//! Who was not let in: said in the log, up to a limit, and remembered for the error of rank 0.
+//! Refused connections: logged, up to a limit, and remembered for the error of rank 0.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use crate::handshake::Status;
 use crate::variables;
 
-/// How many lines of a kind may be logged in a [`WINDOW`]; the rest is counted.
+/// How many lines of a kind may be logged in a [`WINDOW`]; the others are counted.
 const LINES: u32 = 10;
 
 /// How long lines are counted before the count is logged.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How many refusals of one class are remembered apart.
+/// How many refusals of one class are remembered separately.
 const REMEMBERED: usize = 4;
 
 /// Lets a few lines pass and counts the others.
@@ -36,7 +36,7 @@ impl Quota {
         false
     }
 
-    /// Returns how many lines were held back, once their time is over or at the end.
+    /// Returns how many lines were suppressed, once their time is over or at the end.
     fn settle(&mut self, now: Option<Instant>) -> u64 {
         let over = self.since.is_some_and(|since| {
             now.is_none_or(|now| now.saturating_duration_since(since) >= WINDOW)
@@ -57,7 +57,7 @@ struct Refusal {
     times: u64,
 }
 
-/// Logs and remembers whoever was not let in.
+/// Logs and remembers connections that were not accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints {
     dropped: Quota,
@@ -69,11 +69,11 @@ impl Complaints {
     /// A connection ended before it proved anything.
     pub(crate) fn dropped(&mut self, address: SocketAddr, reason: &str, now: Instant) {
         if self.dropped.pass(now) {
-            tracing::warn!(%address, reason, "dropped a connection that proved nothing");
+            tracing::warn!(%address, reason, "dropped a connection that was not authenticated");
         }
     }
 
-    /// A link was refused; `rank` is who it was if that is proven.
+    /// A link was refused; `rank` is its rank if that is proved.
     pub(crate) fn refused(
         &mut self,
         address: SocketAddr,
@@ -100,7 +100,7 @@ impl Complaints {
             known.address = address;
             return;
         }
-        // Those who proved nothing do not crowd out those who did.
+        // Clients that proved nothing do not displace those that did.
         let class = |known: &&Refusal| known.rank.is_some() == rank.is_some();
         if self.remembered.iter().filter(class).count() < REMEMBERED {
             self.remembered.push(Refusal {
@@ -112,11 +112,14 @@ impl Complaints {
         }
     }
 
-    /// Logs how many lines were held back, once their time is over; without a time, at once.
+    /// Logs how many lines were suppressed, once their time is over; without a time, at once.
     pub(crate) fn settle(&mut self, now: Option<Instant>) {
         match self.dropped.settle(now) {
             0 => {}
-            count => tracing::warn!(count, "dropped more connections that proved nothing"),
+            count => tracing::warn!(
+                count,
+                "dropped more connections that were not authenticated"
+            ),
         }
         match self.refused.settle(now) {
             0 => {}
@@ -124,7 +127,7 @@ impl Complaints {
         }
     }
 
-    /// Says who was refused and why, as far as that may be why a rank is missing.
+    /// Returns who was refused and why, as far as that may be the reason for a missing rank.
     pub(crate) fn reasons(&self) -> Option<String> {
         let mut text = String::new();
         for refusal in &self.remembered {
@@ -135,7 +138,7 @@ impl Complaints {
             // Writing to a string does not fail.
             let _ = match refusal.rank {
                 Some(rank) => write!(text, "{separator}rank {rank} at {}", refusal.address),
-                None => write!(text, "{separator}somebody at {}", refusal.address),
+                None => write!(text, "{separator}an unknown process at {}", refusal.address),
             };
             let _ = write!(text, " ({why})");
         }
@@ -143,7 +146,7 @@ impl Complaints {
     }
 }
 
-/// What differed, from where rank 0 stands; `None` for what happens in good order.
+/// What differed, from the perspective of rank 0; `None` for statuses of normal operation.
 fn why(status: Status) -> Option<String> {
     Some(match status {
         Status::WrongProof => format!(
@@ -155,10 +158,10 @@ fn why(status: Status) -> Option<String> {
         Status::OtherJob => format!("another {}", variables::JOB_ID),
         Status::OtherVersion => "another version of this library".to_owned(),
         Status::OtherLayout => "another byte order or pointer width".to_owned(),
-        Status::NoSuchRank => format!("there is no such {}", variables::RANK),
+        Status::NoSuchRank => format!("an invalid {}", variables::RANK),
         Status::Taken => format!("another process holds this {}", variables::RANK),
         Status::OtherEncryption => format!("another {}", variables::ENCRYPT),
-        Status::Relayed => "somebody passes its bytes on".to_owned(),
+        Status::Relayed => "a proxy forwards its bytes".to_owned(),
         Status::Welcome | Status::OtherSession | Status::NotExpected => return None,
     })
 }
@@ -167,7 +170,7 @@ fn why(status: Status) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// However many come, the log stays readable and says how many they were.
+    /// However many connect, the log stays readable and contains their number.
     #[test]
     fn a_flood_is_a_few_lines_and_a_count() {
         let begin = Instant::now();
@@ -181,7 +184,7 @@ mod tests {
         assert_eq!(quota.settle(None), 0);
     }
 
-    /// A flood of strangers does not crowd out what a rank of the job did wrong.
+    /// A flood of strangers does not displace the mistake of a rank of the job.
     #[test]
     fn strangers_do_not_hide_what_a_rank_did_wrong() {
         let mut complaints = Complaints::default();
@@ -197,7 +200,7 @@ mod tests {
         assert!(reasons.len() < 600, "{reasons}");
     }
 
-    /// What happens in good order, as when ranks come again, does not crowd it out either.
+    /// Neither do statuses of normal operation, such as those of reconnecting ranks.
     #[test]
     fn ranks_that_come_again_do_not_hide_what_a_rank_did_wrong() {
         let mut complaints = Complaints::default();

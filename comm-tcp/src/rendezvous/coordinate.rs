@@ -66,7 +66,7 @@ pub(crate) fn coordinate(
     } else {
         Err(String::new())
     };
-    // Strangers hold no descriptor any more that the watch may need.
+    // Strangers no longer hold a descriptor that the watch may need.
     drop(acceptor);
     match hear_all(&mut data, time) {
         Ok(reasons) => {
@@ -103,7 +103,7 @@ pub(crate) fn coordinate(
     watched(links, watch, places, (local_ranks, crowded)).map_err(|error| internal(&error))
 }
 
-/// Takes links until every seat is taken.
+/// Accepts links until every seat is taken.
 pub(super) fn seat_all(
     config: &TcpConfig,
     identity: &Identity,
@@ -116,7 +116,7 @@ pub(super) fn seat_all(
         acceptor.advance(identity, seats, now);
         seats.expire(now);
         if seats.are_taken() {
-            // Whoever went while the last one came has lost its seat.
+            // A worker that left while the last one joined has lost its seat.
             (1..identity.size).for_each(|rank| seats.recheck(rank - 1, now));
         }
         if seats.are_taken() {
@@ -153,15 +153,15 @@ pub(super) fn seat_all(
     }
 }
 
-/// Waits for what all workers say once they know that all are there: why there is no ring, if there is none. The
-/// first that goes instead is the error, whoever else is still waited for.
+/// Waits for the report of every worker, which knows by then that all ranks are there: why there is no ring,
+/// if there is none. The first worker that leaves instead is the error, whichever others are still awaited.
 pub(super) fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<String>, Broken> {
     let mut reasons: Vec<Option<String>> = vec![None; data.len()];
     loop {
         for (link, reason) in data.iter_mut().zip(&mut reasons) {
-            // Its seat may not have fitted behind what it has not read yet. A broken link shows when it is read.
+            // The seat may not have fitted behind unread data. A broken link shows when it is read.
             let _ = link.write(&[]);
-            // Who has said it may still go.
+            // A worker may still leave after its report.
             *reason = hear_of_ring(link)?.or(reason.take());
         }
         let silent = reasons.iter().position(Option::is_none);
@@ -180,7 +180,8 @@ pub(super) fn hear_all(data: &mut [Link], time: &mut Countdown) -> Result<Vec<St
     }
 }
 
-/// Reads what a worker says about the ring, in its turn, if that has come. It may have given up before it knew that all are there.
+/// Reads the report of a worker about the ring, if it has arrived. The worker may have given up before it
+/// knew that all ranks are there.
 fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
     for _ in 0..TURN {
         let Some((header, body)) = link.frame()? else {
@@ -203,7 +204,7 @@ fn hear_of_ring(link: &mut Link) -> Result<Option<String>, Broken> {
 
 type Split = (Vec<Link>, Vec<Channel>, Vec<String>);
 
-/// Turns the streams into links, and lists where the ranks run, for messages.
+/// Turns the streams into links, and lists the machines of the ranks, for messages.
 fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
     let mut data = Vec::new();
     let mut watch = Vec::new();
@@ -214,7 +215,7 @@ fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
             return Err(InitError::failed(&[], format!("rank {rank} is not there")));
         };
         if places.is_empty() {
-            // Where the first worker found it.
+            // Where the first worker found rank 0.
             places.push(its.local.ip().to_canonical().to_string());
         }
         tune(&its.link, config.timeout)
@@ -282,14 +283,14 @@ fn absent(config: &TcpConfig, seats: &Seats<'_>, acceptor: &Acceptor) -> InitErr
     let (missing, left) = seats.missing();
     let timeout = config.connect_timeout;
     let mut message = format!(
-        "{} of {} ranks did not come within {timeout:?}: {}",
+        "{} of {} ranks did not join within {timeout:?}: {}",
         missing.len(),
         config.size,
         words::ranks(&missing)
     );
     if missing.is_empty() {
         let (count, size) = (left.len(), config.size);
-        message = format!("{count} of {size} ranks did not come to stay within {timeout:?}");
+        message = format!("{count} of {size} ranks did not stay connected within {timeout:?}");
     }
     if !left.is_empty() {
         message = format!("{message}; {}", seats.left(&left));
@@ -299,11 +300,11 @@ fn absent(config: &TcpConfig, seats: &Seats<'_>, acceptor: &Acceptor) -> InitErr
     }
     let advice = match acceptor.trouble() {
         Some(trouble) => format!(
-            "rank 0 could not let in whoever knocked ({trouble}): it needs {} descriptors beside those of its program, see \
+            "rank 0 could not accept connections ({trouble}): it needs {} descriptors beside those of its program, see \
              `ulimit -n`",
             descriptors::needed(config)
         ),
-        None => format!("start them, or raise {}", variables::CONNECT_TIMEOUT),
+        None => format!("start them, or increase {}", variables::CONNECT_TIMEOUT),
     };
     InitError::failed(
         &[variables::CONNECT_TIMEOUT],

@@ -1,20 +1,20 @@
-//! Who gives way when more handshakes are under way than there is room for.
+//! Which handshakes give way when too many are in progress.
 //!
-//! Whoever has most of them loses one, whichever. So a flood from elsewhere costs an honest rank
-//! nothing. A flood from its own address may cost it an attempt, but does not choose which: of the
-//! next attempts one comes through. The oldest must not be the one to go, because an honest
-//! handshake needs a round trip, and a flood is faster than that.
+//! The source with the most handshakes loses one, at random. So a flood from elsewhere costs an honest rank
+//! nothing. A flood from its own address may cost it an attempt, but cannot choose which: one of the next
+//! attempts succeeds. The oldest must not be the one to go, because an honest handshake needs a round trip,
+//! and a flood is faster than that.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What handshakes are counted by: the addresses that one machine has at its disposal.
+/// The source by which handshakes are counted: the addresses that one machine can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Source(Ipv6Addr);
 
 impl Source {
     pub(crate) fn of(address: IpAddr) -> Self {
-        /// The part of an address that names a network; the rest a machine chooses for itself.
+        /// The part of an address that names a network; a machine chooses the rest by itself.
         const NETWORK: u128 = !(u64::MAX as u128);
         Self(match address.to_canonical() {
             IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
@@ -24,14 +24,14 @@ impl Source {
     }
 }
 
-/// Returns which `excess` of these give way, in ascending order; `None` stands for one that does
-/// not. Among those that could, `draw` chooses. Looks at each once: a flood is long, and comes again.
+/// Returns which `excess` of these give way, in ascending order; `None` stands for a handshake that must not.
+/// Among the candidates, `draw` chooses. Looks at each once: a flood is long, and comes again.
 pub(crate) fn give_way(
     sources: &[Option<Source>],
     excess: usize,
     mut draw: impl FnMut() -> usize,
 ) -> Vec<usize> {
-    // The places of each source, in the order in which the sources come.
+    // The positions of each source, in the order in which the sources appear.
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut known: HashMap<Source, usize> = HashMap::new();
     for (place, source) in sources.iter().enumerate() {
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(source(a) == source(b), same);
     }
 
-    /// Whatever is drawn, who has more loses; who has proven itself never does.
+    /// Whatever is drawn, the source with more handshakes loses; a client that has proved itself never does.
     #[test]
     fn who_has_most_gives_way() {
         let (flood, honest) = (source("10.0.0.9"), source("10.0.0.1"));
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(give_way(&[], 1, || 0), [0; 0]);
     }
 
-    /// Each of one source is as likely to go as any other, the oldest and the youngest included.
+    /// Every handshake of one source is equally likely to go, including the oldest and the youngest.
     #[test]
     fn of_one_source_any_gives_way() {
         let sources = [Some(source("10.0.0.1")); 5];
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(gone, [0, 1, 2, 3, 4]);
     }
 
-    /// In a job of thousands of ranks there is room for thousands, of as many sources as it likes, and a
-    /// flood makes room in it again and again.
+    /// A job of thousands of ranks has room for thousands of handshakes, from any number of sources, and a
+    /// flood makes room there again and again.
     #[test]
     fn a_flood_of_a_large_job_costs_little_time() {
         let each = |n: u32| Some(Source::of(IpAddr::V4(n.into())));

@@ -17,29 +17,29 @@ use crate::socket::{begin_connect, finish_connect};
 /// Why a link could not be opened.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// The other end refuses this rank. If the status is one that is proven, trying again changes nothing.
+    /// The other end refuses this rank. If the status is a proved one, trying again changes nothing.
     Refused(Status),
-    /// Nobody is there yet, or not the right one.
+    /// No process listens there yet, or not the right one.
     Failed(String),
 }
 
 impl From<io::Error> for DialError {
     fn from(error: io::Error) -> Self {
         Self::Failed(match error.kind() {
-            ErrorKind::UnexpectedEof => "it hung up in the handshake".to_owned(),
+            ErrorKind::UnexpectedEof => "it closed the connection during the handshake".to_owned(),
             _ => error.to_string(),
         })
     }
 }
 
-/// A link on its way to be made.
+/// A link that is being opened.
 pub(crate) struct Dial<'a> {
     stream: TcpStream,
     identity: &'a Identity,
     hello: Box<dyn FnMut(SocketAddr) -> io::Result<Hello> + 'a>,
     state: State,
     received: usize,
-    /// The secrets of the link, once it stands, if it is to be encrypted.
+    /// The secrets of the link once it is open, if it is to be encrypted.
     traffic: Option<Traffic>,
 }
 
@@ -54,7 +54,7 @@ enum State {
 }
 
 impl<'a> Dial<'a> {
-    /// Begins; `hello` is asked, once connected, what to say from this local address.
+    /// Begins to connect; once connected, `hello` creates the hello for the given local address.
     pub(crate) fn new(
         address: SocketAddr,
         identity: &'a Identity,
@@ -78,7 +78,7 @@ impl<'a> Dial<'a> {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Moves what can be moved, after a poll; returns the session once the link stands.
+    /// Makes progress after a poll; returns the session once the link is open.
     pub(crate) fn advance(&mut self) -> Result<Option<Session>, DialError> {
         loop {
             match &mut self.state {
@@ -107,7 +107,7 @@ impl<'a> Dial<'a> {
                         Ok(client) => client,
                         Err(HandshakeError::Version(version)) => {
                             tracing::debug!(version, "met another version");
-                            // If it does not arrive, the other side only does not know why.
+                            // If it does not arrive, the other side merely does not learn the reason.
                             let _ = self.stream.write(&greeting());
                             return Err(DialError::Refused(Status::OtherVersion));
                         }
@@ -115,7 +115,7 @@ impl<'a> Dial<'a> {
                     };
                     // A new socket has room for these few bytes.
                     if self.stream.write(client.hello())? != client.hello().len() {
-                        return Err(DialError::Failed("the link takes no bytes".to_owned()));
+                        return Err(DialError::Failed("the link accepts no bytes".to_owned()));
                     }
                     self.received = 0;
                     self.state = State::Reply {

@@ -32,11 +32,12 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 /// Why an attempt failed.
 #[derive(Debug)]
 pub(super) enum Attempt {
-    /// Another one may succeed.
+    /// Another attempt may succeed.
     Again(String),
-    /// Refused, without proof that rank 0 did it: another one may succeed, and if none does, this is why.
+    /// Refused, without proof that rank 0 did it: another attempt may succeed, and if none does, this is the
+    /// reason.
     Doubtful(InitError),
-    /// Another one would fail alike.
+    /// Another attempt would fail alike.
     Final(InitError),
 }
 
@@ -52,7 +53,7 @@ impl From<Broken> for Attempt {
     }
 }
 
-/// Finds rank 0 and takes a seat. Rank 0 may come late.
+/// Finds rank 0 and takes a seat. Rank 0 may start late.
 pub(crate) fn join(
     config: &TcpConfig,
     identity: &mut Identity,
@@ -71,7 +72,7 @@ pub(crate) fn join(
             Err(Attempt::Doubtful(error)) => {
                 let reason = error.message.clone();
                 if doubtful.is_none() {
-                    // Said now, because it is the likely reason and the connect timeout may be long.
+                    // Logged now, because it is the likely reason and the connect timeout may be long.
                     tracing::warn!(rank = identity.rank, %reason, "refused without proof; trying again");
                 }
                 doubtful = Some(error);
@@ -79,7 +80,7 @@ pub(crate) fn join(
             }
         };
         tracing::debug!(rank = identity.rank, %reason, "cannot join yet");
-        // Jitter: ranks that failed together do not come again together.
+        // Jitter: ranks that failed together do not retry together.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let jitter = Duration::from_micros(seed >> 40 & 0x3fff);
         if pause + jitter >= time.left() {
@@ -152,7 +153,7 @@ fn attempt(
 
 type Reached = (SocketAddr, Channel, Session, Option<TcpListener>);
 
-/// Opens the data link to whichever address of the coordinator answers.
+/// Opens the data link to the first address of the coordinator that answers.
 fn reach(
     config: &TcpConfig,
     identity: &mut Identity,
@@ -183,8 +184,8 @@ fn reach(
         match dial(address, identity, hello, time) {
             Ok((stream, session)) => return Ok((address, stream, session, listener)),
             Err(DialError::Failed(failure)) => reason = format!("{address}: {failure}"),
-            // Another job may listen on one of the addresses; it is final if no other is better. One
-            // that is proven comes from this job.
+            // Another job may listen on one of the addresses; the refusal is final if no other address is
+            // better. A proved refusal comes from this job.
             Err(DialError::Refused(status)) => {
                 if refusal.is_none_or(|known| status.is_proven() && !known.is_proven()) {
                     refusal = Some(status);
@@ -197,8 +198,8 @@ fn reach(
     }))
 }
 
-/// Listens for the predecessor where it can come from: on the address that leads to rank 0, or on all
-/// if that is loopback although the coordinator is not, because others may come from elsewhere.
+/// Listens for the predecessor on the address that leads to rank 0, or on all addresses if that is loopback
+/// although the coordinator is not, because others may connect from elsewhere.
 pub(super) fn ring_listener(
     config: &TcpConfig,
     local: SocketAddr,
@@ -221,14 +222,14 @@ pub(super) fn ring_listener(
     Ok(listener)
 }
 
-/// Takes a port that the configuration allows.
+/// Takes a port that the configuration permits.
 fn bind(mut address: SocketAddr, config: &TcpConfig) -> io::Result<TcpListener> {
     let Some(ports) = &config.worker_ports else {
         address.set_port(0);
         return TcpListener::bind(address);
     };
     let (name, low, high) = (variables::WORKER_PORTS, ports.start(), ports.end());
-    // Ranks of one machine, which come at once, begin at different ones.
+    // Ranks of one machine, which start at the same time, begin at different ports.
     let some = ports.clone().cycle().skip(config.rank % ports.len());
     for port in some.take(ports.len()) {
         address.set_port(port);
@@ -236,14 +237,15 @@ fn bind(mut address: SocketAddr, config: &TcpConfig) -> io::Result<TcpListener> 
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
             Err(error) => {
                 let message = format!(
-                    "{name} is {low}-{high}, and {address} cannot be listened on: {error}; give others"
+                    "{name} is {low}-{high}, and this rank cannot listen on {address}: {error}; give other ports"
                 );
                 return Err(io::Error::new(error.kind(), message));
             }
             listener => return listener,
         }
     }
-    let message = format!("{name} is {low}-{high}, and other programs hold all of them; give more");
+    let message =
+        format!("{name} is {low}-{high}, and other programs hold all of them; give more ports");
     Err(io::Error::new(ErrorKind::AddrInUse, message))
 }
 
@@ -268,8 +270,8 @@ fn dial<'a>(
     }
 }
 
-/// Waits until all ranks have come; returns where this one finds its successor, how many ranks share the
-/// processors, and if there is to be a ring, how long building it may take.
+/// Waits until all ranks have joined. Returns where this rank finds its successor, how many ranks share the
+/// processors, and how long building the ring may take, if there is to be one.
 pub(super) fn seated(
     data_link: &mut Link,
     coordinator: SocketAddr,
@@ -315,12 +317,13 @@ pub(super) fn seated(
     Ok((successor, local_ranks, limit))
 }
 
-/// Sends rank 0 a small frame. If that fails, the link is still read: rank 0 may have said why it gave up before it closed.
+/// Sends rank 0 a small frame. If that fails, the link is still read: rank 0 may have sent a reason before it
+/// closed the link.
 fn tell(data_link: &mut Link, kind: FrameKind, body: &[u8]) {
     let _ = say(data_link, kind, body);
 }
 
-/// Tells rank 0 that the time of this rank is over.
+/// Notifies rank 0 that the time of this rank is over.
 fn leave(data_link: &mut Link, config: &TcpConfig) {
     let timeout = config.connect_timeout;
     let reason = format!("its connect timeout of {timeout:?} was over");
@@ -340,8 +343,8 @@ fn incomplete(config: &TcpConfig, missing: &str) -> InitError {
     } = config;
     let name = variables::CONNECT_TIMEOUT;
     let message = format!(
-        "rank {} joined rank 0 at {coordinator} port {port}, and not all ranks came within {:?}: {missing}; \
-         start them, or raise {name}",
+        "rank {} joined rank 0 at {coordinator} port {port}, but not all ranks joined within {:?}: {missing}; \
+         start them, or increase {name}",
         config.rank, config.connect_timeout
     );
     InitError::failed(&[name], message)
@@ -356,8 +359,8 @@ fn not_started(config: &TcpConfig) -> InitError {
     } = config;
     let name = variables::CONNECT_TIMEOUT;
     let message = format!(
-        "rank {rank} joined rank 0 at {coordinator} port {port} and all ranks came, but rank 0 did not start \
-         the job; look whether it is stopped, or raise {name}"
+        "rank {rank} joined rank 0 at {coordinator} port {port} and all ranks joined, but rank 0 did not start \
+         the job; check whether rank 0 is stopped, or increase {name}"
     );
     InitError::failed(&[name], message)
 }
@@ -372,8 +375,8 @@ fn unreachable(config: &TcpConfig, reason: &str) -> InitError {
         variables::CONNECT_TIMEOUT,
     ];
     let message = format!(
-        "rank {} could not join rank 0 at {coordinator} port {port} within {:?}: {reason}; is rank \
-         0 started, and are {}, {} right? {} gives it more time",
+        "rank {} could not join rank 0 at {coordinator} port {port} within {:?}: {reason}; check that \
+         rank 0 is started and that {} and {} are right, or increase {}",
         config.rank, config.connect_timeout, names[0], names[1], names[2]
     );
     InitError::failed(&names, message)
@@ -399,7 +402,7 @@ fn classify(config: &TcpConfig, error: DialError) -> Attempt {
         Status::WrongProof => invalid(
             &[variables::SECRET, variables::SECRET_FILE],
             format!(
-                "the secrets differ; give all ranks the same {} or {}",
+                "the secrets differ; set the same {} or {} on all ranks",
                 variables::SECRET,
                 variables::SECRET_FILE
             ),
@@ -407,7 +410,7 @@ fn classify(config: &TcpConfig, error: DialError) -> Attempt {
         Status::OtherSize => invalid(
             &[variables::SIZE],
             format!(
-                "its {} is not {size}; give all ranks the same",
+                "its {} is not {size}; set the same value on all ranks",
                 variables::SIZE
             ),
         ),
@@ -425,25 +428,25 @@ fn classify(config: &TcpConfig, error: DialError) -> Attempt {
         ),
         Status::NoSuchRank => invalid(
             &[variables::RANK, variables::SIZE],
-            format!("there is no such rank in a job of {size}"),
+            format!("a job of {size} has no such rank"),
         ),
         Status::OtherVersion => invalid(&[], "it runs another version of this library".to_owned()),
         Status::OtherEncryption => invalid(
             &[variables::ENCRYPT],
             format!(
-                "its {} is another; give all ranks the same",
+                "its {} differs; set the same value on all ranks",
                 variables::ENCRYPT
             ),
         ),
-        // Whoever stands between may be gone at the next attempt.
+        // The proxy may be gone at the next attempt.
         Status::Relayed => Attempt::Again(format!(
-            "something between the two passes the bytes on; {}=1 on all ranks encrypts them, then \
-             that does no harm",
+            "a proxy forwards the bytes between the two ranks; set {}=1 on all ranks to encrypt them, \
+             which makes that harmless",
             variables::ENCRYPT
         )),
         Status::OtherLayout => invalid(
             &[],
-            "its byte order or pointer width differs; run all ranks on one kind of machine"
+            "its byte order or pointer width differs; run all ranks on the same kind of machine"
                 .to_owned(),
         ),
         Status::OtherSession | Status::NotExpected | Status::Welcome => {

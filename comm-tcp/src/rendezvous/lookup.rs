@@ -1,4 +1,4 @@
-//! Looking up the coordinator, for no longer than there is time.
+//! Looks up the coordinator, for no longer than the remaining time.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -6,9 +6,9 @@ use std::sync::mpsc::Receiver;
 
 use super::{Countdown, ask};
 
-/// Looks up the coordinator again and again.
+/// Looks up the coordinator, repeatedly.
 ///
-/// At most one thread asks at a time.
+/// At most one thread does so at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
     under_way: Option<Receiver<Result<Vec<SocketAddr>>>>,
@@ -42,7 +42,7 @@ impl Lookup {
         };
         time.answer(&answer).unwrap_or_else(|| {
             self.under_way = Some(answer);
-            let reason = format!("looking up {host} takes longer than that");
+            let reason = format!("looking up {host} takes longer");
             Err(Error::new(ErrorKind::TimedOut, reason))
         })
     }
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// A name server that does not answer keeps a rank no longer than its connect timeout.
+    /// An unresponsive name server delays a rank for no longer than its connect timeout.
     #[test]
     fn a_lookup_that_blocks_ends_with_the_connect_timeout() {
         let (unblock, blocked) = mpsc::channel::<()>();
@@ -69,7 +69,7 @@ mod tests {
         let error = lookup.ask("node-0", blocks, &mut time).unwrap_err();
         assert!(error.to_string().contains("looking up node-0"), "{error}");
         assert!(began.elapsed() < Duration::from_secs(5));
-        // The one that is under way is waited for; no other is begun.
+        // The lookup in progress is awaited; no other is started.
         drop(unblock);
         let mut time = Countdown::new(Duration::from_secs(20));
         let second = || panic!("a second lookup was begun");

@@ -1,4 +1,4 @@
-//! What rank 0 sends to a worker once all are there, as bytes.
+//! What rank 0 sends to a worker once all ranks are there, as bytes.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Seated {
         .concat()
     }
 
-    /// Returns what the bytes say to a worker of a job of `size` ranks; `None` if rank 0 does not say such a thing.
+    /// Decodes the bytes for a worker of a job of `size` ranks; `None` if rank 0 never sends such bytes.
     pub(crate) fn decode(bytes: &[u8], size: usize) -> Option<Self> {
         let (ip, rest) = bytes.split_first_chunk::<16>()?;
         let (port, rest) = rest.split_first_chunk()?;
@@ -58,9 +58,9 @@ impl Seated {
 /// The body of [`FrameKind::Start`](crate::frame::FrameKind::Start): two bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start {
-    /// The ring stands on all ranks.
+    /// Whether the ring is complete on all ranks.
     pub(crate) ring: bool,
-    /// Rank 0 found more ranks on its machine than processors.
+    /// Whether rank 0 found more ranks on its machine than processors.
     pub(crate) crowded: bool,
 }
 
@@ -69,7 +69,7 @@ impl Start {
         [u8::from(self.ring), u8::from(self.crowded)]
     }
 
-    /// Returns what the bytes say; `None` if rank 0 does not say such a thing.
+    /// Decodes the bytes; `None` if rank 0 never sends such bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let &[ring, crowded] = bytes else {
             return None;
@@ -153,7 +153,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is no message is refused; what is taken is a job of this size, and says the same when it is sent on.
+        /// Invalid bytes are rejected; accepted ones describe a job of this size, and encode to the same
+        /// bytes again.
         #[test]
         fn any_bytes_are_a_seat_or_none(
             mut bytes in prop::collection::vec(any::<u8>(), 0..2 * LENGTH),

@@ -11,8 +11,8 @@ use super::{Countdown, Identity, NOWHERE, number};
 use crate::handshake::{Hello, LinkKind, Status};
 use crate::link::{Channel, Link};
 
-/// What shows that the other end of a link has closed it, where the system tells that from bytes that have
-/// come: on others it shows when the link is read.
+/// The events that show that the other end of a link has closed it, where the system distinguishes that from
+/// received bytes; on other systems it shows when the link is read.
 #[cfg(target_os = "linux")]
 const ENDS: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]
@@ -25,7 +25,7 @@ pub(crate) struct RingStreams {
     pub(crate) prev: Channel,
 }
 
-/// Lets the predecessor in, once.
+/// Accepts the predecessor, once.
 struct RingAdmission<'a> {
     identity: &'a Identity,
     prev: Option<Channel>,
@@ -53,14 +53,14 @@ impl Admission for RingAdmission<'_> {
     }
 }
 
-/// Returns how long building the ring may take: less than what is left to start, so that there is time to
-/// go without one.
+/// Returns how long building the ring may take: less than the remaining time of the start, so that there is
+/// time to continue without a ring.
 pub(crate) fn limit(time: &mut Countdown) -> Duration {
     HANDSHAKE.min(time.left() / 2)
 }
 
-/// Opens both links within `limit`, or returns why that is not possible. Nothing is any more when a link to
-/// rank 0, or of rank 0 to a worker, ends: then there will be no job.
+/// Opens both links within `limit`, or returns why that is not possible. Fails as soon as a link to rank 0,
+/// or on rank 0 one to a worker, ends: then there will be no job.
 pub(crate) fn build(
     identity: &Identity,
     acceptor: &mut Acceptor,
@@ -98,7 +98,7 @@ pub(crate) fn build(
         let now = time.now();
         if now >= deadline {
             return Err(if connected {
-                format!("rank {rank} heard nothing of its predecessor")
+                format!("rank {rank} got no connection from its predecessor")
             } else {
                 format!("rank {rank} got no answer from rank {next_rank} at {successor}")
             });

@@ -1,4 +1,4 @@
-//! Who has come to rank 0 so far.
+//! Which ranks have joined rank 0 so far.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,42 +12,42 @@ use crate::handshake::{Hello, LinkKind, SESSION, Status};
 use crate::link::{Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
 
-/// How often rank 0 tells those who have come who is missing, which they confirm.
+/// How often rank 0 sends the joined ranks a list of the missing ones, which they confirm.
 pub(crate) const NEWS: Duration = Duration::from_millis(250);
 
-/// After what silence a worker has lost its seat: a worker that lives comes again.
+/// After this silence a worker has lost its seat: a living worker joins again.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// As [`SILENCE`], if another process wants the seat.
+/// Like [`SILENCE`], if another process wants the seat.
 const CONTESTED: Duration = Duration::from_secs(2);
 
-/// As [`SILENCE`], of a worker that does not listen yet, because its watch link is to come.
+/// Like [`SILENCE`], for a worker that does not listen yet, because its watch link is still to come.
 const HALF_SEATED: Duration = Duration::from_secs(10);
 
-/// The seats of all workers: a seat is kept for a rank until its links have come.
+/// The seats of all workers: a seat is kept for a rank until its links are complete.
 #[derive(Debug)]
 pub(crate) struct Seats<'a> {
     identity: &'a Identity,
-    /// Of rank 1 and up.
+    /// The seats of rank 1 and up.
     workers: Vec<Seat>,
-    /// When the workers were told last who is missing.
+    /// When the joined workers last got the list of missing ranks.
     told: Option<Instant>,
 }
 
-/// The links of one worker, as far as they have come.
+/// The links of one worker, as far as they are there.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pub(crate) data: Option<Data>,
     pub(crate) watch: Option<Channel>,
     /// When the worker gave its last sign of life.
     heard: Option<Instant>,
-    /// Since when another process wants the seat, as long as its worker has not been heard.
+    /// Since when another process wants the seat, until its worker answers.
     contested: Option<Instant>,
-    /// From where the last worker came that did not stay, and why it did not.
+    /// The address of the last worker that did not stay, and why it left.
     left: Option<(String, String)>,
 }
 
-/// The data link of a worker, and what it said about itself.
+/// The data link of a worker, and its hello.
 #[derive(Debug)]
 pub(crate) struct Data {
     pub(crate) link: Link,
@@ -80,7 +80,7 @@ impl Seat {
         self.data.is_some() && self.watch.is_some()
     }
 
-    /// Reads what the worker has to say before all are there, in its turn; returns why it is gone, if it is.
+    /// Reads what the worker sends before all ranks are there; returns why the worker is gone, if it is.
     fn read(&mut self, now: Instant) -> Option<String> {
         let data = self.data.as_mut()?;
         for _ in 0..TURN {
@@ -93,14 +93,14 @@ impl Seat {
                 Ok(Some((header, body))) if header.kind == FrameKind::Stop => {
                     return Some(text(&body));
                 }
-                Ok(Some(_)) => return Some("it sent what does not belong there".to_owned()),
+                Ok(Some(_)) => return Some("it sent an unexpected frame".to_owned()),
                 Err(broken) => return Some(broken.reason),
             }
         }
         None
     }
 
-    /// Returns that the seat is taken, once its worker has been heard after another asked for it.
+    /// Returns that the seat is taken, once its worker has answered after another process asked for it.
     fn contest(&mut self, asked: Instant) -> Option<Status> {
         if self.heard.is_some_and(|heard| heard > asked) {
             return Some(Status::Taken);
@@ -109,7 +109,7 @@ impl Seat {
         None
     }
 
-    /// Returns when the worker has been silent for too long, unless it is heard before.
+    /// Returns when the worker will have been silent for too long, unless it answers before.
     fn silent_at(&self) -> Option<Instant> {
         let heard = self.heard.filter(|_| self.data.is_some())?;
         let Some(_) = self.watch else {
@@ -132,28 +132,28 @@ impl<'a> Seats<'a> {
         }
     }
 
-    /// Returns whether all ranks have come, and it is clear for each which process it is.
+    /// Returns whether all ranks have joined, and each seat has exactly one process.
     pub(crate) fn are_taken(&self) -> bool {
         let settled = |seat: &Seat| seat.is_taken() && seat.contested.is_none();
         self.workers.iter().all(settled)
     }
 
-    /// Returns the ranks that have not come, and those that came and are gone again.
+    /// Returns the ranks that have not joined, and those that joined and left again.
     pub(crate) fn missing(&self) -> (Vec<usize>, Vec<usize>) {
         let empty = (1..self.identity.size).filter(|&rank| !self.workers[rank - 1].is_taken());
         empty.partition(|&rank| self.workers[rank - 1].left.is_none())
     }
 
-    /// Says which ranks came and are gone again, and why the first of them is.
+    /// Returns which ranks joined and left again, and why the first of them did.
     pub(crate) fn left(&self, ranks: &[usize]) -> String {
         let left = |rank: usize| self.workers[rank - 1].left.as_ref();
         let names = words::ranks_at(ranks, |rank| left(rank).map(|(place, _)| place.as_str()));
         let reason = ranks.first().and_then(|&rank| left(rank));
         let reason = reason.map_or("", |(_, reason)| reason.as_str());
-        format!("{names} came and left again: {reason}")
+        format!("{names} joined and left again: {reason}")
     }
 
-    /// Tells those who have come who is missing.
+    /// Sends the joined ranks the list of missing ones.
     pub(crate) fn tell(&mut self, now: Instant) {
         if self.told.is_some_and(|told| now < told + NEWS) {
             return;
@@ -162,7 +162,7 @@ impl<'a> Seats<'a> {
         let (missing, left) = self.missing();
         let mut news = Vec::new();
         if !missing.is_empty() {
-            news.push(format!("{} did not come", words::ranks(&missing)));
+            news.push(format!("{} did not join", words::ranks(&missing)));
         }
         if !left.is_empty() {
             news.push(self.left(&left));
@@ -176,7 +176,7 @@ impl<'a> Seats<'a> {
         }
     }
 
-    /// Tells those who have come that there will be no job.
+    /// Notifies the joined ranks that there will be no job.
     pub(crate) fn stop(&mut self, reason: &str) {
         for data in self
             .workers
@@ -188,31 +188,31 @@ impl<'a> Seats<'a> {
         }
     }
 
-    /// Returns the data links there are, with their places.
+    /// Returns the existing data links, with their positions.
     pub(crate) fn links(&self) -> impl Iterator<Item = (usize, &Link)> {
         let seats = self.workers.iter().enumerate();
         seats.filter_map(|(place, seat)| Some((place, &seat.data.as_ref()?.link)))
     }
 
-    /// Returns when there is something to do although nothing has come.
+    /// Returns when there is something to do even if nothing has arrived.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let silent = self.workers.iter().filter_map(Seat::silent_at);
         silent.chain(self.told.map(|told| told + NEWS)).min()
     }
 
-    /// Reads what came from a worker, and frees its seat if it has gone.
+    /// Reads what a worker has sent, and frees its seat if it has left.
     pub(crate) fn recheck(&mut self, place: usize, now: Instant) {
         if let Some(reason) = self.workers[place].read(now) {
             self.free(place, reason);
         }
     }
 
-    /// Frees the seats of those who have been silent for too long.
+    /// Frees the seats of workers that have been silent for too long.
     pub(crate) fn expire(&mut self, now: Instant) {
         for place in 0..self.workers.len() {
             let silent = |seat: &Seat| seat.silent_at().is_some_and(|at| now >= at);
             if silent(&self.workers[place]) {
-                // It may have answered just now.
+                // The worker may have answered just now.
                 self.recheck(place, now);
             }
             if silent(&self.workers[place]) {
@@ -227,7 +227,7 @@ impl<'a> Seats<'a> {
             return;
         };
         let (rank, address) = (place + 1, data.address);
-        tracing::warn!(rank, %address, %reason, "a rank left before all had come");
+        tracing::warn!(rank, %address, %reason, "a rank left before all had joined");
         *seat = Seat {
             left: Some((address.ip().to_canonical().to_string(), reason)),
             ..Seat::default()
@@ -238,8 +238,8 @@ impl<'a> Seats<'a> {
         self.workers
     }
 
-    /// Returns where rank `of` finds its successor. An address on loopback means the machine of rank 0, which
-    /// others reach by the address they reached rank 0 at.
+    /// Returns where rank `of` finds its successor. A loopback address means the machine of rank 0, which
+    /// others reach at the address at which they reached rank 0.
     pub(crate) fn successor(&self, of: usize) -> SocketAddr {
         let to = (of + 1) % self.identity.size;
         let data = |rank: usize| self.workers.get(rank.wrapping_sub(1))?.data.as_ref();
@@ -259,7 +259,7 @@ impl<'a> Seats<'a> {
         address
     }
 
-    /// Counts the ranks on the machine of rank `of`, itself included.
+    /// Counts the ranks on the machine of rank `of`, including itself.
     pub(crate) fn neighbours(&self, of: usize) -> usize {
         let host = |rank: usize| match rank {
             0 => Some(self.identity.host),
@@ -314,7 +314,7 @@ impl Admission for Seats<'_> {
             },
             LinkKind::Watch => {
                 seat.watch = Some(proven.stream);
-                // It listens from now on.
+                // The worker listens from now on.
                 self.told = None;
             }
             LinkKind::Ring => {}

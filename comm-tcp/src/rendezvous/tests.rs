@@ -1,4 +1,5 @@
-//! Who is refused: answered, named in the log, given nothing; and the real job starts.
+//! Which clients are refused: they get an answer, appear in the log, and get nothing else; and the real job
+//! starts.
 
 mod burst;
 mod flood;
@@ -35,7 +36,7 @@ fn config(rank: usize, size: usize, port: u16) -> TcpConfig {
     config
 }
 
-/// Starts rank 0; its port, and what it does once all have come.
+/// Starts rank 0; returns its port, and its result once all ranks have joined.
 fn rank_0(size: usize) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -46,7 +47,7 @@ fn rank_0(size: usize) -> (u16, JoinHandle<()>) {
     (port, rank)
 }
 
-/// The other ranks come, all is well.
+/// The other ranks join, and all is well.
 fn finish(size: usize, port: u16, rank_0: JoinHandle<()>) {
     let rank = |rank| {
         thread::spawn(move || {
@@ -83,7 +84,7 @@ fn knock(port: u16) -> (TcpStream, [u8; CHALLENGE]) {
     (stream, challenge)
 }
 
-/// Sends a hello and returns what came back.
+/// Sends a hello and returns the reply.
 fn answer(stream: &mut TcpStream, hello: &[u8; HELLO]) -> [u8; REPLY] {
     stream.write_all(hello).unwrap();
     let mut reply = [0; REPLY];
@@ -127,16 +128,16 @@ fn a_rank_that_does_not_fit_is_refused_and_logged(#[case] spoil: Spoil, #[case] 
     finish(3, port, rank_0);
 }
 
-/// Ways to come without knowing the secret.
+/// Ways to connect without knowing the secret.
 #[derive(Debug, Clone, Copy)]
 enum Ruse {
     Guess,
     NoSecret,
-    /// A hello that was right on another connection.
+    /// A hello that was valid on another connection.
     Replay,
-    /// What rank 0 itself says in the place of a proof, sent back.
+    /// The proof of rank 0 itself, reflected.
     Reflect,
-    /// The hello of another link of the same rank, with another kind written in.
+    /// The hello of another link of the same rank, with its kind replaced.
     OtherKind,
     OtherVersion,
 }
@@ -187,7 +188,7 @@ fn who_does_not_know_the_secret_is_refused_and_logged(
     let reply = answer(&mut stream, &bytes);
     assert_eq!(reply[0], expected as u8);
     assert_eq!(reply[4..4 + SESSION], [0; SESSION], "the session is there");
-    // Whoever is right about the secret would see it here, at home, as often as it likes.
+    // A guesser could check guesses of the secret here, offline, without limit.
     let (said, proof) = reply.split_at(REPLY - 32);
     let confirmed = right.server_proves(&[&challenge, &bytes, said], proof);
     assert!(!confirmed, "a refusal tells a right guess from a wrong one");
@@ -207,7 +208,7 @@ fn who_does_not_know_the_secret_is_refused_and_logged(
     b"\x01\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0\0\0\0",
     "does not speak"
 )]
-#[case::half_a_hello(b"cobrecom\0\x05\x01", "hung up")]
+#[case::half_a_hello(b"cobrecom\0\x05\x01", "it closed the connection")]
 fn who_speaks_otherwise_is_let_go_and_logged(#[case] bytes: &[u8], #[case] reason: &str) {
     let _turn = listen();
     let (port, rank_0) = rank_0(2);
@@ -219,8 +220,8 @@ fn who_speaks_otherwise_is_let_go_and_logged(#[case] bytes: &[u8], #[case] reaso
     finish(2, port, rank_0);
 }
 
-/// A rank that is through with its handshake, and then says what it should not or goes, loses its
-/// seat to the next of that rank.
+/// A rank that completes its handshake, and then sends something unexpected or disconnects, loses its seat to
+/// the next process of that rank.
 #[rstest]
 fn a_proven_rank_that_goes_before_the_start_is_logged(#[values(false, true)] speaks: bool) {
     let _turn = listen();
@@ -240,7 +241,7 @@ fn a_proven_rank_that_goes_before_the_start_is_logged(#[values(false, true)] spe
     } else {
         drop(stream);
     }
-    assert!(hears(&["WARN", "left before all had come", &address]));
+    assert!(hears(&["WARN", "left before all had joined", &address]));
     finish(3, port, rank_0);
 }
 
@@ -254,7 +255,7 @@ impl Admission for Nobody {
     fn keep(&mut self, _: Proven, _: Instant) {}
 }
 
-/// What strangers cost is bounded: the sockets held at once, and what is read of each.
+/// The cost of strangers is bounded: the sockets held at once, and what is read from each.
 #[test]
 fn six_hundred_silent_links_hold_a_bounded_number_of_sockets() {
     let _turn = listen();
@@ -274,7 +275,7 @@ fn six_hundred_silent_links_hold_a_bounded_number_of_sockets() {
     let mut fds = Vec::new();
     acceptor.interest(&mut fds);
     assert_eq!(fds.len(), 1 + most);
-    // Those that gave way know it; the others are still waited for.
+    // Those that gave way notice it; the others are still awaited.
     let ended = |stream: &&TcpStream| {
         stream.set_nonblocking(true).unwrap();
         let mut all = Vec::new();
@@ -291,7 +292,8 @@ fn six_hundred_silent_links_hold_a_bounded_number_of_sockets() {
     assert_heard(1, &["WARN", "dropped more connections", &rest]);
 }
 
-/// Whoever says nothing, or too little, is let go after five seconds and not before; one that is slow is not.
+/// A client that sends nothing, or too little, is disconnected after five seconds and not before; a slow one
+/// is not.
 #[test]
 fn a_handshake_takes_five_seconds_at_most() {
     let _turn = listen();
@@ -316,7 +318,7 @@ fn a_handshake_takes_five_seconds_at_most() {
     assert_eq!(held(&acceptor), 1);
     acceptor.advance(&identity, &mut Nobody, now + Duration::from_secs(5));
     assert_eq!(held(&acceptor), 0);
-    // It had its challenge, and then the end.
+    // The client got its challenge, and then the end.
     let mut said = Vec::new();
     silent.read_to_end(&mut said).unwrap();
     assert_eq!(said.len(), CHALLENGE);
@@ -325,12 +327,12 @@ fn a_handshake_takes_five_seconds_at_most() {
         &[
             "WARN",
             "dropped a connection",
-            "said too little for too long",
+            "sent too little for too long",
         ],
     );
 }
 
-/// A seat whose rank has gone is free again, also if the last one comes at that moment.
+/// The seat of a rank that has left is free again, even if the last rank joins at that moment.
 #[test]
 fn seats_are_looked_at_once_more_before_the_start() {
     let _turn = listen();
@@ -360,8 +362,8 @@ fn seats_are_looked_at_once_more_before_the_start() {
     let mut time = Countdown::new(config.connect_timeout);
     let error = coordinate::seat_all(&config, &identity, &mut acceptor, &mut seats, &mut time);
     let error = error.unwrap_err();
-    assert!(error.message.contains("did not come"), "{error}");
-    assert_heard(1, &["left before all had come", "rank=1"]);
+    assert!(error.message.contains("did not stay"), "{error}");
+    assert_heard(1, &["left before all had joined", "rank=1"]);
 }
 
 /// Without a secret nothing listens beyond loopback, the ring included.
@@ -380,7 +382,7 @@ fn the_ring_of_a_job_without_a_secret_stays_on_loopback(
     assert_eq!(ip.is_loopback(), inside, "{ip}");
 }
 
-/// A firewall lets some ports through: workers listen there and nowhere else.
+/// A firewall permits some ports: workers listen there and nowhere else.
 #[test]
 fn workers_of_one_machine_share_the_ports_that_are_allowed() {
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4242));
@@ -389,7 +391,7 @@ fn workers_of_one_machine_share_the_ports_that_are_allowed() {
         config.worker_ports = Some(ports);
         join::ring_listener(&config, local, true)
     };
-    // Two free ports side by side, which nobody else may take in between.
+    // Two adjacent free ports, which no other process may take in between.
     let (low, first, second) = (20_000..30_000)
         .step_by(2)
         .skip(std::process::id() as usize % 4000)
@@ -415,7 +417,8 @@ fn a_worker_without_a_port_that_is_allowed_and_free_says_which_variable_to_chang
     assert!(error.to_string().contains(&said), "{error}");
 }
 
-/// The system lets only privileged processes take a port below 1024; one that is privileged runs this again without that.
+/// The system permits only privileged processes to take a port below 1024; a privileged one runs this again
+/// without privileges.
 #[test]
 fn a_worker_that_may_not_take_a_port_says_which_variable_to_change() {
     const AGAIN: &str = "COMM_TCP_TEST_UNPRIVILEGED";

@@ -9,11 +9,11 @@ use crate::handshake::derive;
 /// The length of the tag behind a record.
 pub(super) const TAG: usize = 16;
 
-/// How many records one key seals, 256 GiB if all are full. The next key follows from the same
-/// secret: the more one key has sealed, the more its output differs from random bytes.
+/// How many records one key seals, 256 GiB if all are full. The next key is derived from the same secret: the
+/// more one key has sealed, the more its output differs from random bytes.
 const RECORDS: u64 = 1 << 22;
 
-/// From which the keys of one direction of one link follow.
+/// The secret from which the keys of one direction of one link are derived.
 pub(crate) type TrafficSecret = [u8; 32];
 
 /// Seals or opens records, one after the other.
@@ -35,7 +35,7 @@ impl Cipher {
         }
     }
 
-    /// Seals `bytes` into the beginning of `room`, which has space for the tag, too.
+    /// Seals `bytes` into the beginning of `room`, which includes space for the tag.
     pub(super) fn seal(&mut self, bytes: &[u8], room: &mut [u8]) -> io::Result<()> {
         let nonce = self.nonce();
         let (sealed, tag) = room[..bytes.len() + TAG].split_at_mut(bytes.len());
@@ -44,7 +44,7 @@ impl Cipher {
             .map_err(|_| ErrorKind::Other.into())
     }
 
-    /// Seals the first `length` bytes of `room`, which has space for the tag, too.
+    /// Seals the first `length` bytes of `room`, which includes space for the tag.
     pub(super) fn seal_in_place(&mut self, room: &mut [u8], length: usize) -> io::Result<()> {
         let nonce = self.nonce();
         let (bytes, tag) = room[..length + TAG].split_at_mut(length);
@@ -53,7 +53,7 @@ impl Cipher {
             .map_err(|_| ErrorKind::Other.into())
     }
 
-    /// Opens a record, tag included, into a buffer of the length of what it carries.
+    /// Opens a record, including its tag, into a buffer with the length of its contents.
     pub(super) fn open(&mut self, record: &[u8], into: &mut [u8]) -> io::Result<()> {
         let nonce = self.nonce();
         let (sealed, tag) = record.split_at(into.len());
@@ -62,7 +62,7 @@ impl Cipher {
             .map_err(|_| ErrorKind::InvalidData.into())
     }
 
-    /// Returns the number of the next record as a nonce, and takes the next key where it is due.
+    /// Returns the number of the next record as a nonce, and switches to the next key when due.
     fn nonce(&mut self) -> Nonce {
         if self.number == self.records {
             self.secret = derive(&self.secret, &[b"next"]);

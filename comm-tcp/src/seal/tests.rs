@@ -1,4 +1,4 @@
-//! Records over scripted streams: whole, in pieces, and in the hands of somebody in between.
+//! Records over scripted streams: whole, in pieces, and tampered with.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use super::*;
 
 const SECRET: TrafficSecret = [7; 32];
 
-/// Takes a few bytes at a time when written, and yields what was put in when read.
+/// Accepts a few bytes per write, and yields what was put in on reads.
 #[derive(Default)]
 struct Pipe {
     bytes: Vec<u8>,
     at: usize,
-    /// How many bytes pass at a time, with a pause after each; all of them if 0.
+    /// How many bytes pass at a time, with a pause after each; 0 means all of them.
     piece: usize,
     pause: bool,
 }
@@ -66,7 +66,7 @@ fn sealed(messages: &[&[u8]]) -> Vec<u8> {
     pipe.bytes
 }
 
-/// Opens all there is, `room` bytes at a time; also returns why that ended.
+/// Opens everything there is, `room` bytes at a time; also returns why that ended.
 fn opened(bytes: Vec<u8>, piece: usize, room: usize) -> (Vec<u8>, Option<io::Error>) {
     let mut opener = Opener::new(SECRET, "data");
     let mut pipe = Pipe::of(bytes, piece);
@@ -95,7 +95,7 @@ fn any_length_comes_out_as_it_went_in(
     #[values(0, 1, 1000)] piece: usize,
     #[values(24, 16 << 10, 1 << 20)] room: usize,
 ) {
-    // A byte at a time takes its time.
+    // One byte at a time takes many steps.
     let length = if piece == 1 { length.min(500) } else { length };
     let message = pattern(length);
     let (all, error) = opened(sealed(&[&message, b"and more"]), piece, room);
@@ -118,7 +118,7 @@ fn parts_that_go_out_in_pieces_are_counted_record_by_record(
             Ok(count) => sent += count,
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        // What was sealed has its number, and has to go out.
+        // A sealed record has its number, and must be sent.
         assert_eq!(sealer.is_begun(), sent < 40 + length);
     }
     let (all, error) = opened(pipe.bytes, 0, 1 << 20);
@@ -126,8 +126,8 @@ fn parts_that_go_out_in_pieces_are_counted_record_by_record(
     assert!(all == [&head[..], &body].concat());
 }
 
-/// By it a rank tells a slow link from one on which nothing moves, and a link that swallows bytes from
-/// one that has none.
+/// From this count, a rank distinguishes a slow link from one on which nothing moves, and a link that
+/// swallows bytes from one that has none.
 #[test]
 fn bytes_of_a_record_that_is_not_whole_count_as_moved() {
     let (mut sealer, mut pipe) = (Sealer::new(SECRET), Pipe::of(Vec::new(), 7));
@@ -155,7 +155,7 @@ fn what_another_thread_says_does_not_tear_a_record_in_two() {
         assert_eq!(begun.unwrap_err().kind(), ErrorKind::WouldBlock);
         pipe.piece = 0;
         sealer.interject(&mut pipe, b"abort").unwrap();
-        // The other thread presents its bytes again, which have gone.
+        // The other thread presents its bytes again, which have been sent.
         assert_eq!(sealer.send(&mut pipe, &parts).unwrap(), 40);
         let (all, error) = opened(pipe.bytes, 0, 100);
         assert!(error.is_none(), "{error:?}");
@@ -176,7 +176,7 @@ fn keys_change_without_a_sign_of_it() {
         assert_eq!(opener.receive(&mut pipe, &mut into).unwrap(), 5);
         assert_eq!(into, [7; 5]);
     }
-    // The same bytes look like others each time: the numbers begin anew, under another key.
+    // The same bytes look different each time: the numbers begin anew, with another key.
     let different: BTreeSet<Vec<u8>> = records(&pipe.bytes).into_iter().collect();
     assert_eq!(different.len(), 20);
 }
@@ -240,7 +240,7 @@ fn a_record_that_is_cut_short_never_opens() {
     }
 }
 
-/// The end of one record, moved into the next one and sealed by nobody.
+/// The end of one record, moved into the next one, without a valid seal.
 #[test]
 fn records_cannot_be_cut_at_other_places() {
     let bytes = sealed(&[&[3; 50], &[4; 50]]);

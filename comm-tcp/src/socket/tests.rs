@@ -1,4 +1,4 @@
-//! What the system is told about a socket.
+//! The socket options that the system reports.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Instant;
@@ -17,7 +17,7 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A host that vanishes says nothing: what finds it is the system, which asks whether it is there.
+/// A vanished host sends nothing: the system detects it by probing.
 #[test]
 fn a_link_is_probed_after_a_quarter_of_the_timeout_and_ends_within_it() {
     let (link, _other) = pair();
@@ -37,7 +37,7 @@ fn a_link_is_probed_after_a_quarter_of_the_timeout_and_ends_within_it() {
     }
 }
 
-/// Keepalive waits while something that was sent is not acknowledged.
+/// Keepalive waits while sent bytes are unacknowledged.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_watch_link_ends_in_the_same_time_if_nothing_is_acknowledged() {
@@ -47,7 +47,7 @@ fn a_watch_link_ends_in_the_same_time_if_nothing_is_acknowledged() {
     assert_eq!(sockopt::tcp_user_timeout(&link).unwrap(), 30_000);
 }
 
-/// Whoever connects to a free port of its own machine may be given that very port, and meet itself.
+/// A connection to a free port of the own machine may be assigned that very port, and connect to itself.
 #[test]
 fn a_connection_to_oneself_is_nobody_who_answers() {
     let own = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

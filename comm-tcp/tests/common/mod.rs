@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use comm_tcp::{InitError, InitErrorKind, TcpBackend, TcpConfig};
 
-/// How long a world may take; whoever needs longer hangs.
+/// The maximum duration of a world; a longer one hangs.
 pub(crate) const WATCHDOG: Duration = Duration::from_mins(1);
 
 /// Opens a listener on a free port of loopback.
@@ -32,7 +32,7 @@ pub(crate) fn config(rank: usize, size: usize, port: u16) -> TcpConfig {
     config
 }
 
-/// Runs `rank_main` on every rank of a world and gives the results in rank order.
+/// Runs `rank_main` on every rank of a world and returns the results in rank order.
 pub(crate) fn world<R: Send + 'static>(
     size: usize,
     adjust: impl Fn(&mut TcpConfig) + Sync,
@@ -66,13 +66,13 @@ pub(crate) fn world<R: Send + 'static>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Tries to join and gives the refusal.
+/// Tries to join and returns the error.
 pub(crate) fn refused(config: TcpConfig) -> InitError {
     let started = Instant::now();
     let error = TcpBackend::connect(config).unwrap_err();
     assert!(
         started.elapsed() < Duration::from_secs(5),
-        "a refusal is told at once: {error}"
+        "a refusal is reported at once: {error}"
     );
     error
 }

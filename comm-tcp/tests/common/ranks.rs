@@ -43,7 +43,7 @@ impl Rank {
         self.child.wait().unwrap();
     }
 
-    /// Stops the process and waits until it does nothing any more.
+    /// Stops the process and waits until it is stopped.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
@@ -51,7 +51,7 @@ impl Rank {
         assert!(status.unwrap().1.stopped());
     }
 
-    /// Lets the process go on that waits in [`wait_here`].
+    /// Resumes the process, which waits in [`wait_here`].
     pub(crate) fn let_go(&self) {
         std::fs::write(gate(self.child.id()), "").unwrap();
     }
@@ -61,7 +61,7 @@ fn gate(process: u32) -> PathBuf {
     std::env::temp_dir().join(format!("comm-tcp-gate-{process}"))
 }
 
-/// Waits until the test lets this process go on.
+/// Waits until the test resumes this process.
 pub(crate) fn wait_here() {
     let gate = gate(std::process::id());
     while std::fs::remove_file(&gate).is_err() {
@@ -76,15 +76,15 @@ impl Drop for Rank {
     }
 }
 
-/// Starts ranks that wait for so many seconds.
+/// Starts ranks with a timeout of this many seconds.
 pub(crate) fn start_with(role: &str, size: usize, seconds: &str) -> Vec<Rank> {
     start_each(role, size, |_| seconds.to_owned())
 }
 
-/// Starts ranks that each wait for as many seconds as `seconds` says.
+/// Starts ranks, each with its own timeout in `seconds`.
 pub(crate) fn start_each(role: &str, size: usize, seconds: impl Fn(usize) -> String) -> Vec<Rank> {
     comm_testing::watchdog();
-    // Rank 0 takes it over, so nobody else has the port in between.
+    // Rank 0 takes over the listener, so no other process has the port in between.
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let mut listener = Some(OwnedFd::from(listener));
@@ -112,7 +112,7 @@ pub(crate) fn start_each(role: &str, size: usize, seconds: impl Fn(usize) -> Str
     (0..size).map(start).collect()
 }
 
-/// Returns the role of this process, if it is a rank, which ends itself after `limit`.
+/// Returns the role of this process, if it is a rank; a rank ends itself after `limit`.
 pub(crate) fn role(limit: Duration) -> Option<String> {
     let role = std::env::var(ROLE).ok()?;
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! Somebody in the middle: whatever is changed on its way is noticed by all ranks, or cannot be
-//! changed because nobody gets between.
+//! An attacker in the middle: all ranks notice whatever the attacker changes, or the attacker cannot get
+//! between them.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -23,7 +23,7 @@ use relay::{DATA, Deed, Plan, RING, WATCH, pass_on, relay};
 use rstest::rstest;
 use slow::slow;
 
-/// The configuration of a rank, as variables say it.
+/// The configuration of a rank, as variables set it.
 fn config(rank: usize, size: usize, port: u16, more: &[(&str, &str)]) -> TcpConfig {
     let numbers = [
         ("COBRE_TCP_PORT", usize::from(port)),
@@ -45,8 +45,8 @@ fn config(rank: usize, size: usize, port: u16, more: &[(&str, &str)]) -> TcpConf
     TcpConfig::from_map(&map).unwrap()
 }
 
-/// Starts ranks with something between them, which listens and knows the port of rank 0; `configure` gets a rank, that port, and the
-/// one to go through. Returns what each rank returns.
+/// Starts ranks with something between them that listens and knows the port of rank 0; `configure` gets a
+/// rank, that port, and the port to go through. Returns the results of the ranks.
 fn with_something_between<R: Send + 'static>(
     size: usize,
     start: impl FnOnce(TcpListener, u16),
@@ -79,7 +79,7 @@ fn with_something_between<R: Send + 'static>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Starts ranks that reach rank 0 through a relay; returns what each of them returns.
+/// Starts ranks that reach rank 0 through a relay; returns their results.
 fn through_a_relay<R: Send + 'static>(
     size: usize,
     plan: &Arc<Plan>,
@@ -96,7 +96,7 @@ fn through_a_relay<R: Send + 'static>(
     with_something_between(size, start, configure, rank_main)
 }
 
-/// Takes apart how a call failed.
+/// Splits the error of a call into its parts.
 fn failure(error: CommError) -> (FailureKind, Option<usize>, String) {
     match error {
         CommError::CollectiveFailed {
@@ -109,19 +109,19 @@ fn failure(error: CommError) -> (FailureKind, Option<usize>, String) {
     }
 }
 
-/// What the ranks do while somebody changes what they say.
+/// What the ranks do while the relay tampers with their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Small,
     Gather,
     Reduce,
-    /// Rank 0 comes late, so that the others say that they wait.
+    /// Rank 0 is late, so that the others report that they wait.
     Wait,
     /// So late that the others ask whether it is there.
     Ask,
 }
 
-/// Works until something fails, and checks every result.
+/// Makes calls until one fails, and checks every result.
 fn work(comm: &TcpBackend, work: Work) -> Result<(), CommError> {
     const LARGE: usize = 5 << 20;
     let (rank, size) = (comm.rank(), comm.size());
@@ -162,7 +162,7 @@ fn work(comm: &TcpBackend, work: Work) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Does harm to a running job and checks that every rank fails, with the name of the link.
+/// Tampers with a running job and checks that every rank fails, with the name of the link.
 fn harm(size: usize, plan: &Arc<Plan>, ring: bool, what: Work, name: &str) {
     let ready = Arc::new(Barrier::new(size));
     // They ask a second before the timeout; elsewhere a busy machine must not end the call.
@@ -174,7 +174,7 @@ fn harm(size: usize, plan: &Arc<Plan>, ring: bool, what: Work, name: &str) {
             mine.armed.store(true, Ordering::Release);
         }
         let first = work(&comm, what);
-        // A second call says the same: it is for good.
+        // A second call returns the same error: it is permanent.
         let again = comm.barrier();
         ready.wait();
         (first, again)
@@ -223,8 +223,8 @@ fn a_bit_that_flips_in_bulk_through_rank_0_is_noticed_by_all(
     harm(3, &plan, false, what, "data");
 }
 
-/// The last rank reaches rank 0 through the relay, on the ring, too. A reduction goes along a chain
-/// that has no such link.
+/// The last rank reaches rank 0 through the relay, on the ring, too. A reduction goes along a chain without
+/// such a link.
 #[rstest]
 fn a_bit_that_flips_on_the_ring_is_noticed_by_all(#[values(0, 50, 40_000)] at: usize) {
     let plan = Plan::new(RING, true, Deed::Flip(at));
@@ -255,7 +255,8 @@ fn records_that_are_repeated_moved_or_exchanged_are_noticed_by_all(
     harm(2, &plan, true, what, "data");
 }
 
-/// What is kept back in a small call is waited for, as on a slow network; in bulk more follows.
+/// A rank waits for bytes that are held back in a small call, as on a slow network; in bulk more bytes
+/// follow.
 #[rstest]
 fn records_that_are_left_out_or_swapped_are_noticed_by_all(
     #[values(true, false)] upward: bool,
@@ -265,7 +266,7 @@ fn records_that_are_left_out_or_swapped_are_noticed_by_all(
     harm(2, &plan, true, Work::Gather, "data");
 }
 
-/// A record of the data link on the ring, and the other way round.
+/// A record of the data link appears on the ring, and the other way round.
 #[rstest]
 #[case::on_the_ring(RING, "ring")]
 #[case::on_a_data_link(DATA, "data")]
@@ -274,7 +275,7 @@ fn a_record_of_another_link_is_noticed_by_all(#[case] link: u8, #[case] name: &s
     harm(3, &plan, true, Work::Gather, name);
 }
 
-/// Whoever listens on the other loopback address is never asked.
+/// A process that listens on the other loopback address is never contacted.
 #[test]
 fn localhost_is_one_address_and_nobody_stands_in_for_rank_0_at_the_other() {
     let (own, port) = listener();
@@ -295,8 +296,8 @@ fn localhost_is_one_address_and_nobody_stands_in_for_rank_0_at_the_other() {
     assert_eq!(asked, ErrorKind::WouldBlock, "a stranger was asked");
 }
 
-/// Somebody waits for a worker before rank 0 is there, then passes on what both say. On loopback
-/// links are not encrypted, so that must not work.
+/// A relay waits for a worker before rank 0 is there, then forwards the bytes of both. Loopback links are not
+/// encrypted, so that must not work.
 #[test]
 fn whoever_catches_a_worker_early_does_not_get_between_it_and_rank_0() {
     let (trap, port) = listener();
@@ -323,7 +324,7 @@ fn whoever_catches_a_worker_early_does_not_get_between_it_and_rank_0() {
     );
 }
 
-/// Where ranks are told different things, none of them is left with half of what it expects.
+/// If ranks get different information, none of them is left with half of what it expects.
 #[rstest]
 #[case("1", "0")]
 #[case("0", "1")]
@@ -339,8 +340,8 @@ fn ranks_that_encrypt_differently_do_not_meet(#[case] zero: &str, #[case] one: &
     zero.join().unwrap().unwrap_err();
 }
 
-/// Starts ranks without a ring, the last of which reaches rank 0 over a slow link that lets `most` bytes pass up to rank 0 and
-/// down from it; returns what each of them returns, and how long that took.
+/// Starts ranks without a ring, the last of which reaches rank 0 over a slow link that lets `most` bytes pass
+/// in each direction. Returns the results of the ranks, and how long that took.
 fn over_a_slow_link<R: Send + 'static>(
     size: usize,
     encrypt: &'static str,
@@ -362,8 +363,8 @@ fn over_a_slow_link<R: Send + 'static>(
 
 const ALL: (usize, usize) = (usize::MAX, usize::MAX);
 
-/// A call takes longer than the timeout because its link is slow. Its bytes move all the time,
-/// encrypted, too, where none of them is of use before the last of its record has come.
+/// A call takes longer than the timeout because its link is slow. Its bytes move all the time, even when
+/// encrypted, where no byte is usable before the last byte of its record has arrived.
 #[rstest]
 fn a_call_on_a_slow_link_takes_the_time_it_needs(
     #[values(2, 3)] size: usize,
@@ -375,7 +376,7 @@ fn a_call_on_a_slow_link_takes_the_time_it_needs(
         let root = if upward { size - 1 } else { 0 };
         let mut buffer = vec![u8::from(comm.rank() == root); BYTES];
         let result = comm.broadcast(&mut buffer, root);
-        // All know that it is through before one of them leaves.
+        // All ranks know that the call is complete before one of them leaves.
         let result = result.and_then(|()| comm.barrier());
         (result, buffer.iter().all(|&byte| byte == 1))
     });
@@ -386,8 +387,8 @@ fn a_call_on_a_slow_link_takes_the_time_it_needs(
     }
 }
 
-/// All have entered and wait for the answer, but what the last of them contributes stops on its way. Rank 0 alone knows that, and
-/// says so before one of the others gives up on it.
+/// All ranks have entered and wait for the answer, but the contribution of the last one is stuck on its way.
+/// Only rank 0 knows that, and reports it before one of the others times out on rank 0.
 #[rstest]
 fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
     #[values(3, 12)] size: usize,
@@ -410,8 +411,8 @@ fn a_contribution_that_stops_half_way_is_blamed_on_its_rank(
     }
 }
 
-/// The same, but of an entry no byte comes, because nothing passes any more; or of an answer, whose rank the others then wait for in
-/// the next call.
+/// The same, but no byte of an entry arrives, because nothing passes any longer; or of an answer, whose rank
+/// the others then await in the next call.
 #[rstest]
 fn an_entry_or_an_answer_that_is_lost_is_told_with_its_rank(
     #[values(3, 12)] size: usize,

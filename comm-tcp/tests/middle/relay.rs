@@ -1,4 +1,4 @@
-//! Somebody between the ranks: passes on what they say to rank 0 and back, and changes some of it.
+//! A relay between the ranks: forwards their bytes to rank 0 and back, and changes some of them.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -11,29 +11,29 @@ const CHALLENGE: usize = 44;
 const HELLO: usize = 184;
 const REPLY: usize = 52;
 
-/// Links, as a hello names them.
+/// Links, as named in a hello.
 pub(crate) const DATA: u8 = 1;
 pub(crate) const WATCH: u8 = 2;
 pub(crate) const RING: u8 = 3;
 
-/// What is done to the records of one direction of one kind of link.
+/// What happens to the records of one direction of one kind of link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Flips one bit, so many bytes after the beginning.
+    /// Flips one bit, at this offset in bytes.
     Flip(usize),
     /// Sends a record twice.
     Repeat,
-    /// Keeps a record back, and goes on with the next.
+    /// Holds a record back, and continues with the next.
     LeaveOut,
     /// Sends the second before the first.
     Swap,
-    /// Sends, in the place of a record, one of the other direction of the link.
+    /// Replaces a record by one of the other direction of the link.
     Reflect,
-    /// Sends, in the place of a record, one that went the same way over another link.
+    /// Replaces a record by one of the same direction of another link.
     Splice,
 }
 
-/// Whom to harm, and how; it begins when `armed`.
+/// The target and the kind of tampering; it begins when `armed`.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) link: u8,
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     pub(crate) upward: bool,
     pub(crate) deed: Deed,
     pub(crate) armed: AtomicBool,
-    /// How many connections proved themselves through this relay.
+    /// How many authenticated connections passed through this relay.
     pub(crate) passed: AtomicUsize,
     /// The last record of each direction, by kind of link and whether it went upward.
     seen: Mutex<HashMap<(u8, bool), Vec<u8>>>,
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// Passes on whatever connects to `listener`, for as long as this process lives.
+/// Forwards all connections to `listener`, for the whole life of this process.
 pub(crate) fn relay(listener: TcpListener, to: u16, plan: &Arc<Plan>) {
     let plan = Arc::clone(plan);
     std::thread::spawn(move || {
@@ -83,7 +83,7 @@ pub(crate) fn relay(listener: TcpListener, to: u16, plan: &Arc<Plan>) {
     });
 }
 
-/// Passes on one connection.
+/// Forwards one connection.
 pub(crate) fn pass_on(mut client: TcpStream, mut server: TcpStream, plan: &Arc<Plan>) {
     let plan = Arc::clone(plan);
     std::thread::spawn(move || {
@@ -137,7 +137,7 @@ fn copy<const N: usize>(from: &mut TcpStream, to: &mut TcpStream) -> Option<[u8;
 struct Meddler {
     plan: Arc<Plan>,
     key: (u8, bool),
-    /// What has come of a record that is not whole yet.
+    /// The received part of an incomplete record.
     rest: Vec<u8>,
     held: Option<Vec<u8>>,
     done: bool,
@@ -181,7 +181,7 @@ impl Meddler {
         out
     }
 
-    /// Takes the next record, once all of it has come.
+    /// Takes the next record, once all of it has arrived.
     fn record(&mut self) -> Option<Vec<u8>> {
         let [high, low, ..] = *self.rest.first_chunk::<4>()?;
         let length = 4 + usize::from(u16::from_be_bytes([high, low])) + 1 + 16;

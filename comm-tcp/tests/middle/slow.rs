@@ -1,4 +1,4 @@
-//! A link that is slow: its bytes come a few at a time, and come, or come no more.
+//! A slow link: its bytes arrive a few at a time, and at some point stop arriving.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,9 +8,8 @@ use std::time::Duration;
 const PIECE: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Passes on whatever connects to `listener`, slowly where it comes in larger amounts, for as long
-/// as this process lives. Of what each connection sends up to the listener and gets back down, so many bytes pass; those behind
-/// them wait for ever.
+/// Forwards all connections to `listener`, slowly for larger amounts, for the whole life of this process. In
+/// each direction of a connection, this many bytes pass; later ones never arrive.
 pub(crate) fn slow(listener: TcpListener, to: u16, (up, down): (usize, usize)) {
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {

@@ -1,7 +1,7 @@
 //! Ranks on several machines: network namespaces joined by a bridge, each with an address of its own.
 //!
-//! Needs root and iproute2; says so in one line where it cannot run. Everything it makes lies in
-//! namespaces that it removes.
+//! Needs root and iproute2; prints one line where it cannot run. Everything it creates lies in namespaces
+//! that it removes.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,11 +34,11 @@ use rustix::fs::fstat;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 const HOSTS: usize = 4;
-/// How long a rank may take before it ends itself, and before it is ended.
+/// How long a rank may take before it ends itself, and before the test ends it.
 const WATCHDOG: Duration = Duration::from_mins(1);
 const ROLE: &str = "COMM_TCP_TEST_ROLE";
 
-/// What a rank does; run as a test of its own by the others, and by nobody else.
+/// The main function of a rank; run as a separate test by the other tests only.
 #[test]
 fn one_rank() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -82,7 +82,7 @@ fn one_rank() {
     if role == "one link" {
         assert_heard(0, &["there is no ring"]);
     }
-    // By default, since they leave loopback.
+    // Encrypted by default, since the links leave loopback.
     assert_heard(1, &["INFO", "links are encrypted"]);
     let report = match role.as_str() {
         "some ports" => {
@@ -126,7 +126,7 @@ fn listened_on(ports: std::ops::RangeInclusive<u16>) -> Vec<u16> {
     local.filter(|port| ports.contains(port)).collect()
 }
 
-/// Runs every collective, small and large, and checks what came out.
+/// Runs every collective, small and large, and checks the results.
 fn core(comm: &TcpBackend) -> Result<(), CommError> {
     for count in [1_usize, 500, 400_000] {
         comm.barrier()?;
@@ -150,7 +150,7 @@ fn core(comm: &TcpBackend) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Gathers until that fails; tells how, and how long after the call began.
+/// Gathers until that fails; returns the error, and how long after the beginning of the call it came.
 fn until_failure(comm: &TcpBackend) -> String {
     let mine = vec![1_u8; 500_000];
     let mut all = vec![0; HOSTS * mine.len()];
@@ -169,8 +169,8 @@ fn until_failure(comm: &TcpBackend) -> String {
     }
 }
 
-/// Moves as much as small calls may, so much that each takes longer than the timeout, and then makes
-/// some wait for the others.
+/// Sends as much as small calls may, so much that each takes longer than the timeout, and then makes some
+/// ranks wait for the others.
 fn small(comm: &TcpBackend) -> Result<(), CommError> {
     let mine = vec![comm.rank() as u64; 1 << 17];
     let mut sum = mine.clone();
@@ -185,7 +185,8 @@ fn small(comm: &TcpBackend) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Enters barriers until one fails; tells how, and how long after it began.
+/// Enters barriers until one fails; returns the error, and how long after the beginning of that barrier it
+/// came.
 fn until_barrier_fails(comm: &TcpBackend) -> String {
     loop {
         let began = Instant::now();
@@ -202,7 +203,7 @@ fn until_barrier_fails(comm: &TcpBackend) -> String {
 
 const BYTES: usize = 100_000_000;
 
-/// Gathers [`BYTES`] twice and gives the time of the second on the slowest rank.
+/// Gathers [`BYTES`] twice and returns the duration of the second call on the slowest rank.
 fn timed(comm: &TcpBackend) -> Result<Duration, CommError> {
     let mine = vec![comm.rank() as u8; BYTES / HOSTS];
     let mut all = vec![0; BYTES];
@@ -227,7 +228,7 @@ fn four_hosts_run_every_collective() {
     assert_eq!(reports(network.start("core", &[])), ["ok"; HOSTS]);
 }
 
-/// Each worker is found by its predecessor on one of the ports that a firewall would let through.
+/// The predecessor of each worker finds it on one of the ports that a firewall would permit.
 #[test]
 fn workers_listen_on_the_ports_that_are_allowed() {
     let Some(network) = Network::build() else {
@@ -236,8 +237,8 @@ fn workers_listen_on_the_ports_that_are_allowed() {
     assert_eq!(reports(network.start("some ports", &[])), ["ok"; HOSTS]);
 }
 
-/// Addresses of IPv6 that hold on one link only, which each machine numbers for itself: rank 0 is found by one, and
-/// the ring is built of such.
+/// IPv6 addresses that are valid on one link only, which each machine numbers by itself: rank 0 is found at
+/// one, and the ring is built of such addresses.
 #[test]
 fn hosts_that_have_addresses_of_one_link_only_run_every_collective_along_the_ring() {
     let Some(network) = Network::build() else {
@@ -264,7 +265,7 @@ fn a_host_cut_off_without_a_word_is_named_by_all_others() {
         return;
     };
     let children = network.start("cut", &[]);
-    // Long enough for the job to be in the middle of its calls; whatever it is in then must end.
+    // Long enough for the job to be in the middle of its calls; whatever it is doing then must end.
     std::thread::sleep(Duration::from_secs(2));
     network.cut(2);
     let reports = reports(children);
@@ -277,7 +278,7 @@ fn a_host_cut_off_without_a_word_is_named_by_all_others() {
     }
 }
 
-/// Only the network has failed: no report says that a process has ended.
+/// Only the network has failed: no error says that a process has ended.
 fn assert_lives(reports: &[String]) {
     let ended = reports
         .iter()
@@ -285,8 +286,8 @@ fn assert_lives(reports: &[String]) {
     assert_eq!(ended, None);
 }
 
-/// The host of rank 0 is gone, and every worker had sent it something that nobody acknowledges any more.
-/// There is no timeout, and all know within a minute.
+/// The host of rank 0 is gone, and every worker had sent it bytes that are never acknowledged. There is no
+/// timeout, and all ranks notice within a minute.
 #[test]
 fn the_host_of_rank_0_vanishes_and_all_know_within_a_minute_without_a_timeout() {
     let Some(network) = Network::build() else {
@@ -299,15 +300,16 @@ fn the_host_of_rank_0_vanishes_and_all_know_within_a_minute_without_a_timeout() 
     for (rank, report) in reports.iter().enumerate() {
         let words: Vec<&str> = report.split(' ').collect();
         assert_eq!(words[0], "PeerLost", "{reports:?}");
-        // Rank 0 lives and reaches nobody. It has lost one of the others, for all that it knows.
+        // Rank 0 lives and reaches no other rank. As far as it knows, it has lost one of the others.
         assert!(rank == 0 || words[1] == "0", "{reports:?}");
         assert_lives(&reports);
         assert!(words[2].parse::<f64>().unwrap() < 70.0, "{reports:?}");
     }
 }
 
-/// Nothing that rank 0 sends arrives any more, and everything that the others send does: all others name rank 0, which
-/// cannot tell whose link it is and names any of them. They are all in one call, or some of them one call ahead.
+/// Nothing that rank 0 sends arrives any longer, and everything that the others send does. All others name
+/// rank 0, which cannot tell whose link it is and names any of them. They are all in one call, or some of
+/// them one call ahead.
 #[rstest]
 fn rank_0_that_can_send_nothing_any_more_is_the_one_that_all_others_name(
     #[values(true, false)] at_once: bool,
@@ -333,8 +335,8 @@ fn rank_0_that_can_send_nothing_any_more_is_the_one_that_all_others_name(
     }
 }
 
-/// Kills workers whose links end with a reset while they compute, with a pause in between; returns how long after the
-/// first death rank 0 was told, and what.
+/// Kills workers whose links end with a reset while they compute, with a pause in between. Returns how long
+/// after the first death rank 0 got its error, and the error.
 fn told_of_resets(network: &Network, hosts: usize, killed: &[usize], pause: u64) -> (u128, String) {
     let mut children = network.start_on(hosts, "reset", &[]);
     for child in &mut children[1..] {
@@ -360,14 +362,14 @@ fn told_of_resets(network: &Network, hosts: usize, killed: &[usize], pause: u64)
     (told.saturating_sub(gone.unwrap()), what.to_owned())
 }
 
-/// A rank dies with something unread on its links, which the system therefore resets: that is its end, at once, although
-/// all others compute and nobody can confirm that rank 0 reaches anybody.
+/// A rank dies with unread bytes on its links, which the system therefore resets. That counts as its end, at
+/// once, although all others compute and no rank can confirm that rank 0 reaches any of them.
 #[test]
 fn a_death_that_resets_links_is_told_at_once() {
     let Some(network) = Network::build() else {
         return;
     };
-    // On a busy machine one of several suffices.
+    // On a busy machine one of several attempts suffices.
     let mut fastest = u128::MAX;
     for _ in 0..5 {
         let (took, told) = told_of_resets(&network, HOSTS, &[2], 0);
@@ -380,7 +382,7 @@ fn a_death_that_resets_links_is_told_at_once() {
     panic!("told after {fastest} ms");
 }
 
-/// All workers die so, one soon after the other: rank 0 names one of them, not itself nor its network.
+/// All workers die that way, one soon after the other: rank 0 names one of them, not itself or its network.
 #[rstest]
 fn two_deaths_that_reset_links_are_no_fault_of_rank_0(#[values(0, 300)] pause: u64) {
     let Some(network) = Network::build() else {
@@ -408,7 +410,7 @@ fn a_small_call_on_slow_links_takes_the_time_it_needs() {
     assert!(took > Duration::from_secs(12), "only {took:?}: not slow");
 }
 
-/// What rank 1 sends to rank 2 does not arrive any more; each waits for the other, and both live.
+/// What rank 1 sends to rank 2 does not arrive any longer; each waits for the other, and both live.
 #[test]
 fn a_ring_link_cut_one_way_is_named_with_both_its_ends() {
     let Some(network) = Network::build() else {
@@ -462,7 +464,7 @@ fn bulk_fills_every_link_and_through_rank_0_it_would_not() {
     let floor = (BYTES / HOSTS * (HOSTS - 1) * 8) as f64 / 500e6;
     let time = |role| reports(network.start(role, &[]))[0].parse::<f64>().unwrap();
     let within = |time: f64| time <= 1.25 * floor;
-    // Whatever else the machine does makes a call slower, never faster.
+    // Other work on the machine makes a call slower, never faster.
     let mut ring = time("ring");
     for _ in 0..2 {
         if within(ring) {

@@ -1,4 +1,4 @@
-//! Hosts in network namespaces, and what can be done to the links between them.
+//! Hosts in network namespaces, and faults of the links between them.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,8 @@ pub(crate) struct Network {
     _turn: Turn,
 }
 
-/// Lets tests run beside each other, since most of them wait, but for the one that measures how fast the links are.
+/// Lets tests run concurrently, since most of them wait; the test that measures the speed of the links runs
+/// alone.
 static TURNS: RwLock<()> = RwLock::new(());
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
@@ -25,13 +26,13 @@ enum Turn {
 }
 
 impl Network {
-    /// Builds the network beside those of other tests, or says why not.
+    /// Builds the network beside those of other tests, or returns why that is impossible.
     pub(crate) fn build() -> Option<Self> {
         let turn = TURNS.read().unwrap_or_else(PoisonError::into_inner);
         Self::built(Turn::Beside(turn))
     }
 
-    /// Builds the only network, or says why not.
+    /// Builds the only network, or returns why that is impossible.
     pub(crate) fn build_alone() -> Option<Self> {
         let turn = TURNS.write().unwrap_or_else(PoisonError::into_inner);
         Self::built(Turn::Alone(turn))
@@ -64,7 +65,7 @@ impl Network {
             let host = self.host(rank);
             ip(&format!("netns add {host}"))?;
             ip(&format!("-n {host} link set lo up"))?;
-            // On each host the link has another number.
+            // The link has a different number on each host.
             let index = 10 + rank;
             ip(&format!(
                 "-n {host} link add eth0 index {index} type veth peer name p{rank} netns {switch}"
@@ -109,14 +110,14 @@ impl Network {
         Ok(())
     }
 
-    /// Lets packets from one host to another vanish; those of the other direction pass.
+    /// Drops packets from one host to another; those of the other direction pass.
     pub(crate) fn cut_one_way(&self, from: usize, to: usize) {
         let (host, to) = (self.host(from), to + 1);
         let nobody = "lladdr 02:00:00:00:00:99 dev eth0 nud permanent";
         ip(&format!("-n {host} neigh replace 10.99.0.{to} {nobody}")).unwrap();
     }
 
-    /// Lets all packets from one host vanish; those to it pass.
+    /// Drops all packets from one host; those to it pass.
     pub(crate) fn mute(&self, rank: usize) {
         let (host, nowhere) = (self.host(rank), "10.99.0.99 dev eth0");
         let nobody = "lladdr 02:00:00:00:00:99 nud permanent";
@@ -125,7 +126,7 @@ impl Network {
         ip(&format!("-n {host} {route}")).unwrap();
     }
 
-    /// Cuts a host off: no packet passes any more, and nobody is told.
+    /// Cuts a host off: no packet passes any longer, and no host is notified.
     pub(crate) fn cut(&self, rank: usize) {
         ip(&format!("-n {} link set p{rank} down", self.host("sw"))).unwrap();
     }
@@ -185,7 +186,7 @@ fn run(program: &str, arguments: &str) -> Result<(), String> {
     Err(format!("{program} {arguments}: {reason}"))
 }
 
-/// Waits for all ranks and gives what each reported.
+/// Waits for all ranks and returns the report of each.
 pub(crate) fn reports(children: Vec<Child>) -> Vec<String> {
     let report = |output: Output| {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -13,7 +13,7 @@ pub(crate) fn open(seat: &Seat, ring: bool) -> Result<TcpBackend, Failure> {
         config.encryption = encryption.parse()?;
     }
     if seat.is_relayed() {
-        // Between loopback addresses, a relay is let in only where it can do no harm.
+        // Between loopback addresses, a relay is accepted only where it can do no harm.
         config.encryption = Encryption::On;
     }
     if seat.rank() == 0 {

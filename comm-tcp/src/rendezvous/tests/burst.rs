@@ -1,4 +1,4 @@
-//! A worker that does not read for a moment while many others come.
+//! A worker that does not read for a moment while many others join.
 
 use std::os::unix::net::UnixStream;
 
@@ -16,7 +16,8 @@ fn next_kind(stream: &mut UnixStream) -> std::io::Result<FrameKind> {
     Ok(header.kind)
 }
 
-/// A worker that has not read for a moment learns where its successor is, however often it was told who is missing.
+/// A worker that has not read for a moment learns where its successor is, however many lists of missing ranks
+/// it was sent.
 #[test]
 fn what_is_said_once_is_not_dropped_behind_what_is_repeated() {
     comm_testing::watchdog();
@@ -39,7 +40,7 @@ fn what_is_said_once_is_not_dropped_behind_what_is_repeated() {
     }
 }
 
-/// What did not fit into the socket goes out while rank 0 waits for the answer to it.
+/// What did not fit into the socket is sent while rank 0 waits for the answer to it.
 #[test]
 fn what_did_not_fit_goes_out_while_rank_0_waits_for_the_answer() {
     comm_testing::watchdog();

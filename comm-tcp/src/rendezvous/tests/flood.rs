@@ -1,4 +1,4 @@
-//! Many who prove nothing, and one who would.
+//! Many clients that prove nothing, and an honest one.
 
 use rustix::process::{Resource, Rlimit};
 
@@ -14,13 +14,13 @@ fn both_loopbacks() -> Option<(TcpListener, u16)> {
     Some((listener, port))
 }
 
-/// Connections that are kept open on the other side: the flood lasts as long as rank 0 lets it.
+/// Connections that are kept open on the other side: the flood lasts as long as rank 0 permits.
 #[derive(Default)]
 struct Flood(Vec<TcpStream>);
 
 impl Flood {
     fn new() -> Self {
-        // Some systems allow a process a thousand descriptors unless it asks for more.
+        // Some systems limit a process to a thousand descriptors by default.
         let limit = rustix::process::getrlimit(Resource::Nofile);
         let raised = Rlimit {
             current: limit.maximum,
@@ -30,7 +30,7 @@ impl Flood {
         Self::default()
     }
 
-    /// Lets `count` connect and say nothing; they are accepted as they come.
+    /// Lets `count` clients connect and send nothing; they are accepted as they arrive.
     fn rise(&mut self, count: usize, port: u16, acceptor: &mut Acceptor, seats: &mut Seats<'_>) {
         let zero = identity(0, 2);
         for _ in 0..count {
@@ -41,8 +41,8 @@ impl Flood {
     }
 }
 
-/// Connects, sees `count` strangers come during the round trip, then says hello; returns whether that was
-/// still waited for.
+/// Connects, lets `count` strangers connect during the round trip, then sends the hello; returns whether rank
+/// 0 still waited for it.
 fn attempt(
     host: &str,
     port: u16,
@@ -66,7 +66,7 @@ fn attempt(
     if stream.write_all(client.hello()).is_err() {
         return false;
     }
-    // Bounded by the read: an acceptor that let the link go has closed it.
+    // Bounded by the read: an acceptor that dropped the connection has closed it.
     stream.set_nonblocking(true).unwrap();
     let (mut reply, mut received) = ([0; REPLY], 0);
     let began = Instant::now();
@@ -102,7 +102,7 @@ fn a_flood_from_elsewhere_keeps_no_rank_out() {
             attempt("::1", port, (&mut flood, 20), &mut acceptor, &mut seats),
             "attempt {try_} was crowded out"
         );
-        // The next one finds the seat free.
+        // The next attempt finds the seat free.
         seats = Seats::new(&zero);
     }
     assert!(attempt(
@@ -114,8 +114,8 @@ fn a_flood_from_elsewhere_keeps_no_rank_out() {
     ));
 }
 
-/// From the same address nobody can tell them apart; but some of the attempts come through, where a rank has a hundred
-/// before the connect timeout.
+/// Connections from the same address are indistinguishable. But some of the attempts succeed, and a rank has
+/// a hundred before the connect timeout.
 #[test]
 fn a_flood_from_the_same_address_keeps_no_rank_out_for_long() {
     let _turn = listen();
@@ -142,7 +142,7 @@ fn a_flood_from_the_same_address_keeps_no_rank_out_for_long() {
     assert!(came, "30 attempts were crowded out");
 }
 
-/// The log of a flood can be read, and says how many there were.
+/// The log of a flood is readable, and contains the number of connections.
 #[test]
 fn a_flood_does_not_fill_the_log() {
     let _turn = listen();

@@ -1,4 +1,5 @@
-//! Ranks that know the secret and break every other rule: the ranks that meet them keep their own time.
+//! Ranks that know the secret and violate every other rule: the ranks that deal with them keep to their own
+//! time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +46,7 @@ impl Drop for Flood {
     }
 }
 
-/// Plays rank 0 for one worker of a job of three: lets both its links in.
+/// Plays rank 0 for one worker of a job of three: accepts both its links.
 fn admit(listener: &TcpListener) -> [TcpStream; 2] {
     let keys = Keys::new(SECRET.as_bytes());
     [(); 2].map(|()| {
@@ -61,7 +62,7 @@ fn admit(listener: &TcpListener) -> [TcpStream; 2] {
     })
 }
 
-/// What rank 0 tells a worker once all are there; opening links may take `limit` milliseconds.
+/// What rank 0 sends a worker once all ranks are there; opening links may take `limit` milliseconds.
 fn seat(ring: bool, limit: u64) -> Vec<u8> {
     let seated = Seated {
         successor: NOWHERE,
@@ -102,13 +103,13 @@ fn a_rank_0_that_takes_its_time_to_start_keeps_nobody_beyond_its_connect_timeout
 #[test]
 fn a_rank_0_that_never_stops_to_say_who_is_missing_keeps_nobody_beyond_its_connect_timeout() {
     let _turn = listen();
-    let missing = frame(FrameKind::Missing, 0, b"rank 2 did not come");
+    let missing = frame(FrameKind::Missing, 0, b"rank 2 did not join");
     let (error, took) = lied_to(|[data, watch]| (Flood::of(&missing, data), watch));
-    assert!(error.message.contains("rank 2 did not come"), "{error}");
+    assert!(error.message.contains("rank 2 did not join"), "{error}");
     assert!(took < Duration::from_millis(2500), "took {took:?}: {error}");
 }
 
-/// Before all are there, and when they are asked for the ring.
+/// Before all ranks are there, and when they are asked for the ring.
 #[rstest]
 fn a_worker_that_never_stops_talking_keeps_rank_0_no_longer_than_its_connect_timeout(
     #[values(true, false)] all_come: bool,
@@ -157,7 +158,7 @@ fn with_two_ranks<R: Send + 'static>(
     ([data, watch], ranks)
 }
 
-/// The watch reads its question, and then the next, and the next; the others are heard all the same.
+/// The watch reads the question of this rank again and again; the others are read all the same.
 #[test]
 fn a_worker_that_asks_without_end_and_reads_nothing_keeps_nobody_beyond_the_timeout() {
     let _turn = listen();
@@ -173,7 +174,7 @@ fn a_worker_that_asks_without_end_and_reads_nothing_keeps_nobody_beyond_the_time
         };
         assert_eq!((kind, rank), (FailureKind::TimedOut, Some(1)), "{error}");
         assert!(took < Duration::from_secs(5), "took {took:?}");
-        // No drop waits for a peer.
+        // No drop waits for another rank.
         let began = Instant::now();
         drop(comm);
         assert!(began.elapsed() < Duration::from_secs(1));
@@ -181,7 +182,7 @@ fn a_worker_that_asks_without_end_and_reads_nothing_keeps_nobody_beyond_the_time
     drop(flood);
 }
 
-/// What a worker says of a call that is over is read as long as it comes, unless it has said it before.
+/// Reports of a worker about a finished call are read as long as they arrive, except repeated ones.
 #[test]
 fn a_worker_that_enters_one_call_without_end_keeps_nobody_beyond_the_timeout() {
     let _turn = listen();
@@ -202,7 +203,7 @@ fn a_worker_that_enters_one_call_without_end_keeps_nobody_beyond_the_timeout() {
     drop((flood, watch));
 }
 
-/// Rank 0 is waited for as long as the timeout says, however much it asks meanwhile.
+/// Rank 0 is awaited for as long as the timeout allows, however many questions it sends meanwhile.
 #[test]
 fn a_rank_0_that_asks_without_end_keeps_nobody_beyond_the_timeout() {
     let _turn = listen();

@@ -1,11 +1,11 @@
-//! Whose seat it is.
+//! Which process gets a seat.
 
 use std::io::IoSlice;
 
 use super::*;
 use crate::frame::HEADER;
 
-/// Takes the seat of a rank, both links, and then says nothing, as from a host that has vanished.
+/// Takes the seat of a rank with both links, and then sends nothing, like a host that has vanished.
 pub(super) fn vanished(rank: usize, size: usize, port: u16) -> [TcpStream; 2] {
     let keys = Keys::new(SECRET.as_bytes());
     let mut who = identity(rank, size);
@@ -36,7 +36,7 @@ fn a_worker_whose_host_vanished_gives_its_seat_to_the_next_that_comes() {
     let began = Instant::now();
     let one = rank(1);
     assert!(hears(&["WARN", "rank=1", "does not answer"]));
-    // Soon: a rank that lives is asked four times a second.
+    // Soon: a joined rank is asked four times a second.
     assert!(began.elapsed() < Duration::from_secs(4));
     for rank in [one, rank(2), rank_0] {
         rank.join().unwrap();
@@ -59,7 +59,7 @@ fn a_worker_whose_host_vanished_counts_as_missing() {
     drop(gone);
 }
 
-/// Ranks by the hundred, and strangers among them, find room until they are accepted.
+/// Hundreds of ranks, and strangers among them, find room until they are accepted.
 #[test]
 fn the_listener_of_the_ring_has_room_for_many() {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
@@ -75,7 +75,7 @@ fn the_listener_of_the_ring_has_room_for_many() {
     assert_eq!(waiting.len(), 300);
 }
 
-/// An address that holds on one link only is of use with the number that this machine gives the link.
+/// An address that is valid on one link only can be used with this machine's number of the link.
 #[test]
 fn an_address_of_one_link_keeps_its_link() {
     let via: SocketAddr = "[fe80::1%7]:29500".parse().unwrap();
@@ -85,7 +85,7 @@ fn an_address_of_one_link_keeps_its_link() {
     assert_eq!(of("10.0.0.2:4000"), "10.0.0.2:4000");
 }
 
-/// A worker whose time is over while rank 0 tells it that all are there has said why it goes.
+/// A worker whose time ends while rank 0 announces that all are there has sent its reason.
 #[test]
 fn why_a_worker_gave_up_at_the_last_moment_is_told() {
     let _turn = listen();
@@ -104,7 +104,7 @@ fn why_a_worker_gave_up_at_the_last_moment_is_told() {
     assert!(error.message.contains("timeout of 3s was over"), "{error}");
 }
 
-/// Whoever goes while the ring is built is named by all, at once: nobody waits for its connect timeout.
+/// All ranks name a rank that leaves while the ring is built, at once: none waits for its connect timeout.
 #[test]
 fn a_rank_that_is_lost_while_the_job_starts_is_named_by_all() {
     let _turn = listen();
@@ -130,7 +130,8 @@ fn a_rank_that_is_lost_while_the_job_starts_is_named_by_all() {
     assert!(took < Duration::from_secs(4), "took {took:?}");
 }
 
-/// Rank 0 has said why there is no job and closed the link with an answer of this rank unread, which resets the connection.
+/// Rank 0 has sent the reason why there is no job, and has closed the link with an unread answer of this
+/// rank, which resets the connection.
 #[test]
 fn a_worker_that_can_answer_no_more_still_reads_why_rank_0_gave_up() {
     comm_testing::watchdog();
@@ -165,7 +166,8 @@ fn a_worker_that_can_answer_no_more_still_reads_why_rank_0_gave_up() {
     }
 }
 
-/// All have come, and one takes its time to build the ring: a worker whose time ends meanwhile says so, and all name it.
+/// All have joined, and one takes long to build the ring: a worker whose time ends meanwhile reports that,
+/// and all name it.
 #[test]
 fn a_worker_whose_time_ends_while_the_ring_is_built_is_named_by_all() {
     let _turn = listen();
@@ -188,7 +190,7 @@ fn a_worker_whose_time_ends_while_the_ring_is_built_is_named_by_all() {
     assert!(error.message.contains("timeout of 1s was over"), "{error}");
 }
 
-/// Reads until this frame has come.
+/// Reads until this frame arrives.
 pub(super) fn await_frame(stream: &mut TcpStream, kind: FrameKind) {
     loop {
         let mut head = [0; HEADER];
@@ -202,7 +204,7 @@ pub(super) fn await_frame(stream: &mut TcpStream, kind: FrameKind) {
     }
 }
 
-/// A rank with the secret that wants plain bytes where all links are encrypted does not get them.
+/// A rank with the secret that requests plain bytes does not get them where all links are encrypted.
 #[test]
 fn a_plain_link_where_all_are_encrypted_is_refused() {
     let _turn = listen();
@@ -223,7 +225,8 @@ fn a_plain_link_where_all_are_encrypted_is_refused() {
     zero.join().unwrap().unwrap_err();
 }
 
-/// A link that leaves loopback at the other end only, as through a tunnel, is encrypted: the server says so.
+/// A link that leaves loopback only at the other end, as through a tunnel, is encrypted, because the server
+/// announces it.
 #[rstest]
 fn a_link_that_leaves_loopback_at_one_end_is_encrypted(#[values(false, true)] beyond: bool) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
