@@ -156,7 +156,7 @@ fn a_place_is_three_numbers_above_the_standard_streams() {
 #[test]
 fn the_pipe_gets_one_line() {
     let (reader, writer) = pipe().unwrap();
-    assert_eq!(write(place(&writer), LOST, Some(1)), Some(()));
+    assert_eq!(write(place(&writer), LOST, Some(1), None), Some(()));
     assert_eq!(content(reader, writer), "cobre-report 3 lost 1\n");
 }
 
@@ -168,7 +168,7 @@ fn another_pipe_under_that_number_gets_nothing() {
         inode: inode(&expected),
         ..place(&writer)
     };
-    assert_eq!(write(wrong, LOST, Some(1)), None);
+    assert_eq!(write(wrong, LOST, Some(1), None), None);
     assert_eq!(content(reader, writer), "");
 }
 
@@ -181,7 +181,7 @@ fn a_file_with_that_inode_gets_nothing() {
         inode: inode(&file),
         rank: 3,
     };
-    assert_eq!(write(place, LOST, Some(1)), None);
+    assert_eq!(write(place, LOST, Some(1), None), None);
     let length = file.metadata().unwrap().len();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(length, 0);
@@ -194,7 +194,7 @@ fn a_number_that_is_not_open_gets_nothing() {
         inode: 1,
         rank: 0,
     };
-    assert_eq!(write(place, LOST, Some(1)), None);
+    assert_eq!(write(place, LOST, Some(1), None), None);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_full_pipe_stops_nobody() {
     let (reader, writer) = pipe().unwrap();
     let place = place(&writer);
     let mut written = 0;
-    while write(place, LOST, Some(1)).is_some() {
+    while write(place, LOST, Some(1), None).is_some() {
         written += 1;
         assert!(written < 1_000_000, "the pipe never fills");
     }
@@ -217,5 +217,5 @@ fn a_launcher_that_is_gone_does_no_harm() {
     let (reader, writer) = pipe().unwrap();
     let place = place(&writer);
     drop(reader);
-    assert_eq!(write(place, LOST, Some(1)), None);
+    assert_eq!(write(place, LOST, Some(1), None), None);
 }
