@@ -1,8 +1,8 @@
 //! The argument checks, in one place, so that every backend refuses the same call with the same
-//! words.
+//! message.
 //!
 //! A backend makes those in bytes at the top of its byte-level methods, which the typed methods of
-//! [`Communicator`](crate::Communicator) and anybody else call with unchecked arguments; after them
+//! [`Communicator`](crate::Communicator) and all other callers call with unchecked arguments; after them
 //! `displs[r] * elem_size + counts[r] * elem_size <= recv.len()` holds without overflow for every rank `r`. Lengths in errors
 //! are those in elements. The checks in elements are for code that has no bytes.
 //!
@@ -177,9 +177,9 @@ pub fn broadcast_bytes(
     Ok(())
 }
 
-/// Passes on what a check found; a refusal says where the program made the call.
+/// Passes on the result of a check; a refusal names the line of the call in the program.
 ///
-/// For a communicator that has nobody to announce it to; the gate of `comm-kit` does both.
+/// For a communicator without other ranks to notify; the gate of `comm-kit` does both.
 ///
 /// # Errors
 ///
@@ -230,7 +230,7 @@ pub(crate) fn elements(
     bytes: usize,
     elem_size: usize,
 ) -> Result<usize, CommError> {
-    // Nearly every element is a power of two wide, and a division takes longer than all else here.
+    // Nearly all elements have a power of two as their size, and a division takes longer than everything else here.
     let whole = if elem_size.is_power_of_two() {
         bytes >> elem_size.trailing_zeros()
     } else {
@@ -339,7 +339,7 @@ fn overlap(counts: &[usize], displs: &[usize]) -> Option<Overlap> {
         .collect();
     blocks.sort_unstable();
     let mut covered = 0;
-    // How far blocks reach, and whose reaches as far.
+    // The largest end of a block so far, and the rank of that block.
     let (mut reach, mut furthest) = (0, 0);
     let mut overlapping = None;
     for (start, end, rank) in blocks {

@@ -29,28 +29,29 @@ use crate::operation::Operation;
 ///   [`Mismatch`](crate::FailureKind::Mismatch) otherwise. Of the element type they compare the size and, for the scalars,
 ///   which one it is ([`Label`]): `f64` is not `u64`.
 /// - **Same bits.** `allreduce` is a left fold in rank order, whatever the backend, the size or
-///   the algorithm. That suffices where the number of ranks is fixed: a sum of `f64` over ranks
-///   that each added up a part rounds elsewhere when the parts change. Sums with the same bits
-///   for any number of ranks and threads are in the crate `comm-exact`. Floats are those of IEEE 754: a library
-///   that was linked with `-ffast-math` may set FTZ and DAZ on the threads of its process as it is loaded, and
-///   subnormal numbers are zeros there. Ranks that do not all load it get different bits. Nothing checks that.
+///   the algorithm. That is enough for a fixed number of ranks: a sum of partial sums of `f64`
+///   rounds differently when the parts change. Sums with the same bits for any number of ranks
+///   and threads are in the crate `comm-exact`. Floats follow IEEE 754. A library that was linked
+///   with `-ffast-math` may set FTZ and DAZ on the threads of its process when it is loaded, which
+///   turns subnormal numbers into zeros. If only some of the ranks load such a library, they get
+///   different bits; nothing checks that.
 /// - **No interference.** Thousands of collectives may follow each other in any mix. Two threads
 ///   inside collectives of *one* communicator are refused
 ///   ([`Refused`](crate::FailureKind::Refused)); many communicators may live in one process.
 /// - **Refusals are shared.** A rank whose arguments are refused returns at once; the others get
 ///   `Refused` with its rank and reason in that call, and the communicator stays usable.
-/// - **Nothing hangs.** A rank that dies or stays away becomes an error on the others in bounded
+/// - **Nothing hangs.** If a rank dies or never enters a call, the others get an error in bounded
 ///   time, and every later call returns that first cause again, see [`CommError::is_fatal`].
-/// - **On MPI** the last two and the comparison of calls hold where `COBRE_COMM_CHECK=1` asks for them; a rank that
-///   dies ends the job. Without it a call waits as MPI does: for ever.
+/// - **On MPI** the last two and the comparison of calls hold with `COBRE_COMM_CHECK=1`; without
+///   it a call has no timeout, like the calls of MPI. A rank that dies ends the job.
 /// - **Errors say where.** Every method that can fail is `#[track_caller]`, and so are the functions between it and the place
-///   where the error is made: an error ends with the file and the line of the program that made the call, through pointers, wrappers
-///   and `dyn` too. A method that is passed as a function (`.map(Communicator::barrier)`) has no such line, and names its own.
-/// - **One outcome.** Whether a call succeeded is decided in one place, and all ranks that are told
-///   are told the same. What remains: a rank gives up alone when it hears nothing any more, at its
-///   timeout, or when it is interrupted; its contribution may be on its way by then, and the call
-///   succeed for the others. No protocol over links that can fail excludes this (the two generals'
-///   problem); the next call fails on all.
+///   where the error is created. So an error ends with the file and the line of the call in the program, also through pointers,
+///   wrappers and `dyn`. A method that is passed as a function (`.map(Communicator::barrier)`) has no such line, and names its own.
+/// - **One outcome.** Whether a call succeeded is decided in one place, and all ranks that learn the
+///   outcome learn the same one. One exception remains: a rank gives up alone when it receives
+///   nothing any longer, at its timeout, or when it is interrupted. Its contribution may be in
+///   flight by then, and the call may succeed on the others. No protocol over links that can fail
+///   excludes this (the two generals' problem); the next call fails on all ranks.
 ///
 /// Deliberately absent: point-to-point messages, non-blocking collectives, gather and scatter.
 ///
@@ -81,13 +82,13 @@ pub trait Communicator: Send + Sync {
     /// ```text
     ///          enters        leaves
     /// rank 0   ├─────────────────┤
-    /// rank 1         ├───────────┤    nobody leaves before the last has entered
+    /// rank 1         ├───────────┤    no rank leaves before the last has entered
     /// rank 2                   ├─┤
     /// ```
     ///
     /// # Errors
     ///
-    /// [`CommError::CollectiveFailed`] if the ranks cannot meet,
+    /// [`CommError::CollectiveFailed`] if the ranks cannot complete it together,
     /// [`CommError::InvalidCommunicator`] in a forked child.
     ///
     /// ```
@@ -147,15 +148,15 @@ pub trait Communicator: Send + Sync {
     /// [`allreduce_in_place`](Self::allreduce_in_place).
     ///
     /// The same call as [`allreduce_bytes`](Self::allreduce_bytes), with the same name and the same
-    /// fingerprint: whether a rank has one buffer or two is its own business. The default keeps a copy
-    /// of `buf` for the length of the call, and does not look first at how much memory is free; the
-    /// backends of this workspace do without one. An implementation begins with
+    /// fingerprint: each rank chooses whether to pass one buffer or two. The default keeps a copy of
+    /// `buf` for the duration of the call, and does not check first how much memory is free; the
+    /// backends of this workspace need no copy. An implementation begins with
     /// [`check::allreduce_in_place_bytes`].
     ///
     /// # Errors
     ///
     /// As [`allreduce_in_place`](Self::allreduce_in_place), and [`CommError::AllocationFailed`] if the
-    /// allocator has no room for the copy; the others get [`Refused`](crate::FailureKind::Refused) then.
+    /// allocator has no room for the copy; the others then get [`Refused`](crate::FailureKind::Refused).
     #[track_caller]
     fn allreduce_in_place_bytes(
         &self,
@@ -194,7 +195,7 @@ pub trait Communicator: Send + Sync {
     /// Called by methods that are written on top of the byte level, just before they return `error`. A backend that checks takes
     /// one place in the sequence and lets the matching call of the others fail with
     /// [`Refused`](crate::FailureKind::Refused), this rank and the reason, without waiting for
-    /// them. The default does nothing, which is right where there are no others.
+    /// them. The default does nothing, which is right if there are no other ranks.
     #[track_caller]
     fn refuse(&self, operation: Operation, error: &CommError) {
         let _ = (operation, error);
@@ -203,7 +204,7 @@ pub trait Communicator: Send + Sync {
     /// Gathers a block from every rank, on every rank.
     ///
     /// Block `r` of `recv`, `counts[r]` elements from `displs[r]` on, receives what rank `r`
-    /// sends. Elements of `recv` outside every block stay as they were.
+    /// sends. Elements of `recv` outside every block stay unchanged.
     ///
     /// ```text
     ///          before            after, on every rank
@@ -214,8 +215,8 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Contract
     ///
-    /// All ranks pass the same `counts`. `displs` are a rank's own business: they need not be
-    /// monotone or contiguous and may differ between ranks. Zero counts are fine. Nobody returns
+    /// All ranks pass the same `counts`. `displs` are local to each rank: they need not be
+    /// monotone or contiguous and may differ between ranks. Zero counts are fine. No rank returns
     /// before all have contributed.
     ///
     /// # Errors
@@ -302,7 +303,7 @@ pub trait Communicator: Send + Sync {
         self.allreduce_bytes(cast_slice(send), cast_slice_mut(recv), T::SCALAR, op)
     }
 
-    /// Combines one buffer from every rank, element by element: each gets the result in its own.
+    /// Combines one buffer from every rank, element by element, and replaces it by the result.
     ///
     /// ```text
     ///          before             after, on every rank
@@ -315,7 +316,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// [`allreduce`](Self::allreduce) with one buffer instead of two: the same bits, and the same call.
     /// Some ranks may pass one buffer and others two, and errors call it `allreduce`. On local, shm and tcp no
-    /// second buffer is allocated behind the scenes.
+    /// second buffer is allocated internally.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! What may travel, and what may be reduced.
+//! The types that can be sent, and those that can be reduced.
 
 use bytemuck::Pod;
 
 use crate::op::ScalarKind;
 
-/// Marks a type whose values travel through collectives and live in shared regions.
+/// Marks a type whose values can be sent through collectives and stored in shared regions.
 ///
 /// Implemented for every type that is plain old data ([`bytemuck::Pod`]) and may cross threads:
 /// every bit pattern is a value and there is no padding, so a value is its bytes. `bool`,
@@ -57,7 +57,7 @@ use crate::op::ScalarKind;
 )]
 pub trait CommData: Pod + Send + Sync {}
 
-// Whoever passes a `bool` is told so, instead of what `Pod` is implemented for.
+// The message for a `bool` says so, instead of listing the types that implement `Pod`.
 #[diagnostic::do_not_recommend]
 impl<T: Pod + Send + Sync> CommData for T {}
 

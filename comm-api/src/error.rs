@@ -13,8 +13,8 @@ use crate::place::Place;
 
 /// Reports why a collective or a region failed.
 ///
-/// The message is one line: what failed, on which rank, who is to blame, what to do next. `{:?}` shows it, too, because that is what a
-/// `main` that returns an error, or an `unwrap`, prints; `{:#?}` shows the fields.
+/// The message is one line: what failed, on which rank, which rank is to blame, and what to do next. `{:?}` shows it, too, because an
+/// `unwrap`, or a `main` that returns an error, prints that; `{:#?}` shows the fields.
 ///
 /// ```
 /// use comm_api::{CommError, Operation};
@@ -30,15 +30,15 @@ use crate::place::Place;
 ///
 /// # Contract
 ///
-/// An error is fatal to what the call was made on, or to nothing: [`fatal_to`](Self::fatal_to) says which.
+/// An error is fatal to the communicator or region that was called, or to nothing: [`fatal_to`](Self::fatal_to) says which.
 ///
 /// | fatal to | when | from then on |
 /// |---|---|---|
-/// | the communicator | a collective failed for good, `exchange` included, in any way but a refusal | every later call on it returns the first cause again, at once |
-/// | a region | its `fence` failed for good | this handle only: its accessors panic, and its `fence` returns the cause again. The communicator and other regions are as usable as before |
-/// | nothing | arguments were refused, here or on another rank; no room; a failure of the program | all is as before |
+/// | the communicator | a collective, including `exchange`, failed in any way other than a refusal | every later call on it returns the first cause again, at once |
+/// | a region | its `fence` failed in any way other than a refusal | only this handle is broken: its accessors panic, and its `fence` returns the cause again. The communicator and other regions stay usable |
+/// | nothing | arguments were refused, here or on another rank; no memory; a failure of the program | everything stays usable |
 ///
-/// A rank that is dead fails the next call of its communicator, too; that call says so. On any error the contents of `recv`
+/// A dead rank also fails the next call of its communicator, with an error of that call. After any error the contents of `recv`
 /// or `buf` are unspecified.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -51,9 +51,9 @@ pub enum CommError {
         operation: Operation,
         /// What kind of failure it was.
         kind: FailureKind,
-        /// The rank to blame, where one is.
+        /// The rank to blame, if there is one.
         rank: Option<usize>,
-        /// The code the MPI library gave; 0 off MPI.
+        /// The code from the MPI library; 0 on other backends.
         mpi_error_code: i32,
         /// Details, and what to do about it.
         message: String,
@@ -70,7 +70,7 @@ pub enum CommError {
         argument: Argument,
         /// The length that fits the other arguments.
         expected: usize,
-        /// The length that was given.
+        /// The actual length.
         actual: usize,
         /// Where it was called, if that is known.
         at: Option<Place>,
@@ -84,7 +84,7 @@ pub enum CommError {
     InvalidRoot {
         /// The method that was called.
         operation: Operation,
-        /// The root that was given.
+        /// The root that was passed.
         root: usize,
         /// The size of the communicator.
         size: usize,
@@ -101,13 +101,13 @@ pub enum CommError {
         /// Where it was called, if that is known.
         at: Option<Place>,
     },
-    /// There is no room for a region or a buffer.
+    /// There is not enough memory for a region or a buffer.
     #[error("cannot allocate {requested_bytes} bytes: {message}{}", At(*at))]
     #[non_exhaustive]
     AllocationFailed {
-        /// How much was asked for.
+        /// How many bytes were requested.
         requested_bytes: usize,
-        /// What there is, and how to get more.
+        /// How much is available, and how to get more.
         message: String,
         /// Where it was called, if that is known.
         at: Option<Place>,
@@ -118,9 +118,9 @@ pub enum CommError {
     UnsupportedReduction {
         /// The method that was called.
         operation: Operation,
-        /// The operation that was asked for.
+        /// The requested operation.
         op: ReduceOp,
-        /// The scalar it is not defined for.
+        /// The scalar for which it is not defined.
         scalar: ScalarKind,
         /// Where it was called, if that is known.
         at: Option<Place>,
@@ -145,7 +145,7 @@ impl CommError {
         }
     }
 
-    /// Creates a [`CollectiveFailed`](Self::CollectiveFailed) with the code that the MPI library gave.
+    /// Creates a [`CollectiveFailed`](Self::CollectiveFailed) with the code from the MPI library.
     pub fn mpi(
         operation: impl Into<Operation>,
         rank: Option<usize>,
@@ -221,10 +221,10 @@ impl CommError {
         }
     }
 
-    /// Creates a failure of the program itself, for code that returns a `CommError` and has one of its own.
+    /// Creates a failure of the program itself, for code that returns a `CommError` and fails for a reason of its own.
     ///
-    /// Nobody is to blame, and the communicator stays usable. The other ranks are not told: a program that cannot go on
-    /// agrees on it with them, or drops its communicator.
+    /// No rank is to blame, and the communicator stays usable. The other ranks are not notified: a program that cannot
+    /// continue must agree on that with them, or drop its communicator.
     ///
     /// ```
     /// use comm_api::CommError;
@@ -330,8 +330,8 @@ impl CommError {
         }
     }
 
-    /// Returns whether what the call was made on can no longer be used: the communicator, or a region if the call was a
-    /// `fence`. [`fatal_to`](Self::fatal_to) tells the two apart.
+    /// Returns whether the communicator can no longer be used, or the region if the call was a `fence`.
+    /// [`fatal_to`](Self::fatal_to) distinguishes the two.
     ///
     /// ```
     /// use comm_api::{CommError, FailureKind};
@@ -350,7 +350,7 @@ impl CommError {
     /// ```
     /// use comm_api::{CommError, FailureKind, Scope};
     ///
-    /// let late = CommError::failed("fence", FailureKind::TimedOut, Some(1), "rank 1 did not come");
+    /// let late = CommError::failed("fence", FailureKind::TimedOut, Some(1), "rank 1 is late");
     /// assert_eq!(late.fatal_to(), Some(Scope::Region));
     /// let lost = CommError::failed("barrier", FailureKind::PeerLost, Some(2), "killed by a signal");
     /// assert_eq!(lost.fatal_to(), Some(Scope::Communicator));
@@ -360,7 +360,7 @@ impl CommError {
     pub fn fatal_to(&self) -> Option<Scope> {
         match self {
             Self::CollectiveFailed { kind, .. } if !kind.is_fatal() => None,
-            // A fence is the one call that is made on a region; an exchange is a collective of the communicator.
+            // Only a fence is a call of a region; an exchange is a collective of the communicator.
             Self::CollectiveFailed {
                 operation: Operation::Fence,
                 ..

@@ -1,4 +1,4 @@
-//! Conveniences on top of the core trait, which does not grow.
+//! Convenience methods on top of the core trait, which stays small.
 
 use bytemuck::{bytes_of, pod_read_unaligned};
 
@@ -11,8 +11,8 @@ use crate::operation::Operation;
 
 /// Adds the short forms of the collectives to every [`Communicator`].
 ///
-/// Each is written with the collectives of the core trait alone, so it behaves alike on every
-/// backend; their errors carry the core method's name.
+/// Each uses only the collectives of the core trait, so it behaves the same on every backend; errors
+/// carry the name of the core method.
 pub trait CommunicatorExt: Communicator + Sized {
     /// Gathers blocks of equal length from every rank, in rank order.
     ///
@@ -68,9 +68,9 @@ pub trait CommunicatorExt: Communicator + Sized {
     ///
     /// # Errors
     ///
-    /// [`CommError::AllocationFailed`] if the allocator of this rank has no room for the data; the others get
-    /// [`Refused`](crate::FailureKind::Refused) then. Nobody looks at how much memory is free: where the system hands out
-    /// more than it has, it may end the process instead. Otherwise as [`Communicator::allgatherv`].
+    /// [`CommError::AllocationFailed`] if the allocator of this rank has no room for the data; the others then get
+    /// [`Refused`](crate::FailureKind::Refused). Free memory is not checked: a system that overcommits memory may kill
+    /// the process instead. Otherwise as [`Communicator::allgatherv`].
     ///
     /// ```
     /// # use comm_api::CommunicatorExt;
@@ -183,8 +183,8 @@ pub trait CommunicatorExt: Communicator + Sized {
 
 impl<C: Communicator> CommunicatorExt for C {}
 
-/// Finds the result of `op` and the lowest rank whose value it is. A result is the bits of some rank's value, but for a NaN: that
-/// is canonical, whichever NaN a rank had.
+/// Finds the result of `op` and the lowest rank that has this value. The result has the bits of some rank's value; only a NaN is
+/// replaced by the canonical one.
 #[track_caller]
 fn locate<C: Communicator, T: Reduce>(
     comm: &C,

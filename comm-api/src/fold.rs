@@ -1,4 +1,4 @@
-//! The one fold: the arithmetic of every reduction on every backend.
+//! The fold: the arithmetic of every reduction on every backend.
 
 use crate::error::{Argument, CommError};
 use crate::op::{ReduceOp, ScalarKind};
@@ -52,7 +52,7 @@ impl ReduceOp {
 
     /// Folds the beginning of each row into `acc`, one after the other: the same bits as [`fold_into`](Self::fold_into) with each of them.
     ///
-    /// For short rows, of which one alone takes less time than finding out what is to be done with it.
+    /// For short rows: dispatching on the operation and the scalar would take longer than folding one of them.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ trait Fold {
     fn fold(acc: &mut [u8], rows: &[u8], stride: usize, op: ReduceOp) -> Result<(), CommError>;
 }
 
-/// What is folded into what, as arrays of `N` bytes: a load of any alignment.
+/// The two operands of a fold, as arrays of `N` bytes: loads of any alignment.
 struct Pairs<'a, const N: usize> {
     acc: &'a mut [[u8; N]],
     rows: &'a [[u8; N]],
@@ -139,7 +139,7 @@ impl<'a, const N: usize> Pairs<'a, N> {
     }
 
     /// Applies `f` to all pairs. One loop per operation and scalar, without branches inside, is
-    /// what the compiler turns into vector instructions. Of several rows each column is folded by itself, in a register.
+    /// what the compiler turns into vector instructions. With several rows, each column is folded in a register.
     #[inline]
     fn apply(&mut self, mut f: impl FnMut([u8; N], [u8; N]) -> [u8; N]) {
         if self.rows.len() <= self.stride {
@@ -186,8 +186,8 @@ macro_rules! integers {
 
 integers!(i8, i16, i32, i64, u8, u16, u32, u64);
 
-/// Folds floats and only notes, in the same loop, whether a NaN came out; the rare buffer with one
-/// is walked again. A select per element would cost a third of the speed of an addition.
+/// Folds floats and only records, in the same loop, whether a result is a NaN; the rare buffer with
+/// one is traversed again. A select per element would cost a third of the speed of an addition.
 ///
 /// Equal operands of `Min` and `Max` are two equal numbers or two zeros. Taking each operand once
 /// on a tie, `or` keeps the sign of a -0 for the minimum and `and` drops it for the maximum;

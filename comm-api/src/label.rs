@@ -14,9 +14,9 @@ thread_local! {
 /// Names the type of the elements of a call, in 16 bits.
 ///
 /// The byte level of [`Communicator`](crate::Communicator) receives the size of an element, not its type. The typed methods
-/// label their calls with the scalar that travels, a binding of another language with its own types, and a backend that compares
-/// calls compares the labels as well: ranks whose elements have one size and different meanings get a
-/// [`Mismatch`](crate::FailureKind::Mismatch). The label is a variable of the thread, so that it passes through every wrapper.
+/// label their calls with the scalar type, a binding of another language with its own types, and a backend that compares calls
+/// compares the labels too: ranks whose elements have equal sizes and different types get a
+/// [`Mismatch`](crate::FailureKind::Mismatch). The label is a thread-local variable, so that it passes through every wrapper.
 ///
 /// ```
 /// use comm_api::{Label, ScalarKind};
@@ -92,14 +92,14 @@ impl Label {
         LABEL.get()
     }
 
-    /// Returns the 16 bits that travel.
+    /// Returns the 16 bits on the wire.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0 as u64
     }
 
-    /// Reads the lowest 16 bits: any bits are a label.
+    /// Decodes the lowest 16 bits: any bits are a label.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the lowest bits")]

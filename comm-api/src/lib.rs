@@ -28,15 +28,15 @@
 //! | for | look at |
 //! |---|---|
 //! | programs | [`Communicator`], [`CommunicatorExt`], [`SharedMemoryProvider`], [`SharedRegion`] |
-//! | what travels | [`Blocks`], [`CommData`], [`Reduce`], [`ReduceOp`] |
-//! | what fails | [`CommError`], [`FailureKind`], [`Scope`], [`Operation`], [`Argument`], [`Place`] |
+//! | data | [`Blocks`], [`CommData`], [`Reduce`], [`ReduceOp`] |
+//! | errors | [`CommError`], [`FailureKind`], [`Scope`], [`Operation`], [`Argument`], [`Place`] |
 //! | backend authors | the byte level of [`Communicator`], [`check`], [`Label`], and the crate `comm-kit` |
 //!
 //! Generic code is compiled for the one backend it is called with. [`Communicator`] is also
 //! object-safe: `Box<dyn Communicator>`, `Arc<dyn Communicator>` and `&dyn Communicator` are
-//! communicators themselves, so they go into the same generic code. On a plain
+//! communicators themselves, so they work with the same generic code. On a plain
 //! `comm: &dyn Communicator` the compiler looks for the typed methods on the object, which has
-//! none, and says so; `(&comm).allreduce(..)` is the call on the reference:
+//! none, and reports an error; `(&comm).allreduce(..)` calls the method on the reference:
 //!
 //! ```
 //! use comm_api::{CommError, Communicator, ReduceOp};
@@ -53,8 +53,8 @@
 //! # }
 //! ```
 //!
-//! Architecture invariant: this crate knows no backend, holds no `unsafe`, opens no file and does no
-//! communication.
+//! Architecture invariant: this crate knows no backend, contains no `unsafe` code, opens no file and
+//! does no communication.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,4 +1,4 @@
-//! Which operation, on which scalar.
+//! The operations of a reduction, and its scalars.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ pub enum ReduceOp {
     Min,
     /// Takes the larger. Floats: IEEE 754-2019 `maximum`, NaN wins and -0 < +0.
     Max,
-    /// Or of the bits. Integers only.
+    /// Bitwise or. Integers only.
     BitwiseOr,
-    /// And of the bits. Integers only.
+    /// Bitwise and. Integers only.
     BitwiseAnd,
     /// Multiplies. Integers wrap; floats follow IEEE 754, one multiplication per rank, never reassociated.
     Prod,
@@ -35,7 +35,7 @@ impl ReduceOp {
         Self::BitwiseXor,
     ];
 
-    /// Returns whether this operation works on bits, so that floats have none.
+    /// Returns whether this operation is bitwise, and therefore not defined for floats.
     #[must_use]
     pub const fn is_bitwise(self) -> bool {
         matches!(self, Self::BitwiseOr | Self::BitwiseAnd | Self::BitwiseXor)
@@ -62,7 +62,7 @@ impl fmt::Display for ReduceOp {
     }
 }
 
-/// Names the scalar a buffer of a reduction is made of.
+/// Names the scalar type of a reduction buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ScalarKind {
     /// `i8`
@@ -102,7 +102,7 @@ impl ScalarKind {
         Self::F64,
     ];
 
-    /// Returns the bytes one scalar takes.
+    /// Returns the size of one scalar in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {

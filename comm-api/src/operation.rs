@@ -1,11 +1,11 @@
-//! Which method was called.
+//! The names of the methods.
 
 use std::fmt;
 
-/// Names the method that a [`CommError`](crate::CommError) is about.
+/// Names the method in which a [`CommError`](crate::CommError) occurred.
 ///
 /// The collectives of [`Communicator`](crate::Communicator) and the calls of regions have a variant each; a function that is built on
-/// them uses [`Other`](Self::Other). Made from a name, a known one becomes its variant, so that `==` compares what was called:
+/// them uses [`Other`](Self::Other). Conversion from a known name gives its variant, so that `==` compares the methods:
 ///
 /// ```
 /// use comm_api::Operation;

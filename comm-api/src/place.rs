@@ -1,4 +1,4 @@
-//! Where in a program a call was made.
+//! The place in a program where a call was made.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 /// Names a line of a program: the file and the number.
 ///
-/// One word, which points to an entry of a table that lives as long as the process. The table is looked at only where an error
-/// is made; it holds up to 65,536 lines, and what comes then is `?:0`.
+/// One word, which points to an entry of a table that lives as long as the process. The table is accessed only when an error is
+/// created; it holds up to 65,536 lines, and any further line is shown as `?:0`.
 ///
 /// ```
 /// use comm_api::Place;
@@ -28,20 +28,20 @@ struct Line {
     number: u32,
 }
 
-/// Returns the line at which this thread calls in another language; `None` if it does not know.
+/// Returns the line of this thread's call in another language; `None` if it is not known.
 type Teller = fn() -> Option<Place>;
 
 thread_local! {
     static TELLER: Cell<Option<Teller>> = const { Cell::new(None) };
 }
 
-/// All lines by file. Only tried, never waited for: a forked child may have it locked.
+/// All lines by file. Locked with `try_lock` only, because it may be locked in a forked child.
 static TABLE: Mutex<Table> = Mutex::new(Table {
     files: BTreeMap::new(),
     lines: 0,
 });
 
-/// The most lines that are kept.
+/// The maximum number of lines that are kept.
 const MOST: usize = 1 << 16;
 
 static ELSEWHERE: Line = Line {
@@ -55,8 +55,8 @@ struct Table {
 }
 
 impl Place {
-    /// Returns the place from which the function that asks was called: that of its caller's caller, as long as each has the
-    /// attribute `track_caller`.
+    /// Returns the place of this call. If the calling function has the attribute `track_caller`, returns the place where that function
+    /// was called, and so on.
     #[cold]
     #[must_use]
     #[track_caller]
@@ -64,8 +64,8 @@ impl Place {
         Self::of(Location::caller())
     }
 
-    /// Returns the place of a location that was kept, unless this thread runs a call that [`told_by`](Self::told_by) knows
-    /// better.
+    /// Returns the place of a stored location, unless this thread runs a call inside [`told_by`](Self::told_by), which knows a
+    /// better one.
     #[cold]
     #[must_use]
     pub fn of(location: &'static Location<'static>) -> Self {
@@ -80,8 +80,8 @@ impl Place {
         Self::find(file, line, || String::leak(file.to_owned()))
     }
 
-    /// Makes a call for a program in another language: where an error needs the place, `teller` says which line of that
-    /// program this thread is at.
+    /// Makes a call for a program in another language: if an error needs the place, `teller` returns the line of that program
+    /// at which this thread is.
     #[inline]
     pub fn told_by<T>(teller: fn() -> Option<Self>, call: impl FnOnce() -> T) -> T {
         let _before = Before(TELLER.replace(Some(teller)));
@@ -102,7 +102,7 @@ impl Place {
 
     fn find(file: &str, number: u32, keep: impl FnOnce() -> &'static str) -> Self {
         let Ok(mut table) = TABLE.try_lock() else {
-            // Another thread looks, or did when this process was forked: an entry that is not shared.
+            // Another thread holds the lock, or did when this process was forked: returns an entry that is not shared.
             let file = keep();
             return Self(Box::leak(Box::new(Line { file, number })));
         };
@@ -133,7 +133,7 @@ impl fmt::Debug for Place {
     }
 }
 
-/// Puts the teller of the call outside back, also when a panic unwinds.
+/// Restores the teller of the outer call, also when a panic unwinds.
 struct Before(Option<Teller>);
 
 impl Drop for Before {

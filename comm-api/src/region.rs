@@ -6,7 +6,7 @@ use crate::communicator::Communicator;
 use crate::element::CommData;
 use crate::error::CommError;
 
-/// Creates regions that the ranks of one node share, and tells who is on the node.
+/// Creates regions that the ranks of one node share, and knows which ranks are on the node.
 ///
 /// | region | holds | its write phase ends with |
 /// |---|---|---|
@@ -14,16 +14,16 @@ use crate::error::CommError;
 /// | [partitioned](Self::create_partitioned_region) | a part of each rank of the node | [`fence`](SharedRegion::fence), on the node |
 /// | [gathered](Self::create_gathered_region) | a part of each rank of the job | [`exchange`](Self::exchange), in the whole job |
 ///
-/// A backend with truly shared memory keeps one copy per node; one without keeps a copy per rank
-/// and says that every rank leads its own node. A program written for both lets the leader (or
-/// every rank of [`split_local`](Self::split_local) its part) populate a region, calls
+/// A backend with truly shared memory keeps one copy per node. A backend without it keeps a copy per
+/// rank, and every rank leads its own node. A program written for both lets the leader (or every rank
+/// of [`split_local`](Self::split_local) its part) populate a region, calls
 /// [`fence`](SharedRegion::fence), and reads.
 ///
 /// | | heap (local, tcp) | truly shared (shm, mpi) |
 /// |---|---|---|
 /// | [`is_leader`](Self::is_leader) | always true | local rank 0 only |
 /// | [`split_local`](Self::split_local) | size 1 | all ranks of this node |
-/// | memory for R ranks | R copies | one copy, whatever R |
+/// | memory for R ranks | R copies | one copy, for any R |
 ///
 /// ```
 /// use comm_api::{CommError, SharedMemoryProvider, SharedRegion};
@@ -75,9 +75,9 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// Creates a region over all ranks of the job; this rank owns a part of `local_count` zeroed elements, parts lie in rank
     /// order.
     ///
-    /// What an `allgatherv` copies to every rank, a gathered region holds once per node: each rank writes its part in place, and
-    /// [`exchange`](Self::exchange) shows the parts of all ranks to all. On one machine with truly shared memory nothing is
-    /// copied, whatever the size.
+    /// A gathered region holds once per node what an `allgatherv` copies to every rank: each rank writes its part in place, and
+    /// [`exchange`](Self::exchange) makes the parts of all ranks visible to all. On one machine with truly shared memory nothing
+    /// is copied, whatever the size.
     ///
     /// Collective over the job, in the sequence of this communicator; the parts may differ in length, zero is fine.
     ///
@@ -91,7 +91,7 @@ pub trait SharedMemoryProvider: Send + Sync {
         local_count: usize,
     ) -> Result<Self::Region<T>, CommError>;
 
-    /// Ends the write phase of a gathered region on every rank of the job: what any rank wrote, all can read.
+    /// Ends the write phase of a gathered region on every rank of the job; afterwards all ranks can read what any rank wrote.
     ///
     /// ```text
     ///         write phase                exchange     read phase            fence
@@ -102,7 +102,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     ///
     /// # Contract
     ///
-    /// A collective of this communicator, as a barrier is, and in the same sequence: nobody leaves before everybody entered.
+    /// A collective of this communicator, like a barrier, and in the same sequence: no rank leaves before all have entered.
     /// All ranks exchange the same region. [`fence`](SharedRegion::fence) ends the read phase, on the node; contents persist, so a
     /// rank that changes a few elements of its part writes only those.
     ///
@@ -134,8 +134,8 @@ pub trait SharedMemoryProvider: Send + Sync {
     /// gathered, or that another communicator created: the phase is unchanged and the handle usable.
     ///
     /// Any other [`CommError::CollectiveFailed`] is fatal: [`Mismatch`](crate::FailureKind::Mismatch) if ranks exchange different
-    /// regions or call something else, [`PeerLost`](crate::FailureKind::PeerLost) if a rank died. The handle is broken then, and
-    /// the communicator cannot be used any more. A rank that dropped its handle has skipped a collective: the others wait for it, or
+    /// regions or call something else, [`PeerLost`](crate::FailureKind::PeerLost) if a rank died. The handle is then broken, and
+    /// the communicator is no longer usable. A rank that dropped its handle has skipped a collective: the others wait for it, or
     /// find that it calls something else.
     #[track_caller]
     fn exchange<T: CommData>(&self, region: &mut Self::Region<T>) -> Result<(), CommError>;
@@ -156,7 +156,7 @@ pub trait SharedMemoryProvider: Send + Sync {
     fn is_leader(&self) -> bool;
 }
 
-/// Grants access to a region, in phases that safe code cannot race in.
+/// Grants access to a region, in phases that exclude data races in safe code.
 ///
 /// # Contract
 ///
@@ -170,8 +170,8 @@ pub trait SharedMemoryProvider: Send + Sync {
 /// follower as_mut_slice() []      ─────────┤   as_slice() [x y z] ───────────┤   write ..
 /// ```
 ///
-/// Of a [gathered](SharedMemoryProvider::create_gathered_region) region the write phase ends with
-/// [`exchange`](SharedMemoryProvider::exchange), and only the read phase with a fence.
+/// The write phase of a [gathered](SharedMemoryProvider::create_gathered_region) region ends with
+/// [`exchange`](SharedMemoryProvider::exchange), and only its read phase with a fence.
 ///
 /// Fences of two regions are independent of each other and of collectives. A region works after
 /// its communicator is gone, any drop order is safe, and no drop waits for another rank.
@@ -192,7 +192,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
 
     /// Returns the part this rank owns, in a write phase.
     ///
-    /// Of a shared region the leader owns everything and a follower nothing; of a partitioned or a
+    /// In a shared region the leader owns everything and a follower nothing; in a partitioned or
     /// gathered one every rank owns its part.
     ///
     /// # Panics
@@ -201,7 +201,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     #[track_caller]
     fn as_mut_slice(&mut self) -> &mut [T];
 
-    /// Ends the phase on every rank of the node: what was written before it is read after it.
+    /// Ends the phase on every rank of the node: what was written before it can be read after it.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ pub trait SharedRegion<T: CommData>: Send + Sync {
     /// came from stays usable; [`fatal_to`](CommError::fatal_to) says [`Region`](crate::Scope::Region).
     ///
     /// [`Refused`](crate::FailureKind::Refused) in the write phase of a gathered region: nothing was
-    /// sent, and the handle is as it was.
+    /// sent, and the handle is unchanged.
     #[track_caller]
     fn fence(&mut self) -> Result<(), CommError>;
 }

@@ -1,4 +1,4 @@
-//! How a rank ends, and what its launcher hears of it.
+//! How a rank ends, and what it reports to its launcher.
 
 pub mod exit;
 pub mod report;

@@ -1,4 +1,4 @@
-//! What kind of failure it was, what it leaves unusable, and which argument was wrong.
+//! The kind of a failure, what it leaves unusable, and which argument was wrong.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// One handle to a region, and nothing else.
+    /// One handle to a region only.
     Region,
     /// The communicator, on all ranks.
     Communicator,
 }
 
-/// Names what kind of failure a [`CommError::CollectiveFailed`](super::CommError::CollectiveFailed) is.
+/// Names the kind of a [`CommError::CollectiveFailed`](super::CommError::CollectiveFailed).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
     /// A rank died, or dropped its communicator, before it contributed.
     PeerLost,
-    /// A rank is alive but did not come within the timeout.
+    /// A rank is alive but did not enter the call within the timeout.
     TimedOut,
     /// The ranks called different things.
     Mismatch,
-    /// A rank refused its arguments, or this rank is inside another collective already.
+    /// A rank refused its arguments, or this rank is already inside another collective.
     Refused,
     /// A rank called `abort`.
     Aborted,
@@ -35,7 +35,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Returns whether a failure of this kind ends what the call was made on: all but
+    /// Returns whether a failure of this kind leaves the communicator or region unusable: all except
     /// [`Refused`](Self::Refused) and [`Application`](Self::Application).
     #[must_use]
     pub const fn is_fatal(self) -> bool {
@@ -98,7 +98,7 @@ pub enum Argument {
 }
 
 impl Argument {
-    /// Returns the name of the argument, as the documentation of the method has it.
+    /// Returns the name of the argument, as in the documentation of the method.
     ///
     /// ```
     /// use comm_api::Argument;

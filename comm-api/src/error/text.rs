@@ -1,4 +1,4 @@
-//! What a person reads of an error.
+//! The messages of errors.
 
 use std::fmt;
 
@@ -133,7 +133,7 @@ impl fmt::Display for Length {
     }
 }
 
-/// A number of elements that was calculated; the largest stands for all that are larger.
+/// A calculated number of elements; the largest value stands for all larger ones.
 struct Count(usize);
 
 impl fmt::Display for Count {

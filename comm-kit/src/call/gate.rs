@@ -158,7 +158,7 @@ impl<T: Transport> Gate<T> {
         self.enter_from(operation, Location::caller())
     }
 
-    /// Enters a call that the program made at this place: from inside a closure, of which nobody knows the caller.
+    /// Enters a call that the program made at this place. For calls from inside a closure, whose caller is unknown.
     ///
     /// # Errors
     ///

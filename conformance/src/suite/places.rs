@@ -1,4 +1,4 @@
-//! Places: an error says the file and the line of the call, whatever it is and whichever way the call takes.
+//! Places: every error names the file and the line of the call, whichever path the call takes.
 
 use std::sync::Arc;
 
@@ -34,14 +34,14 @@ pub(super) fn cases<S: Subject>() -> Vec<Case> {
     ]
 }
 
-/// Makes a call; returns its outcome, and the line it stands on.
+/// Makes a call; returns its outcome and its line.
 macro_rules! at {
     ($call:expr) => {
         (line!(), $call.map(drop))
     };
 }
 
-/// Checks that a call failed and says that it stands on this line.
+/// Checks that a call failed with an error that names this line.
 #[track_caller]
 fn says((line, result): (u32, Result<(), CommError>)) -> CommError {
     let Err(error) = result else {
@@ -54,7 +54,7 @@ fn says((line, result): (u32, Result<(), CommError>)) -> CommError {
     error
 }
 
-/// All ranks are wrong alike, on every way to a communicator.
+/// All ranks make the same mistake, through every kind of pointer to a communicator.
 fn of_refusals<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let size = comm.size();
     let object: &dyn Communicator = comm;
@@ -97,7 +97,7 @@ fn of_regions<C: Communicator + SharedMemoryProvider>(run: &Run, comm: &C) -> Ve
     still_works(run, comm)
 }
 
-/// The others say where they were, not where the rank was that refused.
+/// The errors of the others name their own lines, not that of the rank that refused.
 fn of_what_others_refused<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     let wrong = run.rank == 0;
     let result = if wrong {
@@ -113,7 +113,7 @@ fn of_what_others_refused<C: Communicator>(run: &Run, comm: &C) -> Verdict {
     still_works(run, comm)
 }
 
-/// After a failure for good each call says where the first one was.
+/// After a fatal failure the error of each call names the line of the first one.
 fn of_a_failure_and_of_later_calls<S: Subject>(run: &Run) -> Verdict {
     let comm = run.open::<S>()?;
     let last = run.rank == run.size() - 1;

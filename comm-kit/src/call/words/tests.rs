@@ -85,7 +85,7 @@ fn a_mismatch_shows_each_call_with_its_ranks_and_blames_the_lowest_that_differs(
     assert!(message.contains("(15 elements of 8 bytes), ..; all ranks"));
 }
 
-/// What differs has travelled as a hash: the groups say who is alone.
+/// The differing arguments were sent as a hash: the groups show which ranks differ.
 #[test]
 fn other_counts_are_told_by_the_ranks_that_have_them() {
     let counts = |last: usize| Call::allgatherv(&[1, 2, last], 8);
