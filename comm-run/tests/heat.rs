@@ -184,10 +184,15 @@ fn every_mistake_has_its_sentence_on_tcp() {
 /// Over tcp each rank has its own copy of a region, so nothing can fail.
 #[test]
 fn a_failed_fence_leaves_the_communicator_usable() {
+    let mut source = include_str!("../../fixtures/heat/src/mistakes.rs").lines();
+    let line = source
+        .position(|line| line.contains("plate.fence()"))
+        .unwrap()
+        + 1;
     let sentence = |rank| {
         format!(
             "[{rank}] fence: peer lost, rank 2: it dropped its communicator or region before it contributed; \
-             look at what it printed last, then restart the job; fatal to: Some(Region)"
+             look at what it printed last, then restart the job (at src/mistakes.rs:{line}); fatal to: Some(Region)"
         )
     };
     for (backend, said) in [("shm", vec![sentence(0), sentence(1)]), ("tcp", vec![])] {
