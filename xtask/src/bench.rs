@@ -62,8 +62,8 @@ Examples:
   cargo xtask bench --results --row barrier,allreduce:8     the same with these rows only
   cargo xtask bench --results --from-csv                    only write the page and the pictures again
 
-  Exit code: 0 if everything ran; 1 if one of ours failed, or a peer that was asked for by name is missing or measured
-  nothing; with --strict also if a target was missed.";
+Exit code: 0 if everything ran; 1 if one of ours failed, or a peer that was asked for by name is missing or measured
+nothing; with --strict also if a target was missed.";
 
 /// What to measure, and the libraries to compare with.
 #[derive(Debug, Clone, clap::Args)]
