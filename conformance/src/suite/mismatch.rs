@@ -108,7 +108,9 @@ impl Odd {
             (Self::Element, false) => "broadcast(2 elements of 8 bytes, u64, from root 0)",
             (Self::Element, true) => "broadcast(4 elements of 4 bytes, u32, from root 0)",
             (Self::Type, false) => "broadcast(3 elements of 8 bytes, f64, from root 0)",
-            (Self::Type, true) => "broadcast(3 elements of 8 bytes, u64, from root 0)",
+            (Self::Type, true) | (Self::LargeLength, false) => {
+                "broadcast(3 elements of 8 bytes, u64, from root 0)"
+            }
             (Self::GatheredType, false) => "allgatherv(1 elements of 4 bytes, f32, from each rank)",
             (Self::GatheredType, true) => "allgatherv(1 elements of 4 bytes, i32, from each rank)",
             (Self::Root | Self::BroadcastLength, false) => {
@@ -116,7 +118,6 @@ impl Odd {
             }
             (Self::Root, true) => "broadcast(4 elements of 1 byte, u8, from root 1)",
             (Self::BroadcastLength, true) => "broadcast(5 elements of 1 byte, u8, from root 0)",
-            (Self::LargeLength, false) => "broadcast(3 elements of 8 bytes, u64, from root 0)",
             (Self::LargeLength, true) => "broadcast(600000 elements of 8 bytes, u64, from root 0)",
             (Self::Counts, false) => "allgatherv(1 elements of 4 bytes, u32, from each rank)",
             // Counts that are not all equal are sent as a hash: only the fact that they differ is known.
@@ -136,7 +137,7 @@ impl Odd {
             (Self::Element, true) => comm.broadcast(&mut [0_u32; 4], 0),
             (Self::Element, false) => comm.broadcast(&mut [0_u64; 2], 0),
             (Self::Type, false) => comm.broadcast(&mut [0_f64; 3], 0),
-            (Self::Type, true) => comm.broadcast(&mut [0_u64; 3], 0),
+            (Self::Type, true) | (Self::LargeLength, false) => comm.broadcast(&mut [0_u64; 3], 0),
             (Self::GatheredType, _) => {
                 let (ones, displs) = (vec![1; size], (0..size).collect::<Vec<_>>());
                 if odd {
@@ -148,7 +149,6 @@ impl Odd {
             (Self::Root, _) => comm.broadcast(&mut [0_u8; 4], usize::from(odd)),
             (Self::BroadcastLength, _) => comm.broadcast(&mut [0_u8; 5][..4 + usize::from(odd)], 0),
             (Self::LargeLength, true) => comm.broadcast(&mut vec![0_u64; 600_000], 0),
-            (Self::LargeLength, false) => comm.broadcast(&mut [0_u64; 3], 0),
             (Self::Counts, _) => {
                 let counts = counts(comm.rank(), size, odd);
                 let displs: Vec<usize> = (0..size).map(|rank| 2 * rank).collect();
