@@ -2,6 +2,7 @@
 
 mod late;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use comm_api::{FailureKind, Operation};
@@ -34,10 +35,17 @@ pub(crate) enum Ruling {
 #[derive(Debug)]
 pub(crate) struct Judge {
     members: Vec<Member>,
+    /// The last word was said: a cause, or the farewell of rank 0, after which those who wait for it name it.
     decided: bool,
+    /// The latest call that a rank is known to have entered.
+    latest: Option<u64>,
+    /// The earliest call that a rank takes no part in.
+    first_left: Option<u64>,
+    /// Until when something that was reported counts.
+    news: Option<Instant>,
     pending: Option<Pending>,
-    /// Where ranks have waited for too long, as they said so; each call once.
-    overdue: Vec<Overdue>,
+    /// The calls in which ranks have waited for too long, as they said so.
+    overdue: BTreeMap<u64, Overdue>,
     warn_at: Option<Instant>,
     warning: Option<Warning>,
     /// When those who wait were last told that bytes move.
@@ -49,7 +57,6 @@ pub(crate) struct Judge {
 struct Overdue {
     /// When that is decided.
     at: Instant,
-    sequence: u64,
     /// How long was too long.
     timeout: Duration,
 }
@@ -76,8 +83,6 @@ struct Member {
     place: String,
     /// The call it waits in, or waited in last, and when it said so.
     waiting: Option<(u64, Call, Instant)>,
-    /// The latest call it is known to have entered.
-    entered: Option<u64>,
     /// The first call it takes no part in.
     left: Option<u64>,
     /// The stall it has reported: the call, for whom it waits, and until when that counts.
@@ -113,7 +118,6 @@ impl Judge {
         let member = |place| Member {
             place,
             waiting: None,
-            entered: None,
             left: None,
             stalled: None,
             flow: Flow::default(),
@@ -123,8 +127,11 @@ impl Judge {
         Self {
             members: places.into_iter().map(member).collect(),
             decided: false,
+            latest: None,
+            first_left: None,
+            news: None,
             pending: None,
-            overdue: Vec::new(),
+            overdue: BTreeMap::new(),
             warn_at: None,
             warning: None,
             reassured: None,
@@ -137,7 +144,7 @@ impl Judge {
             Notice::Waiting { sequence, call } => {
                 self.members[rank].waiting = Some((sequence, call, now));
                 self.members[rank].appealed = false;
-                self.members[rank].entered = Some(sequence);
+                self.latest = self.latest.max(Some(sequence));
                 self.warn_at.get_or_insert(now + SLOW);
                 self.deserted()
             }
@@ -150,12 +157,10 @@ impl Judge {
                 self.members[rank].appealed = true;
                 // No rank waits in more than one call.
                 let room = self.overdue.len() < self.members.len();
-                if room && self.overdue.iter().all(|it| it.sequence != sequence) {
-                    self.overdue.push(Overdue {
-                        at: now + ARRIVAL,
-                        sequence,
-                        timeout,
-                    });
+                if room && !self.decided {
+                    let at = now + ARRIVAL;
+                    let overdue = self.overdue.entry(sequence);
+                    overdue.or_insert(Overdue { at, timeout });
                 }
                 None
             }
@@ -167,12 +172,14 @@ impl Judge {
                 flow,
             } => {
                 self.members[rank].flow = flow;
-                self.members[rank].stalled = Some((sequence, peer, news_until(now, timeout)));
+                let until = self.news_until(now, timeout);
+                self.members[rank].stalled = Some((sequence, peer, until));
                 self.members[rank].appealed |= last;
                 last.then(|| self.stall(sequence, peer, timeout, now))?
             }
             Notice::Moving { sequence, timeout } => {
-                self.members[rank].moving = Some((sequence, news_until(now, timeout)));
+                let until = self.news_until(now, timeout);
+                self.members[rank].moving = Some((sequence, until));
                 self.reassure(sequence, timeout, now)
             }
             Notice::Broken {
@@ -180,14 +187,18 @@ impl Judge {
                 peer,
                 reason,
             } => {
-                self.members[rank].entered = Some(sequence);
+                self.latest = self.latest.max(Some(sequence));
                 self.torn(rank, peer, &reason, now)
             }
             Notice::Altered { peer, reason } => self.alter(rank, peer, &reason),
             Notice::Goodbye { sequence } => {
                 self.members[rank].left = Some(sequence);
+                let first = self.first_left.get_or_insert(sequence);
+                *first = sequence.min(*first);
                 let deserted = self.deserted();
                 if rank == 0 && deserted.is_none() {
+                    // Whoever waits for rank 0 from now on names it, and must not be told another cause.
+                    self.close();
                     return Some(Ruling::Farewell(sequence));
                 }
                 deserted
@@ -229,7 +240,7 @@ impl Judge {
     /// Returns how long nothing falls due.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let pending = self.pending.as_ref().map(|pending| pending.at);
-        let overdue = self.overdue.iter().map(|overdue| overdue.at).min();
+        let overdue = self.overdue.values().map(|overdue| overdue.at).min();
         let next = [pending, overdue, self.warn_at].into_iter().flatten();
         let next = next.min()?;
         Some(next.saturating_duration_since(now))
@@ -253,10 +264,14 @@ impl Judge {
                 self.decide(pending.cause)
             };
         }
-        let is_due = |overdue: &mut Overdue| overdue.at <= now;
-        let due: Vec<Overdue> = self.overdue.extract_if(.., is_due).collect();
-        due.into_iter()
-            .find_map(|overdue| self.time_out(overdue, now))
+        let due = |(&sequence, overdue): (&u64, &Overdue)| {
+            (overdue.at <= now).then_some((sequence, overdue.timeout))
+        };
+        let due: Vec<(u64, Duration)> = self.overdue.iter().filter_map(due).collect();
+        due.into_iter().find_map(|(sequence, timeout)| {
+            self.overdue.remove(&sequence);
+            self.time_out(sequence, timeout, now)
+        })
     }
 
     /// The first cause wins: later ones are not heard.
@@ -264,11 +279,23 @@ impl Judge {
         if self.decided {
             return None;
         }
+        self.close();
+        Some(Ruling::Cause(cause))
+    }
+
+    /// Decides nothing any more.
+    fn close(&mut self) {
         self.decided = true;
         self.pending = None;
         self.overdue.clear();
         self.warn_at = None;
-        Some(Ruling::Cause(cause))
+    }
+
+    /// Returns until when a report counts: a rank in the middle of a call repeats it much more often.
+    fn news_until(&mut self, now: Instant, timeout: Duration) -> Instant {
+        let until = now + (timeout / 2).clamp(ARRIVAL, LONGEST_NEWS);
+        self.news = self.news.max(Some(until));
+        until
     }
 
     fn abort(&mut self, rank: usize, message: String) -> Option<Ruling> {
@@ -288,11 +315,10 @@ impl Judge {
 
     /// Finds a rank that left before a call that another waits in.
     fn deserted(&mut self) -> Option<Ruling> {
-        let latest = self
-            .members
-            .iter()
-            .filter_map(|member| member.entered)
-            .max()?;
+        let latest = self.latest?;
+        if self.decided || self.first_left? > latest {
+            return None;
+        }
         let mut members = self.members.iter();
         let rank = members.position(|member| member.left.is_some_and(|left| left <= latest))?;
         self.lost(rank, Lost::Dropped, None)
@@ -343,11 +369,6 @@ pub(super) fn distrusted(rank: &str, peer: &str, reason: &str) -> String {
         "the link between {rank} and {peer} cannot be trusted ({reason}); look at the network \
          between them, then restart the job"
     )
-}
-
-/// Returns until when a report counts: whoever is in the middle of a call repeats it much more often.
-fn news_until(now: Instant, timeout: Duration) -> Instant {
-    now + (timeout / 2).clamp(ARRIVAL, LONGEST_NEWS)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use comm_api::FailureKind;
 use comm_kit::words::{self, SLOW};
 
-use super::{Judge, Member, Overdue, Ruling, Warning};
+use super::{Judge, Member, Ruling, Warning};
 use crate::notice::Cause;
 use crate::variables;
 
@@ -74,10 +74,12 @@ impl Judge {
 
     /// Decides a call that a rank has waited for too long: ranks that differ, or ranks that are
     /// missing, unless they are stuck behind others in the middle of an earlier call.
-    pub(super) fn time_out(&mut self, overdue: Overdue, now: Instant) -> Option<Ruling> {
-        let Overdue {
-            sequence, timeout, ..
-        } = overdue;
+    pub(super) fn time_out(
+        &mut self,
+        sequence: u64,
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Ruling> {
         let there = |member: &Member| member.waiting.filter(|&(s, ..)| s == sequence);
         let calls = self.members.iter().enumerate();
         let calls = calls.filter_map(|(rank, member)| Some((rank, there(member)?.1)));
@@ -118,11 +120,7 @@ impl Judge {
     /// Returns whether something was reported that counts for a while, and whose age therefore
     /// matters.
     pub(crate) fn remembers(&self, now: Instant) -> bool {
-        let until = |member: &Member| {
-            let stalled = member.stalled.map(|(_, _, until)| until);
-            stalled.max(member.moving.map(|(_, until)| until))
-        };
-        !self.decided && self.members.iter().filter_map(until).any(|it| now < it)
+        !self.decided && self.news.is_some_and(|until| now < until)
     }
 
     /// Returns whether somebody moves bytes of call `sequence` or an earlier one.

@@ -1,3 +1,4 @@
+mod deserted;
 mod silent;
 
 use std::time::{Duration, Instant};
