@@ -24,7 +24,7 @@ use crate::link::{Link, Voice};
 use crate::notice::Notice;
 use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
-use crate::watch::{Outlook, Signals};
+use crate::watch::{CommitWord, Outlook, Signals};
 use crate::{descriptors, listen, socket, variables};
 
 /// How long an aborting rank 0 waits until all ranks have been notified.
@@ -36,7 +36,8 @@ const LAST_LINE: Duration = Duration::from_millis(100);
 /// Communicates with other ranks over TCP.
 ///
 /// Created by [`connect`](Self::connect), which returns when all ranks have come. Dropped, it says
-/// goodbye to the others and waits for nobody.
+/// goodbye to the others and waits for nobody, but for one case: rank 0, after a failure during which a machine could not
+/// be reached, keeps its links until that machine has confirmed the cause, for 3/8 of the timeout at most (20 s).
 pub struct TcpBackend {
     rank: usize,
     size: usize,
@@ -430,7 +431,8 @@ impl Drop for TcpBackend {
         {
             engine.leave();
             if let Some(hub) = hub.take() {
-                // It ends when it has read the end of the link above; it waits for nobody else.
+                // It ends when it has read the end of the link above; it waits for nobody else, but for a rank that
+                // cannot be reached and may come back.
                 let _ = hub.join();
             }
             tracing::info!(rank = self.rank, "left");

@@ -23,9 +23,12 @@ use crate::link::{Broken, Link};
 use crate::notice::{Cause, Flow, Notice};
 use crate::poll::poll_for;
 use crate::variables;
-use crate::watch::{Outlook, Signals, Watcher};
+use crate::watch::{CommitWord, Outlook, Signals, Watcher};
 
 use timers::{Action, Due, Moment, Timers};
+
+/// After how long without a byte a rank looks whether the system of rank 0 still answers.
+const LONG: Duration = Duration::from_secs(1);
 
 /// The links of one rank.
 #[derive(Debug)]
@@ -226,6 +229,9 @@ impl Engine {
         timers: &mut Timers,
     ) -> Result<Duration, Cause> {
         let outlook = task.outlook();
+        if now - since >= LONG {
+            self.watcher.mind_silence();
+        }
         let cause = self.watcher.verdict(self.sequence, outlook);
         if self.watcher.waits_on() {
             timers.wait_on(now);

@@ -2,10 +2,12 @@
 //!
 //! Each rank holds one idle link to a small thread on rank 0, rank 0 itself through a socket pair.
 //! The thread ([`hub`]) alone decides: the first end without a goodbye, abort, timeout or broken
-//! link that nobody's death explains becomes the cause, is sent to all, and stays. The ranks
+//! link that nobody's death explains becomes the cause, is sent to all, and stays. It only reads and writes; the judge
+//! and the order in which ranks are told are a machine without links or a clock ([`bench`]). The ranks
 //! ([`watcher`]) report what they see and return what the thread says. While rank 0 is stopped, so is
 //! the thread, and nobody hears of anything.
 
+mod bench;
 mod hub;
 mod log;
 #[cfg(test)]
@@ -18,7 +20,7 @@ use crate::link::{Broken, Link};
 use crate::notice::Notice;
 
 pub(crate) use hub::Hub;
-pub(crate) use signals::Signals;
+pub(crate) use signals::{CommitWord, Signals};
 pub(crate) use watcher::{Outlook, Watcher};
 
 /// Sends a notice. If the link is broken, that shows when it is read. What is said again and again is not kept without a limit

@@ -7,6 +7,7 @@ use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::FrameKind;
 use crate::link::Broken;
 use crate::notice::{frame, pack};
+use crate::watch::CommitWord;
 
 /// How many bytes a rank that refuses far ahead of the others keeps for one of them before it waits.
 const MOST_KEPT: usize = 1 << 20;

@@ -15,6 +15,7 @@ use crate::engine::Links;
 use crate::frame::{FrameKind, Header};
 use crate::link::Link;
 use crate::notice::{Cause, pack};
+use crate::socket::Patience;
 use crate::watch::{Hub, Outlook, Watcher};
 
 thread_local! {
@@ -39,7 +40,12 @@ fn pair() -> (UnixStream, UnixStream) {
 /// Creates the watcher of a rank.
 fn watcher(stream: UnixStream, rank: usize) -> Watcher {
     stream.set_nonblocking(true).unwrap();
-    Watcher::new(Link::new(stream.into(), 0), rank, "here".to_owned())
+    Watcher::new(
+        Link::new(stream.into(), 0),
+        rank,
+        "here".to_owned(),
+        Patience::of(None),
+    )
 }
 
 /// Waits for the cause for which a worker that entered the first call cannot get its answer.
@@ -84,7 +90,7 @@ impl World {
             ends.push((mine.into(), "here".to_owned()));
             watchers.push(watcher(other, rank));
         }
-        let hub = Hub::new(ends, Arc::clone(&signals));
+        let hub = Hub::new(ends, Arc::clone(&signals), Patience::of(None));
         let own = watchers.remove(0);
         let kinds = std::iter::once(first).chain(std::iter::repeat(FrameKind::Enter));
         let workers = (1..=WORKERS).zip(kinds);

@@ -17,6 +17,7 @@ use crate::collective::Failure;
 use crate::frame::{FrameKind, HEADER, Header};
 use crate::link::Link;
 use crate::notice::frame;
+use crate::socket::Patience;
 
 /// What a rank is given before it is wrong.
 const WATCHDOG: Duration = Duration::from_secs(20);
@@ -47,7 +48,12 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
         size,
         hosts: Hosts::One,
         links: Links { data, ring: None },
-        watcher: Watcher::new(Link::new(watch.into(), 0), rank, "rank 0".to_owned()),
+        watcher: Watcher::new(
+            Link::new(watch.into(), 0),
+            rank,
+            "rank 0".to_owned(),
+            Patience::of(None),
+        ),
         signals: Arc::new(Signals::default()),
         awake: Policy::new(size, usable()),
         timeout: Some(WATCHDOG),

@@ -21,7 +21,7 @@ use crate::error::InitError;
 use crate::frame::FrameKind;
 use crate::link::{Broken, Channel, Link, TURN, Wire};
 use crate::notice::{cut, text};
-use crate::socket::{tune, tune_watch};
+use crate::socket::{Patience, tune, tune_watch};
 use crate::variables;
 use crate::watch::{Hub, Signals, Watcher};
 
@@ -100,7 +100,9 @@ pub(crate) fn coordinate(
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
     let links = Links { data, ring };
-    watched(links, watch, places, (local_ranks, crowded)).map_err(|error| internal(&error))
+    let patience = Patience::of(config.timeout);
+    watched(links, watch, places, (local_ranks, crowded), patience)
+        .map_err(|error| internal(&error))
 }
 
 /// Accepts links until every seat is taken.
@@ -219,7 +221,7 @@ fn split(seats: Vec<Seat>, config: &TcpConfig) -> Result<Split, InitError> {
             places.push(its.local.ip().to_canonical().to_string());
         }
         tune(&its.link, config.timeout)
-            .and_then(|()| tune_watch(&stream, config.timeout))
+            .and_then(|()| tune_watch(&stream, config.timeout, true))
             .map_err(|error| internal(&error))?;
         places.push(its.address.ip().to_canonical().to_string());
         data.push(its.link);
@@ -248,6 +250,7 @@ fn watched(
     watch: Vec<Channel>,
     places: Vec<String>,
     (local_ranks, crowded): (usize, bool),
+    patience: Patience,
 ) -> std::io::Result<Joined> {
     let (mine, its) = UnixStream::pair()?;
     mine.set_nonblocking(true)?;
@@ -256,10 +259,10 @@ fn watched(
     let ends = ends.chain(watch.into_iter().map(Wire::from));
     let signals = Arc::new(Signals::default());
     let place = places.first().cloned().unwrap_or_default();
-    let hub = Hub::new(ends.zip(places).collect(), Arc::clone(&signals));
+    let hub = Hub::new(ends.zip(places).collect(), Arc::clone(&signals), patience);
     Ok(Joined {
         links,
-        watcher: Watcher::new(Link::new(mine.into(), 0), 0, place),
+        watcher: Watcher::new(Link::new(mine.into(), 0), 0, place, patience),
         hub: Some(hub.start()?),
         signals,
         local_ranks,

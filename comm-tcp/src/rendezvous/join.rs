@@ -22,7 +22,7 @@ use crate::link::{Broken, Channel, Link, Wire};
 use crate::listen;
 use crate::notice::{cut, text};
 use crate::secret::Secret;
-use crate::socket::{tune, tune_watch};
+use crate::socket::{Patience, tune, tune_watch};
 use crate::variables;
 use crate::watch::{Signals, Watcher};
 
@@ -104,7 +104,7 @@ fn attempt(
     let watch = dial(coordinator, identity, hello, time);
     let (watch, _) = watch.map_err(|error| classify(config, error))?;
     tune(&data, config.timeout)?;
-    tune_watch(&watch, config.timeout)?;
+    tune_watch(&watch, config.timeout, false)?;
 
     let mut data_link = Link::new(Wire::from(data), 0);
     let (successor, local_ranks, wanted) = seated(&mut data_link, coordinator, config, time)?;
@@ -137,7 +137,9 @@ fn attempt(
         _ => None,
     };
     let place = coordinator.ip().to_canonical().to_string();
-    let watcher = Watcher::new(Link::new(Wire::from(watch), 0), identity.rank, place);
+    let watch = Link::new(Wire::from(watch), 0);
+    let patience = Patience::of(config.timeout);
+    let watcher = Watcher::new(watch, identity.rank, place, patience);
     Ok(Joined {
         links: Links {
             data: vec![data_link],

@@ -8,6 +8,7 @@ use comm_api::FailureKind;
 use super::{Hub, Signals, next, tell};
 use crate::link::{Link, Wire};
 use crate::notice::{Cause, Flow, Notice};
+use crate::socket::Patience;
 
 /// Lets rank 1 of three say something; returns what rank 2 is told.
 fn told(notice: &Notice) -> Cause {
@@ -17,7 +18,7 @@ fn told(notice: &Notice) -> Cause {
         ours.push(link);
         its.push((Wire::from(other), format!("host {rank}")));
     }
-    let hub = Hub::new(its, Arc::new(Signals::default()));
+    let hub = Hub::new(its, Arc::new(Signals::default()), Patience::of(None));
     let hub = hub.start().unwrap();
     tell(&mut ours[1], notice);
     let began = Instant::now();

@@ -1,5 +1,6 @@
 //! What the main thread of rank 0 and the watch tell each other without a message.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Marks that a cause was decided.
@@ -21,19 +22,31 @@ pub(crate) struct Signals {
     pub(crate) logged: AtomicBool,
 }
 
-impl Signals {
+/// Orders the answers of rank 0 and the decision of the judge: of the two, one comes first, and the other knows.
+pub(crate) trait CommitWord {
     /// Commits rank 0 to answer call `sequence`, having seen all enter it; returns whether it may. Once a
     /// cause was decided it may not: others act on that already.
     #[must_use]
-    pub(crate) fn answer(&self, sequence: u64) -> bool {
+    fn answer(&self, sequence: u64) -> bool;
+
+    /// Notes that answers to call `sequence` that were not sent yet do not come any more.
+    fn take_back(&self, sequence: u64);
+
+    /// Notes that a cause was decided; returns the first sequence that rank 0 has not answered and
+    /// will not.
+    fn decide(&self) -> u64;
+}
+
+impl CommitWord for Signals {
+    #[inline]
+    fn answer(&self, sequence: u64) -> bool {
         let answer = |state: u64| (state & DECIDED == 0).then_some(sequence + 1);
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, answer)
             .is_ok()
     }
 
-    /// Notes that answers to call `sequence` that were not sent yet do not come any more.
-    pub(crate) fn take_back(&self, sequence: u64) {
+    fn take_back(&self, sequence: u64) {
         let take_back = |state: u64| (state & DECIDED == 0).then(|| state.min(sequence));
         // With a cause decided it has been said which answers come.
         let _ = self
@@ -41,14 +54,28 @@ impl Signals {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, take_back);
     }
 
-    /// Notes that a cause was decided; returns the first sequence that rank 0 has not answered and
-    /// will not.
-    pub(crate) fn decide(&self) -> u64 {
+    fn decide(&self) -> u64 {
         self.state.fetch_or(DECIDED, Ordering::AcqRel) & !DECIDED
     }
+}
 
+impl<W: CommitWord> CommitWord for Arc<W> {
+    fn answer(&self, sequence: u64) -> bool {
+        (**self).answer(sequence)
+    }
+
+    fn take_back(&self, sequence: u64) {
+        (**self).take_back(sequence);
+    }
+
+    fn decide(&self) -> u64 {
+        (**self).decide()
+    }
+}
+
+#[cfg(test)]
+impl Signals {
     /// Returns the first sequence that rank 0 has not answered.
-    #[cfg(test)]
     pub(crate) fn answered(&self) -> u64 {
         self.state.load(Ordering::Acquire) & !DECIDED
     }

@@ -14,6 +14,7 @@ use super::verdict::{distrusted, unreachable};
 use crate::link::{Broken, Link, TURN, Voice};
 use crate::notice::{Cause, Notice};
 use crate::poll::poll_for;
+use crate::socket::{Patience, silence};
 
 /// How long a rank waits for the verdict of rank 0 whose link to it broke or cannot be trusted, and an
 /// interrupted rank 0 for its watch.
@@ -40,6 +41,17 @@ pub(crate) enum Outlook {
     Moving,
 }
 
+/// How a watch link ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// The process of rank 0 is gone.
+    Closed,
+    /// The machine of rank 0 cannot be reached.
+    Unreachable,
+    /// What came from rank 0 is not what it sent.
+    Altered,
+}
+
 /// The watch link of one rank, and what came over it.
 #[derive(Debug)]
 pub(crate) struct Watcher {
@@ -49,9 +61,8 @@ pub(crate) struct Watcher {
     place_of_rank_0: String,
     cause: Option<(Cause, u64)>,
     rank_0_left: Option<u64>,
-    lost: Option<String>,
-    /// What came from rank 0 is not what it sent.
-    altered: bool,
+    /// How the link ended, and why.
+    lost: Option<(Loss, String)>,
     /// Rank 0 has not answered the last ping.
     unanswered: bool,
     /// Rank 0 has said that bytes move elsewhere.
@@ -60,18 +71,24 @@ pub(crate) struct Watcher {
     left_of_turn: usize,
     /// When this rank 0 was known to have missed nothing.
     caught_up: Duration,
+    patience: Patience,
 }
 
 impl Watcher {
-    pub(crate) fn new(link: Link, rank: usize, place_of_rank_0: String) -> Self {
+    pub(crate) fn new(
+        link: Link,
+        rank: usize,
+        place_of_rank_0: String,
+        patience: Patience,
+    ) -> Self {
         Self {
+            patience,
             link,
             rank,
             place_of_rank_0,
             cause: None,
             rank_0_left: None,
             lost: None,
-            altered: false,
             unanswered: false,
             wait_on: false,
             left_of_turn: TURN,
@@ -111,15 +128,35 @@ impl Watcher {
                 Ok(Some(_)) => {}
                 Ok(None) => return,
                 Err(Broken { peer, reason }) => {
-                    self.altered = self.link.is_altered();
-                    if self.altered {
+                    let loss = if self.link.is_altered() {
                         let reason = reason.clone();
                         self.tell(&Notice::Altered { peer, reason });
-                    }
-                    self.lost = Some(reason);
+                        Loss::Altered
+                    } else if self.link.is_unreachable() {
+                        Loss::Unreachable
+                    } else {
+                        Loss::Closed
+                    };
+                    self.lost = Some((loss, reason));
                 }
             }
         }
+    }
+
+    /// Gives up on rank 0 if its system has not answered for so long that its judge has decided, too, and what it decided
+    /// would have come. Returns whether the link is silent.
+    #[cold]
+    pub(crate) fn mind_silence(&mut self) -> bool {
+        let silence = silence(&self.link).filter(|_| self.is_open());
+        let lasts = silence.map_or(Duration::ZERO, |silence| silence.lasts);
+        if !self.patience.is_quiet(lasts) {
+            return false;
+        }
+        let limit = self.patience.of_a_worker();
+        if lasts >= limit {
+            self.lost = Some((Loss::Unreachable, format!("no sign of it for {limit:?}")));
+        }
+        true
     }
 
     /// Returns the cause for which `sequence` cannot be completed any more, as far as is known.
@@ -135,16 +172,16 @@ impl Watcher {
         match (self.rank_0_left, &self.lost) {
             (Some(left), _) if sequence < left => None,
             (Some(_), _) => Some(Self::lost_rank_0(Lost::Dropped, &self.place_of_rank_0)),
-            (None, Some(reason)) if self.altered => {
+            (None, Some((Loss::Altered, reason))) => {
                 let (rank, rank_0) = (format!("rank {}", self.rank), "rank 0");
                 let message = distrusted(&rank, rank_0, reason);
                 Some(Cause::new(FailureKind::Io, Some(0), message))
             }
-            (None, Some(reason)) if self.link.is_unreachable() => {
+            (None, Some((Loss::Unreachable, reason))) => {
                 let message = unreachable(&format!("{}: {reason}", self.place_of_rank_0));
                 Some(Cause::new(FailureKind::PeerLost, Some(0), message))
             }
-            (None, Some(reason)) => {
+            (None, Some((Loss::Closed, reason))) => {
                 let place = format!("{}: {reason}", self.place_of_rank_0);
                 Some(Self::lost_rank_0(Lost::Ended, &place))
             }
@@ -223,7 +260,9 @@ impl Watcher {
             if let Some(cause) = self.verdict(sequence, Outlook::Moving) {
                 return cause;
             }
-            if !self.wait(&mut clock, deadline) {
+            // What rank 0 says comes late if its machine cannot be reached for a while.
+            let waits_on = broken.peer == 0 && self.mind_silence();
+            if !self.wait(&mut clock, deadline.filter(|_| !waits_on)) && !waits_on {
                 break;
             }
             if interrupt::requested() {

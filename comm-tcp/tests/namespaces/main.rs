@@ -14,6 +14,7 @@
 #[path = "../common/clock.rs"]
 mod clock;
 mod network;
+mod outage;
 #[path = "../common/reset.rs"]
 mod reset;
 
@@ -63,7 +64,7 @@ fn one_rank() {
     let seconds = match role.as_str() {
         "slow" => 2,
         "cut" | "one way" => 3,
-        "mute" => 8,
+        "mute" | "outage" => 8,
         _ => 30,
     };
     config.timeout = Some(Duration::from_secs(seconds));
@@ -94,6 +95,7 @@ fn one_rank() {
         "cut" | "one way" => Ok(until_failure(&comm)),
         "slow" => small(&comm).map(|()| "ok".to_owned()),
         "vanish" | "mute" => Ok(until_barrier_fails(&comm)),
+        "outage" => Ok(outage::work(&comm)),
         "reset" if rank > 0 => {
             reset::on_close();
             comm.barrier().unwrap();

@@ -131,6 +131,11 @@ impl Network {
         ip(&format!("-n {} link set p{rank} down", self.host("sw"))).unwrap();
     }
 
+    /// Lets the packets of a host that was cut off pass again.
+    pub(crate) fn join(&self, rank: usize) {
+        ip(&format!("-n {} link set p{rank} up", self.host("sw"))).unwrap();
+    }
+
     /// Starts this program as a rank on every host.
     pub(crate) fn start(&self, role: &str, arguments: &[(&str, &str)]) -> Vec<Child> {
         self.start_on(HOSTS, role, arguments)

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use super::*;
+use crate::notice::Notice;
 
 /// What a test is given before it is wrong.
 const WATCHDOG: Duration = Duration::from_secs(20);
@@ -20,7 +21,11 @@ fn watch() -> (Vec<Link>, Hub) {
     let its = its
         .into_iter()
         .map(|it| (Wire::from(it), "here".to_owned()));
-    let hub = Hub::new(its.collect(), Arc::new(Signals::default()));
+    let hub = Hub::new(
+        its.collect(),
+        Arc::new(Signals::default()),
+        Patience::of(None),
+    );
     (ours, hub)
 }
 
@@ -53,7 +58,9 @@ fn when_rank_0_is_told_everybody_else_has_been() {
         let its = its
             .into_iter()
             .map(|it| (Wire::from(it), "here".to_owned()));
-        let hub = Hub::new(its.collect(), signals).start().unwrap();
+        let hub = Hub::new(its.collect(), signals, Patience::of(None))
+            .start()
+            .unwrap();
         tell(&mut ours[1], &Notice::Abort { code: 1 });
         assert_eq!(blamed(hear(&mut ours[0])), Some(1));
         let others = ours.iter_mut().skip(1);
