@@ -21,10 +21,11 @@ use crate::engine::Engine;
 use crate::error::InitError;
 use crate::handshake::{Keys, LAYOUT, SESSION, job};
 use crate::link::{Link, Voice};
+use crate::member::Outlook;
 use crate::notice::Notice;
 use crate::rendezvous::{Countdown, Identity, Joined, coordinate, join};
 use crate::secret::Secret;
-use crate::watch::{CommitWord, Outlook, Signals};
+use crate::watch::{CommitWord, Signals};
 use crate::{descriptors, listen, socket, variables};
 
 /// How long an aborting rank 0 waits until all ranks have been notified.
@@ -254,9 +255,9 @@ impl Job {
             hosts: Hosts::of(config.size, joined.local_ranks, joined.crowded),
             links: joined.links,
             watcher: joined.watcher,
+            member: joined.member,
             signals: joined.signals,
             awake: Policy::new(joined.local_ranks, usable()),
-            timeout: config.timeout,
             sequence: 0,
             outlook: Outlook::Entering,
             failed: None,

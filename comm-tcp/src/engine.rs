@@ -5,27 +5,24 @@
 //! there is something to read, whether or not it can write. That is why ranks that all send at once
 //! never wait for each other in a circle.
 
-mod timers;
-
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use comm_api::FailureKind;
-use comm_kit::clock::sleep_limit;
+use comm_kit::clock::{Clock, sleep_limit};
 use comm_kit::processors::give_way;
 use comm_kit::wait::{Backoff, Pause, Policy};
-use comm_kit::{Call, interrupt, words};
+use comm_kit::{Call, interrupt};
 use rustix::event::PollFd;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::collective::Hosts;
 use crate::link::{Broken, Link};
-use crate::notice::{Cause, Flow, Notice};
+use crate::member::{Loss, Member, Outlook, Step, View};
+use crate::notice::{Cause, Flow};
 use crate::poll::poll_for;
-use crate::variables;
-use crate::watch::{CommitWord, Outlook, Signals, Watcher};
-
-use timers::{Action, Due, Moment, Timers};
+use crate::watch::{CommitWord, Signals, Watcher};
 
 /// After how long without a byte a rank looks whether the system of rank 0 still answers.
 const LONG: Duration = Duration::from_secs(1);
@@ -115,11 +112,11 @@ pub(crate) struct Engine {
     pub(crate) size: usize,
     pub(crate) hosts: Hosts,
     pub(crate) links: Links,
+    pub(crate) member: Member,
     pub(crate) watcher: Watcher,
     pub(crate) signals: Arc<Signals>,
     /// How to wait, and what was learnt of that.
     pub(crate) awake: Policy,
-    pub(crate) timeout: Option<Duration>,
     /// The number of the current or next call.
     pub(crate) sequence: u64,
     /// What an entry round waits for: after the first piece of a call not for ranks to enter, but for bytes.
@@ -134,13 +131,15 @@ impl Engine {
     /// Runs a task to its end, or to the reason why it has none.
     pub(crate) fn drive(&mut self, call: Call, task: &mut impl Task) -> Result<(), Cause> {
         let mut backoff = Backoff::new(self.awake);
-        let mut timers = Timers::new(self.timeout);
+        // Since when nothing had moved at the first look.
+        let mut began = None;
         // What had gone and come before the last sleep.
         let mut flow = None;
         loop {
             match task.advance(&mut self.links) {
                 Ok(Progress::Done) => {
                     self.awake = backoff.finish();
+                    self.member.rest();
                     return Ok(());
                 }
                 Ok(Progress::Moved) => {
@@ -154,7 +153,7 @@ impl Engine {
                 Ok(Progress::Stuck) if backoff.gives_way() => give_way(),
                 Ok(Progress::Stuck) => {
                     let (pause, now, since) = backoff.pause_at();
-                    timers.waiting(since);
+                    let began = *began.get_or_insert(since);
                     match pause {
                         Pause::Spin => std::hint::spin_loop(),
                         Pause::Yield => give_way(),
@@ -164,38 +163,42 @@ impl Engine {
                         }
                         Pause::Sleep => {
                             flow = Some(self.links.flow());
-                            let planned = self.sleep(call, task, (now, since), &mut timers)?;
-                            backoff.slept(planned);
-                            if interrupt::requested() {
-                                return Err(self.watcher.interrupt());
+                            match self.stay(call, task, (now, since, began)) {
+                                ControlFlow::Continue(planned) => backoff.slept(planned),
+                                ControlFlow::Break(()) => return Err(self.fails()),
                             }
                         }
                     }
                 }
-                Err(broken) => return Err(self.explain(&broken)),
+                Err(broken) => return Err(self.explain(broken)),
             }
         }
     }
 
     /// Returns why a link broke, as far as that can be found out.
     #[cold]
-    pub(crate) fn explain(&mut self, broken: &Broken) -> Cause {
-        let altered = self.links.all().any(Link::is_altered);
-        let unreachable = self.links.all().any(Link::is_unreachable);
-        let silent = self.gave_up(0, Outlook::Entering);
-        let how = (altered, unreachable);
-        self.watcher
-            .explain(broken, self.sequence, how, (self.timeout, silent))
+    pub(crate) fn explain(&mut self, broken: Broken) -> Cause {
+        let loss = |loss| self.links.all().any(|link| link.loss() == loss);
+        let loss = [Loss::Altered, Loss::Unreachable]
+            .into_iter()
+            .find(|&it| loss(it))
+            .unwrap_or(Loss::Closed);
+        self.member.broke(self.sequence, broken, loss);
+        self.fails()
     }
 
     /// Commits rank 0 to its answer to the current call. From here on the call succeeds on all ranks that
     /// have not given up by themselves; if a cause was decided before, it fails on all.
     pub(crate) fn commit(&mut self) -> Result<(), Cause> {
-        self.watcher.catch_up(self.timeout);
+        if self.member.is_late(uptime()) {
+            self.member.ask();
+            self.settle();
+        }
         if self.signals.answer(self.sequence) {
             return Ok(());
         }
-        Err(self.watcher.decided())
+        self.member.await_decision();
+        Err(self.fails())
     }
 
     /// Goes on to the next call.
@@ -218,107 +221,85 @@ impl Engine {
         result
     }
 
-    /// Does what is due, then sleeps until something may move, something is heard, or a time has
-    /// come; returns how long that was to take at most.
+    /// Waits in a call; breaks off if it fails.
     #[cold]
-    fn sleep(
+    fn stay(
         &mut self,
         call: Call,
         task: &impl Task,
-        (now, since): (Instant, Instant),
-        timers: &mut Timers,
-    ) -> Result<Duration, Cause> {
-        let outlook = task.outlook();
-        if now - since >= LONG {
-            self.watcher.mind_silence();
-        }
-        let cause = self.watcher.verdict(self.sequence, outlook);
-        if self.watcher.waits_on() {
-            timers.wait_on(now);
-        }
-        let mut moment = Moment {
-            now,
-            since,
-            outlook,
-            underway: task.is_underway(),
-            cause: cause.as_ref().map(|cause| cause.kind),
-            unanswered: self.watcher.is_unanswered(),
-        };
-        let (sequence, peer) = (self.sequence, task.waits_for());
-        // Whoever has no timeout is never late, and reports nothing that needs it.
-        let timeout = self.timeout.unwrap_or_default();
+        (now, since, began): (Instant, Instant, Instant),
+    ) -> ControlFlow<(), Duration> {
         let ring = self.links.ring.as_ref();
-        let flow = ring.map_or(Flow::default(), |ring| Flow {
-            next: ring.next.flow(),
-            prev: ring.prev.flow(),
-        });
-        let stalled = |last| Notice::Stalled {
-            sequence,
-            peer,
-            last,
-            timeout,
-            flow,
+        let view = View {
+            sequence: self.sequence,
+            call,
+            outlook: task.outlook(),
+            underway: task.is_underway(),
+            waits_for: task.waits_for(),
+            flow: ring.map_or(Flow::default(), |ring| Flow {
+                next: ring.next.flow(),
+                prev: ring.prev.flow(),
+            }),
+            since,
+            began,
         };
+        self.step(Some((task, &view)), now)
+    }
+
+    /// Returns why the current call fails.
+    #[cold]
+    fn fails(&mut self) -> Cause {
+        self.settle();
+        self.member.take_cause()
+    }
+
+    /// Waits until nothing is left to wait for outside a call.
+    #[cold]
+    fn settle(&mut self) {
+        let mut clock = Clock::start();
+        while let ControlFlow::Continue(planned) = self.step(None, clock.last()) {
+            clock.waited(planned);
+        }
+    }
+
+    /// Does what is due, then sleeps until something may move, something is heard, or a time has come: all waiting is here.
+    /// Returns how long that was to take at most, or breaks off if there is nothing to wait for any more.
+    #[cold]
+    fn step(
+        &mut self,
+        wait: Option<(&dyn Task, &View)>,
+        now: Instant,
+    ) -> ControlFlow<(), Duration> {
+        let view = wait.map(|(_, view)| view);
+        if view.is_none_or(|view| now - view.since >= LONG) {
+            self.watcher.mind_silence(&mut self.member);
+        }
         let limit = loop {
-            let action = match timers.due(&moment) {
-                Due::Now(action) => action,
-                Due::In(limit) => break limit,
-            };
-            match (action, outlook) {
-                (Action::ReportWaiting, _) => {
-                    self.watcher.tell(&Notice::Waiting { sequence, call });
-                }
-                (Action::ReportStalled, _) => self.watcher.tell(&stalled(false)),
-                (Action::ReportMoving, _) => {
-                    self.watcher.tell(&Notice::Moving { sequence, timeout });
-                }
-                (Action::Ping, _) => self.watcher.ping(),
-                // All wait in this call, and what one of them has begun to send does not come: only rank 0 knows whose that is.
-                (Action::Appeal, Outlook::Entering) if self.collects() && moment.underway => {
-                    self.watcher.tell(&stalled(true));
-                }
-                (Action::Appeal, Outlook::Entering) => {
-                    if self.collects() {
-                        // For the case that all wait in this call, and an entry was lost.
-                        self.watcher.tell(&stalled(false));
-                    }
-                    self.watcher.tell(&Notice::TimedOut {
-                        sequence,
-                        call,
-                        timeout,
-                    });
-                }
-                (Action::Appeal, Outlook::Moving) => self.watcher.tell(&stalled(true)),
-                (Action::Fail, _) => {
-                    return Err(cause.unwrap_or_else(|| self.gave_up(peer, outlook)));
-                }
-                (Action::BlameRank0, _) => {
-                    let cause = self.gave_up(0, Outlook::Entering);
-                    return Err(self.watcher.give_up(cause, self.timeout));
-                }
-                (Action::BlamePeer, _) => {
-                    let cause = self.gave_up(peer, outlook);
-                    return Err(self.watcher.give_up(cause, self.timeout));
-                }
+            match self.member.stuck(view, now) {
+                Step::Tell(notice) => self.watcher.tell(&notice),
+                Step::Sleep(limit) => break limit,
+                Step::Settle => return ControlFlow::Break(()),
             }
-            moment.unanswered = self.watcher.is_unanswered();
         };
         let planned = sleep_limit(limit);
-        if self.wait(task, planned) {
-            self.watcher.look();
+        if self.wait(wait.map(|(task, _)| task), planned) {
+            self.watcher.look(&mut self.member);
         }
-        Ok(planned)
+        if self.member.may_be_interrupted() && interrupt::requested() {
+            self.member.interrupted();
+        }
+        if wait.is_some() && !self.member.is_running() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(planned)
     }
 
-    /// Returns whether this rank is the one that others send their entries to.
-    fn collects(&self) -> bool {
-        self.rank == 0 && self.size > 2
-    }
-
-    /// Polls the links of the task and the watch; returns whether the watch has something to say.
-    fn wait(&self, task: &impl Task, limit: Duration) -> bool {
+    /// Polls the watch, and the links of a task; returns whether the watch has something to say.
+    fn wait(&self, task: Option<&dyn Task>, limit: Duration) -> bool {
         let mut fds = Vec::new();
-        task.interest(&self.links, &mut fds);
+        if let Some(task) = task {
+            task.interest(&self.links, &mut fds);
+        }
         let links = fds.len();
         self.watcher.interest(&mut fds);
         let behind = self.watcher.is_behind();
@@ -329,17 +310,17 @@ impl Engine {
         }
         behind || fds[links..].iter().any(|fd| !fd.revents().is_empty())
     }
+}
 
-    #[cold]
-    fn gave_up(&self, missing: usize, outlook: Outlook) -> Cause {
-        let place = |rank| (rank == 0).then(|| self.watcher.place_of_rank_0());
-        let rank = words::ranks_at(&[missing], place);
-        let message = match outlook {
-            Outlook::Entering => words::absent(&rank, self.timeout, variables::TIMEOUT),
-            Outlook::Moving => words::stalled(&rank, self.timeout, variables::TIMEOUT),
-        };
-        Cause::new(FailureKind::TimedOut, Some(missing), message)
-    }
+/// Returns how long this machine has been up, times included in which it was suspended.
+pub(crate) fn uptime() -> Duration {
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(CLOCK);
+    let seconds = u64::try_from(tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ mod handshake;
 mod inherited;
 mod link;
 mod listen;
+mod member;
 mod notice;
 mod poll;
 mod region;

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::frame::{FrameKind, HEADER, Header, MOST_TEXT};
+use crate::member::Loss;
 
 pub(crate) use wire::{Channel, Stream, Traffic, Voice, Wire};
 
@@ -95,6 +96,16 @@ impl<S: Stream> Link<S> {
     /// Returns whether the link ended because no way led to the other end any more: the process there may live.
     pub(crate) fn is_unreachable(&self) -> bool {
         self.unreachable
+    }
+
+    /// Returns how the link ended, once it has.
+    #[cold]
+    pub(crate) fn loss(&self) -> Loss {
+        match (self.altered, self.unreachable) {
+            (true, _) => Loss::Altered,
+            (false, true) => Loss::Unreachable,
+            (false, false) => Loss::Closed,
+        }
     }
 
     /// Returns whether bytes that were to be written have begun to go out and do not count as written

@@ -43,6 +43,7 @@ use crate::error::InitError;
 use crate::frame::{FrameKind, Header};
 use crate::handshake::{Hello, Keys, LinkKind, NONCE, Session, Status};
 use crate::link::{Broken, Link};
+use crate::member::Member;
 use crate::notice::frame;
 use crate::poll::poll_for;
 use crate::watch::{Signals, Watcher};
@@ -115,6 +116,7 @@ impl Identity {
 pub(crate) struct Joined {
     pub(crate) links: Links,
     pub(crate) watcher: Watcher,
+    pub(crate) member: Member,
     /// The watch, on rank 0.
     pub(crate) hub: Option<JoinHandle<()>>,
     pub(crate) signals: Arc<Signals>,

@@ -119,7 +119,7 @@ impl Engine {
                 let peer = link.peer();
                 fold(buf, link.release(), reduction, peer)
             });
-            folded.map_err(|broken| self.explain(&broken))?;
+            folded.map_err(|broken| self.explain(broken))?;
             return self.answer(call, &refused, |_| buf);
         }
         self.with_scratch((self.size - 1) * buf.len(), |engine, slots| {
@@ -127,7 +127,7 @@ impl Engine {
             let refused = engine.collect(call, contributions)?;
             let mut slots = slots.chunks_exact(buf.len()).zip(1..);
             let folded = slots.try_for_each(|(slot, peer)| fold(buf, slot, reduction, peer));
-            folded.map_err(|broken| engine.explain(&broken))?;
+            folded.map_err(|broken| engine.explain(broken))?;
             engine.answer(call, &refused, |_| buf)
         })
     }

@@ -11,12 +11,13 @@ use comm_api::{FailureKind, Operation};
 use comm_kit::{Call, interrupt};
 
 use super::*;
-use crate::engine::Links;
+use crate::engine::{Links, uptime};
 use crate::frame::{FrameKind, Header};
 use crate::link::Link;
+use crate::member::{Member, Outlook};
 use crate::notice::{Cause, pack};
 use crate::socket::Patience;
-use crate::watch::{Hub, Outlook, Watcher};
+use crate::watch::{Hub, Watcher};
 
 thread_local! {
     /// Makes the hook of this thread panic, once rank 0 has begun to answer.
@@ -37,27 +38,28 @@ fn pair() -> (UnixStream, UnixStream) {
     (mine, other)
 }
 
-/// Creates the watcher of a rank.
-fn watcher(stream: UnixStream, rank: usize) -> Watcher {
-    stream.set_nonblocking(true).unwrap();
-    Watcher::new(
-        Link::new(stream.into(), 0),
-        rank,
-        "here".to_owned(),
-        Patience::of(None),
-    )
-}
+/// One rank, and its end of the watch.
+struct Watching(Watcher, Member);
 
-/// Waits for the cause for which a worker that entered the first call cannot get its answer.
-fn cause_of_no_answer(worker: &mut Watcher) -> Option<Cause> {
-    let began = Instant::now();
-    loop {
-        worker.look();
-        let cause = worker.verdict(0, Outlook::Entering);
-        if cause.is_some() || began.elapsed() > Duration::from_secs(5) {
-            return cause;
+impl Watching {
+    fn new(stream: UnixStream, rank: usize) -> Self {
+        stream.set_nonblocking(true).unwrap();
+        let member = Member::new((rank, WORKERS + 1), "here".to_owned(), None, uptime());
+        Self(Watcher::new(Link::new(stream.into(), 0)), member)
+    }
+
+    /// Waits for the cause for which a worker that entered the first call cannot get its answer.
+    fn cause_of_no_answer(&mut self) -> Option<Cause> {
+        let Self(watcher, member) = self;
+        let began = Instant::now();
+        loop {
+            watcher.look(member);
+            let cause = member.verdict(0, Outlook::Entering);
+            if cause.is_some() || began.elapsed() > Duration::from_secs(5) {
+                return cause;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
-        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -71,7 +73,7 @@ struct World {
     gate: Gate<Peers>,
     signals: Arc<Signals>,
     hub: JoinHandle<()>,
-    watchers: Vec<Watcher>,
+    watchers: Vec<Watching>,
     data: Vec<JoinHandle<UnixStream>>,
 }
 
@@ -88,10 +90,10 @@ impl World {
         for rank in 0..=WORKERS {
             let (mine, other) = pair();
             ends.push((mine.into(), "here".to_owned()));
-            watchers.push(watcher(other, rank));
+            watchers.push(Watching::new(other, rank));
         }
         let hub = Hub::new(ends, Arc::clone(&signals), Patience::of(None));
-        let own = watchers.remove(0);
+        let Watching(own, member) = watchers.remove(0);
         let kinds = std::iter::once(first).chain(std::iter::repeat(FrameKind::Enter));
         let workers = (1..=WORKERS).zip(kinds);
         let (links, data) = workers.map(|(rank, kind)| enter(rank, kind)).unzip();
@@ -108,9 +110,9 @@ impl World {
                 ring: None,
             },
             watcher: own,
+            member,
             signals: Arc::clone(&signals),
             awake: Policy::new(WORKERS + 1, usable()),
-            timeout: None,
             sequence: 0,
             outlook: Outlook::Entering,
             failed: None,
@@ -168,7 +170,9 @@ fn answers_that_a_panic_cuts_short_are_not_waited_for() {
     assert!(catch_unwind(AssertUnwindSafe(call)).is_err(), "no panic");
     ANSWERING.set(None);
     for worker in &mut world.watchers {
-        let cause = cause_of_no_answer(worker).expect("a worker waits for ever");
+        let cause = worker
+            .cause_of_no_answer()
+            .expect("a worker waits for ever");
         assert_eq!((cause.kind, cause.rank), (FailureKind::PeerLost, Some(0)));
     }
     world.end();
@@ -210,7 +214,9 @@ fn a_worker_that_says_that_ranks_differ_ends_the_call_on_all_ranks() {
         panic!("a call succeeds that rank 1 has not entered");
     };
     assert_eq!((kind, rank), (FailureKind::Io, Some(1)));
-    let cause = cause_of_no_answer(&mut world.watchers[1]).expect("rank 2 waits for ever");
+    let cause = world.watchers[1]
+        .cause_of_no_answer()
+        .expect("rank 2 waits for ever");
     assert_eq!((cause.kind, cause.rank), (FailureKind::Io, Some(1)));
     world.end();
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
 
-use comm_api::{ReduceOp, ScalarKind};
+use comm_api::{FailureKind, ReduceOp, ScalarKind};
 
 use comm_kit::processors::usable;
 
@@ -16,8 +16,7 @@ use super::*;
 use crate::collective::Failure;
 use crate::frame::{FrameKind, HEADER, Header};
 use crate::link::Link;
-use crate::notice::frame;
-use crate::socket::Patience;
+use crate::notice::{Notice, frame};
 
 /// What a rank is given before it is wrong.
 const WATCHDOG: Duration = Duration::from_secs(20);
@@ -48,15 +47,10 @@ fn engine(rank: usize, size: usize, peers: &[usize]) -> (Engine, Vec<UnixStream>
         size,
         hosts: Hosts::One,
         links: Links { data, ring: None },
-        watcher: Watcher::new(
-            Link::new(watch.into(), 0),
-            rank,
-            "rank 0".to_owned(),
-            Patience::of(None),
-        ),
+        watcher: Watcher::new(Link::new(watch.into(), 0)),
+        member: Member::new((rank, size), "rank 0".to_owned(), Some(WATCHDOG), uptime()),
         signals: Arc::new(Signals::default()),
         awake: Policy::new(size, usable()),
-        timeout: Some(WATCHDOG),
         sequence: 0,
         outlook: Outlook::Entering,
         failed: None,
@@ -145,7 +139,7 @@ fn a_cause_heard_in_a_call_that_succeeds_ends_the_next() {
 #[test]
 fn rank_0_that_has_left_is_not_blamed_for_a_stall() {
     let (mut engine, _peer, mut hub) = rank_of_two(1);
-    engine.timeout = Some(Duration::from_millis(200));
+    engine.member.timeout = Some(Duration::from_millis(200));
     let goodbye = Notice::Goodbye { sequence: 1 };
     hub.write_all(&goodbye.encode()).unwrap();
     drop(hub);
@@ -280,7 +274,7 @@ fn what_the_other_sent_for_the_next_call_outlives_a_mebibyte_of_refusals() {
     engine.refuse(&reason);
     assert!(engine.failed.is_none(), "{:?}", engine.failed);
     assert_eq!(engine.sequence, last);
-    engine.timeout = Some(Duration::from_secs(2));
+    engine.member.timeout = Some(Duration::from_secs(2));
     engine.barrier().unwrap();
     let sequences = reader.join().unwrap();
     assert_eq!(sequences, (0..=last).collect::<Vec<u64>>());

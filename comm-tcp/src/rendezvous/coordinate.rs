@@ -16,10 +16,11 @@ use super::seats::{Seat, Seats};
 use super::{Countdown, Identity, Joined, say, silent_until_the_end, unexpected};
 use crate::config::TcpConfig;
 use crate::descriptors;
-use crate::engine::{Links, Ring};
+use crate::engine::{Links, Ring, uptime};
 use crate::error::InitError;
 use crate::frame::FrameKind;
 use crate::link::{Broken, Channel, Link, TURN, Wire};
+use crate::member::Member;
 use crate::notice::{cut, text};
 use crate::socket::{Patience, tune, tune_watch};
 use crate::variables;
@@ -100,9 +101,7 @@ pub(crate) fn coordinate(
         .map(|streams| link_ring(streams, identity, config));
     let ring = ring.transpose().map_err(|error| internal(&error))?;
     let links = Links { data, ring };
-    let patience = Patience::of(config.timeout);
-    watched(links, watch, places, (local_ranks, crowded), patience)
-        .map_err(|error| internal(&error))
+    watched(links, watch, places, (local_ranks, crowded), config).map_err(|error| internal(&error))
 }
 
 /// Accepts links until every seat is taken.
@@ -250,7 +249,7 @@ fn watched(
     watch: Vec<Channel>,
     places: Vec<String>,
     (local_ranks, crowded): (usize, bool),
-    patience: Patience,
+    config: &TcpConfig,
 ) -> std::io::Result<Joined> {
     let (mine, its) = UnixStream::pair()?;
     mine.set_nonblocking(true)?;
@@ -259,10 +258,12 @@ fn watched(
     let ends = ends.chain(watch.into_iter().map(Wire::from));
     let signals = Arc::new(Signals::default());
     let place = places.first().cloned().unwrap_or_default();
+    let patience = Patience::of(config.timeout);
     let hub = Hub::new(ends.zip(places).collect(), Arc::clone(&signals), patience);
     Ok(Joined {
         links,
-        watcher: Watcher::new(Link::new(mine.into(), 0), 0, place, patience),
+        watcher: Watcher::new(Link::new(mine.into(), 0)),
+        member: Member::new((0, config.size), place, config.timeout, uptime()),
         hub: Some(hub.start()?),
         signals,
         local_ranks,

@@ -14,15 +14,16 @@ use super::messages::{Seated, Start};
 use super::ring;
 use super::{Countdown, Identity, Joined, NOWHERE, hear, say, scoped, unexpected};
 use crate::config::TcpConfig;
-use crate::engine::Links;
+use crate::engine::{Links, uptime};
 use crate::error::InitError;
 use crate::frame::FrameKind;
 use crate::handshake::{LinkKind, SESSION, Session, Status};
 use crate::link::{Broken, Channel, Link, Wire};
 use crate::listen;
+use crate::member::Member;
 use crate::notice::{cut, text};
 use crate::secret::Secret;
-use crate::socket::{Patience, tune, tune_watch};
+use crate::socket::{tune, tune_watch};
 use crate::variables;
 use crate::watch::{Signals, Watcher};
 
@@ -137,15 +138,15 @@ fn attempt(
         _ => None,
     };
     let place = coordinator.ip().to_canonical().to_string();
-    let watch = Link::new(Wire::from(watch), 0);
-    let patience = Patience::of(config.timeout);
-    let watcher = Watcher::new(watch, identity.rank, place, patience);
+    let member = (identity.rank, identity.size);
+    let member = Member::new(member, place, config.timeout, uptime());
     Ok(Joined {
         links: Links {
             data: vec![data_link],
             ring,
         },
-        watcher,
+        watcher: Watcher::new(Link::new(Wire::from(watch), 0)),
+        member,
         hub: None,
         signals: std::sync::Arc::new(Signals::default()),
         local_ranks,

@@ -356,7 +356,7 @@ impl Judge {
 }
 
 /// Says that a rank cannot be reached any more; `link` says where it runs and what became of the link to it.
-pub(super) fn unreachable(link: &str) -> String {
+pub(crate) fn unreachable(link: &str) -> String {
     format!(
         "it is unreachable ({link}) and may still run; look at the network of its machine and of this one, then \
          restart the job"
@@ -364,7 +364,7 @@ pub(super) fn unreachable(link: &str) -> String {
 }
 
 /// Says that what `peer` sent to `rank` was changed on its way.
-pub(super) fn distrusted(rank: &str, peer: &str, reason: &str) -> String {
+pub(crate) fn distrusted(rank: &str, peer: &str, reason: &str) -> String {
     format!(
         "the link between {rank} and {peer} cannot be trusted ({reason}); look at the network \
          between them, then restart the job"

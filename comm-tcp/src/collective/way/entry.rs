@@ -14,9 +14,9 @@ use crate::collective::{ByteBlocks, Failure};
 use crate::engine::{Engine, Links, Progress, Task};
 use crate::frame::{FrameKind, Header};
 use crate::link::Broken;
+use crate::member::Outlook;
 use crate::notice::{Cause, pack};
 use crate::socket::hang_up;
-use crate::watch::Outlook;
 
 use message::{Entry, InInbox};
 pub(crate) use message::{Heads, Incoming, Outgoing, Sink};

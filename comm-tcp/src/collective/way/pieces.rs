@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::{Algorithm, Load};
 use crate::collective::Failure;
 use crate::engine::Engine;
-use crate::watch::Outlook;
+use crate::member::Outlook;
 
 impl Engine {
     /// Repeats a small call for every piece of a large one, each of whole elements of `size` bytes.

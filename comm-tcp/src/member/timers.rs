@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use comm_api::FailureKind;
 
-use crate::watch::Outlook;
+use super::Outlook;
 
 /// When a rank that waits reports it.
 const REPORT: Duration = Duration::from_millis(10);
