@@ -53,6 +53,8 @@ mod region;
 mod rendezvous;
 mod seal;
 mod secret;
+#[cfg(test)]
+mod sim;
 mod socket;
 #[doc(hidden)]
 pub mod traffic;

@@ -19,6 +19,8 @@ mod watcher;
 use crate::link::{Broken, Link};
 use crate::notice::Notice;
 
+#[cfg(test)]
+pub(crate) use bench::{Action, Bench, End};
 pub(crate) use hub::Hub;
 pub(crate) use signals::{CommitWord, Signals};
 pub(crate) use verdict::{distrusted, unreachable};
