@@ -42,7 +42,7 @@ def test_settings_stand_for_variables() -> None:
         ("local", {"rank": 0}, TypeError, r"^rank: the local backend has no such setting; it has timeout"),
         ("shm", {"color": 1}, TypeError, r"^color: the shm backend has no such setting; it has name, rank, size"),
         ("shm", {}, cc.BackendError, r"^shm: COBRE_SHM_NAME, COBRE_SHM_RANK, COBRE_SHM_SIZE not set"),
-        ("shm", {"name": "a/b", "rank": 0, "size": 1}, cc.BackendError, r"a name has no slash"),
+        ("shm", {"name": "a/b", "rank": 0, "size": 1}, cc.BackendError, r"a name contains no slash"),
         ("shm", {"name": NAME, "rank": 4, "size": 4}, cc.BackendError, r"ranks go from 0 to 3"),
         ("shm", {"name": NAME, "rank": "x", "size": 4}, cc.BackendError, r"COBRE_SHM_RANK"),
         ("shm", {"name": NAME, "rank": None, "size": 4}, TypeError, r"^rank: None is no value for a setting"),
