@@ -465,7 +465,7 @@ impl Member {
             let link = format!("its link to rank {} broke: {reason}", self.rank);
             self.give_up(self.link_lost(*peer, broke.loss, reason, &link), None);
         }
-        // Rank 0 is told first.
+        // Rank 0 gets the notice first.
         self.say.take().map_or(Step::Settle, Step::Tell)
     }
 

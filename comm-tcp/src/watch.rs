@@ -3,7 +3,7 @@
 //! Each rank holds one idle link to a small thread on rank 0, rank 0 itself through a socket pair.
 //! The thread ([`hub`]) alone decides: the first end without a goodbye, abort, timeout or broken
 //! link that nobody's death explains becomes the cause, is sent to all, and stays. It only reads and writes; the judge
-//! and the order in which ranks are told are a machine without links or a clock ([`bench`]). The ranks
+//! and the order in which ranks get the cause are a machine without links or a clock ([`bench`]). The ranks
 //! ([`watcher`], [`member`](crate::member)) report what they see and return what the thread says. While rank 0 is stopped, so is
 //! the thread, and nobody hears of anything.
 
@@ -26,7 +26,7 @@ pub(crate) use signals::{CommitWord, Signals};
 pub(crate) use verdict::{distrusted, unreachable};
 pub(crate) use watcher::Watcher;
 
-/// Sends a notice. If the link is broken, that shows when it is read. What is said again and again is not kept without a limit
+/// Sends a notice. If the link is broken, that shows when it is read. What ranks repeat is not kept without a limit
 /// for a rank that does not read it; what ends the job is.
 fn tell(link: &mut Link, notice: &Notice) {
     let bytes = notice.encode();

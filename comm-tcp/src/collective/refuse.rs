@@ -36,7 +36,7 @@ impl Engine {
     }
 }
 
-/// Sends what was kept, to whoever reads, and reads what the others send meanwhile: they may be as
+/// Sends what was kept to the ranks that read, and reads what the others send meanwhile: they may be as
 /// far ahead of this rank.
 #[derive(Debug)]
 struct Flush {

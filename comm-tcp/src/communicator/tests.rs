@@ -170,9 +170,7 @@ fn answers_that_a_panic_cuts_short_are_not_waited_for() {
     assert!(catch_unwind(AssertUnwindSafe(call)).is_err(), "no panic");
     ANSWERING.set(None);
     for worker in &mut world.watchers {
-        let cause = worker
-            .cause_of_no_answer()
-            .expect("a worker waits for ever");
+        let cause = worker.cause_of_no_answer().expect("a worker hangs");
         assert_eq!((cause.kind, cause.rank), (FailureKind::PeerLost, Some(0)));
     }
     world.end();
@@ -201,7 +199,7 @@ fn answers_that_a_loss_cuts_short_are_not_waited_for() {
         .set_read_timeout(Some(Duration::from_secs(5)))
         .unwrap();
     let read = worker.read_to_end(&mut Vec::new());
-    let read = read.expect("a worker waits for ever");
+    let read = read.expect("a worker hangs");
     assert!(read < BYTES, "{read} bytes are all of the answer");
     world.end();
 }
@@ -216,7 +214,7 @@ fn a_worker_that_says_that_ranks_differ_ends_the_call_on_all_ranks() {
     assert_eq!((kind, rank), (FailureKind::Io, Some(1)));
     let cause = world.watchers[1]
         .cause_of_no_answer()
-        .expect("rank 2 waits for ever");
+        .expect("rank 2 hangs");
     assert_eq!((cause.kind, cause.rank), (FailureKind::Io, Some(1)));
     world.end();
 }

@@ -222,7 +222,7 @@ impl Voice {
     }
 }
 
-/// Whoever panicked while it held the lock was not in the middle of anything that matters: a record
+/// A thread that panicked while it held the lock was not in the middle of anything that matters: a record
 /// is sealed as a whole or not at all.
 fn lock(sealer: &Mutex<Sealer>) -> std::sync::MutexGuard<'_, Sealer> {
     sealer.lock().unwrap_or_else(PoisonError::into_inner)

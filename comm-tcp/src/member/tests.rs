@@ -1,4 +1,4 @@
-//! One rank in invented time: what it is told, and what it does.
+//! One rank in simulated time: what it learns, and what it does.
 
 use comm_api::FailureKind::{Aborted, Io, PeerLost, TimedOut};
 
@@ -143,7 +143,7 @@ fn silence_ends_a_watch_link_after_nine_eighths_of_the_timeout() {
     assert!(cause.message.starts_with(expected), "{cause:?}");
 }
 
-/// The watch is a thread of the process of rank 0, which may end once its call has failed: the others are told first.
+/// The watch is a thread of the process of rank 0, which may end once its call has failed: the others get the cause first.
 #[test]
 fn an_interrupted_rank_0_waits_for_its_watch_and_the_others_for_nobody() {
     let mut rank = Rank::new(0);

@@ -91,7 +91,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Creates the timers of a wait; without a timeout it lasts for ever.
+    /// Creates the timers of a wait; without a timeout it has no end.
     pub(super) fn new(timeout: Option<Duration>) -> Self {
         Self {
             timeout,

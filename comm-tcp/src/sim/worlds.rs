@@ -13,7 +13,7 @@ impl World {
         let mut wrong = Vec::new();
         for (rank, it) in self.ranks.iter().enumerate() {
             if it.state != State::Over {
-                wrong.push(format!("rank {rank} is in {:?} for ever", it.state));
+                wrong.push(format!("rank {rank} never leaves {:?}", it.state));
             }
         }
         let failed: Vec<(usize, &Cause)> = self
@@ -62,7 +62,7 @@ impl World {
             Fault::Nothing => false,
             Fault::Kill(it) | Fault::Leave(it) => it == rank,
             Fault::Stop(it, time) => it == rank && time >= TIMEOUT * 7 / 8,
-            // Whoever is named by a judge that is cut off itself is no worse than the others.
+            // If the judge itself is cut off, it may name any rank beyond the cut.
             Fault::Cut(it, _) => (it == rank || it == 0) && self.cuts_links(),
         })
     }

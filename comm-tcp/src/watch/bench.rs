@@ -20,7 +20,7 @@ pub(crate) enum End<'a> {
     Altered(&'a str),
 }
 
-/// What whoever owns the watch links has to do.
+/// What the owner of the watch links has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Send a notice to a rank, if its link lasts.
@@ -47,7 +47,7 @@ pub(crate) struct Bench<W> {
     quiet: Vec<bool>,
 }
 
-/// What all ranks are told, rank 0 last: once it knows, it may end this process.
+/// What all ranks get, rank 0 last: once it knows, it may end this process.
 #[derive(Debug)]
 struct Announcement {
     notice: Notice,

@@ -57,7 +57,7 @@ impl Writer {
 }
 
 impl Drop for Log {
-    /// Waits until the lines are written, for a moment: the log may block for ever.
+    /// Waits until the lines are written, for a moment: the log may never take them.
     fn drop(&mut self) {
         if let Some(Writer { lines, ended }) = self.writer.take() {
             drop(lines);

@@ -10,7 +10,7 @@ use crate::link::{Link, Wire};
 use crate::notice::{Cause, Flow, Notice};
 use crate::socket::Patience;
 
-/// Lets rank 1 of three say something; returns what rank 2 is told.
+/// Lets rank 1 of three say something; returns what rank 2 hears.
 fn told(notice: &Notice) -> Cause {
     let (mut ours, mut its) = (Vec::new(), Vec::new());
     for rank in 0..3 {
@@ -25,7 +25,7 @@ fn told(notice: &Notice) -> Cause {
     let cause = loop {
         match next(&mut ours[2]).unwrap() {
             Some(Notice::Cause { cause, .. }) => break cause,
-            _ => assert!(began.elapsed() < Duration::from_secs(20), "nothing is told"),
+            _ => assert!(began.elapsed() < Duration::from_secs(20), "no notice comes"),
         }
         std::thread::yield_now();
     };

@@ -197,7 +197,7 @@ impl Judge {
                 *first = sequence.min(*first);
                 let deserted = self.deserted();
                 if rank == 0 && deserted.is_none() {
-                    // Whoever waits for rank 0 from now on names it, and must not be told another cause.
+                    // A rank that waits for rank 0 from now on names it, and must not hear another cause.
                     self.close();
                     return Some(Ruling::Farewell(sequence));
                 }

@@ -113,7 +113,7 @@ impl Engine {
         let frame = short.then(|| [&header(usual).encode(), usual].concat());
         let message = |(&refused, rank): (&bool, usize)| {
             let body = body(rank);
-            // Whoever refused has left the call and waits for nothing.
+            // A rank that refused has left the call and waits for nothing.
             (!refused).then(|| match &frame {
                 Some(frame) if std::ptr::eq(body, usual) => Outgoing::whole(frame),
                 _ => Outgoing::new(&header(body), body),
@@ -123,7 +123,7 @@ impl Engine {
         let mut answer = Answer { messages };
         let sent = self.drive(call, &mut answer);
         if sent.is_err() {
-            // Whoever has not got all of its answer knows that one was on its way, and waits for it.
+            // A rank that has only a part of its answer knows that the rest is on its way, and waits for it.
             let links = answer.messages.iter().zip(&self.links.data);
             let cut_short = links.filter(|(message, _)| message.is_some());
             cut_short.for_each(|(_, link)| hang_up(link));

@@ -1,4 +1,4 @@
-//! The bench, without links: what it is told, and what it has done about that.
+//! The bench, without links: what it learns, and what it has done about that.
 
 use std::cell::Cell;
 
@@ -87,7 +87,7 @@ fn a_farewell_is_the_last_word() {
     assert_eq!(actions(&mut bench), []);
 }
 
-/// Whoever waits for rank 0 when it leaves has one cause with all others, whichever is heard first.
+/// A rank that waits for rank 0 when it leaves has the same cause as all others, whichever event comes first.
 #[test]
 fn a_farewell_of_a_rank_0_that_is_waited_for_is_a_cause() {
     let (mut bench, now) = bench();
@@ -118,7 +118,7 @@ fn a_rank_that_names_a_rank_that_there_is_not_is_dropped_first() {
     assert_eq!(blamed(&mut bench), Some(1));
 }
 
-/// A link decides while it can still carry the cause: the rank at its other end is told, too, if it comes back.
+/// A link decides while it can still carry the cause: the rank at its other end gets it, too, if it comes back.
 #[test]
 fn silence_decides_after_three_quarters_of_the_timeout_and_all_are_told() {
     let (mut bench, _) = bench();

@@ -36,7 +36,7 @@ fn hear(link: &mut Link) -> Notice {
         if let Some(notice) = next(link).unwrap() {
             return notice;
         }
-        assert!(began.elapsed() < WATCHDOG, "nothing is told");
+        assert!(began.elapsed() < WATCHDOG, "no notice comes");
         std::thread::yield_now();
     }
 }
@@ -106,7 +106,7 @@ fn the_others_are_heard_while_a_rank_asks_without_end() {
     hub.join().unwrap();
 }
 
-/// What a rank does not read is kept for it up to a limit; the cause is told all the same.
+/// What a rank does not read is kept for it up to a limit; it gets the cause all the same.
 #[test]
 fn little_is_kept_for_a_rank_that_asks_without_end_and_reads_nothing() {
     let (mut ours, mut hub) = watch();

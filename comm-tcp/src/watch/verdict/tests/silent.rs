@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Ranks 2 and 4 of six are silent, and all others stuck behind one of them, whoever complains last.
+/// Ranks 2 and 4 of six are silent, and all others stuck behind one of them, in any order of their complaints.
 #[test]
 fn of_two_silent_ranks_the_lowest_is_named() {
     for last in [0, 1, 3, 5] {
