@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use comm_api::{
     Blocks, CommData, CommError, Communicator, Operation, ReduceOp, ScalarKind,
-    SharedMemoryProvider, SharedRegion, bytemuck,
+    SharedMemoryProvider, SharedRegion, bytemuck, check,
 };
 
 use crate::chaos::{Fault, Round};
@@ -53,6 +53,9 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         from: Blocks<'_>,
         elem_size: usize,
     ) -> Result<(), CommError> {
+        let (rank, size) = (comm.rank(), comm.size());
+        let checked = check::allgatherv_bytes(rank, size, send, recv, from, elem_size);
+        refused(self, comm, Operation::Allgatherv, checked)?;
         comm.allgatherv_bytes(send, recv, from, elem_size)
     }
 
@@ -66,6 +69,8 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
+        let checked = check::allreduce_bytes(send, recv, scalar, op);
+        refused(self, comm, Operation::Allreduce, checked)?;
         comm.allreduce_bytes(send, recv, scalar, op)
     }
 
@@ -78,6 +83,8 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         scalar: ScalarKind,
         op: ReduceOp,
     ) -> Result<(), CommError> {
+        let checked = check::allreduce_in_place_bytes(buf, scalar, op);
+        refused(self, comm, Operation::Allreduce, checked)?;
         comm.allreduce_in_place_bytes(buf, scalar, op)
     }
 
@@ -90,6 +97,8 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         elem_size: usize,
         root: usize,
     ) -> Result<(), CommError> {
+        let checked = check::broadcast_bytes(comm.size(), buf, elem_size, root);
+        refused(self, comm, Operation::Broadcast, checked)?;
         comm.broadcast_bytes(buf, elem_size, root)
     }
 
@@ -134,6 +143,24 @@ pub trait Mutation<C: Communicator + SharedMemoryProvider>: Send + Sync {
         let _ = comm;
         error
     }
+}
+
+/// Passes on the result of a check, and lets the mutation announce a refusal: the wrapped communicator would do so by itself.
+#[track_caller]
+fn refused<C, M: Mutation<C> + ?Sized>(
+    mutation: &M,
+    comm: &C,
+    operation: Operation,
+    checked: Result<(), CommError>,
+) -> Result<(), CommError>
+where
+    C: Communicator + SharedMemoryProvider,
+{
+    let checked = check::placed(checked);
+    if let Err(error) = &checked {
+        mutation.refuse(comm, operation, error);
+    }
+    checked
 }
 
 /// Wraps a communicator and applies its mutation.

@@ -133,6 +133,7 @@ pub(super) fn after_build() -> Vec<TestStep> {
         "in_place",
         "pairs",
         "panics",
+        "places",
         "select",
         "topology",
     ];
