@@ -129,7 +129,8 @@ def check_an_exchange_of_something_else_is_refused(comm: cc.Communicator) -> Non
     others: list[tuple[Any, str]] = [(None, "None"), (np.ones(2), "a numpy.ndarray"), ([1.0, 2.0], "a list")]
     for other, described in others:
         if comm.rank == 0:
-            with pytest.raises(TypeError, match=rf"^array: {described} is no shared array; pass the array that gathered_array returned"):
+            words = rf"^array: {described} is no shared array; pass the array that gathered_array returned"
+            with pytest.raises(TypeError, match=words):
                 comm.exchange(other)
         else:
             with pytest.raises(cc.Refused, match=rf"array: {described} is no shared array") as refused:

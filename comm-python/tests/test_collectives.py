@@ -166,7 +166,8 @@ def check_a_result_without_room_is_a_memory_error(comm: cc.Communicator) -> None
         counts = [much] * comm.size
         counts[comm.rank] = 3
         if comm.size > 1:
-            with pytest.raises(MemoryError, match=r"^no memory for the result, of shape \[\d+\] and dtype float64: .*; gather less"):
+            words = r"^no memory for the result, of shape \[\d+\] and dtype float64: .*; gather less"
+            with pytest.raises(MemoryError, match=words):
                 comm.allgatherv(np.ones(3), counts)
     assert comm.allreduce(1) == comm.size
 

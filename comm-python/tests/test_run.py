@@ -213,7 +213,8 @@ def test_an_exit_code_after_a_return_is_told_as_such() -> None:
 
 
 def test_a_result_without_room_says_where_it_lacks() -> None:
-    words = r"^rank 0 cannot send its result: the result, of type bytes, cannot be stored: .*File too large; free space .* or set TMPDIR"
+    stored = "the result, of type bytes, cannot be stored"
+    words = rf"^rank 0 cannot send its result: {stored}: .*File too large; free space .* or set TMPDIR"
     with pytest.raises(cc.WorkerError, match=words):
         cc.run(calls.without_room, ranks=1, args=(1 << 16, False))
 

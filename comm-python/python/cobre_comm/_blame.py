@@ -114,7 +114,7 @@ class Story:
 
     @property
     def remoteness(self) -> int:
-        """How far this rank is from the cause: 0 if it failed by itself, 1 if it reported another rank, 2 if the launcher ended it."""
+        """The distance from the cause: 0 if this rank failed by itself, 1 if it reported another, 2 if the launcher ended it."""
         raised = self.record is not None and self.record.kind == RAISED
         if raised:
             return 1 if self.record is not None and self.record.named is not None else 0
@@ -138,8 +138,8 @@ class Story:
 def first(stories: list[Story], blamed: int | None) -> Story | None:
     """Returns the rank that caused the failure of the job, if it failed.
 
-    For a rank that hung, the launcher's verdict counts. Such a rank leaves no record; only the reports of the ranks that waited for it
-    distinguish it from a rank that was ended because the job was over.
+    For a rank that hung, the launcher's verdict counts. Such a rank leaves no record; only the reports of the ranks that waited
+    for it distinguish it from a rank that was ended because the job was over.
     """
     if blamed is not None and stories[blamed].was_running:
         return stories[blamed]

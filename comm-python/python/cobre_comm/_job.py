@@ -44,8 +44,8 @@ def run(
     process of the job is left when this returns or raises. Jobs are independent: threads of one process may run several at once.
 
     `pickle` sends the function by its name: the ranks import its module, or the script, in which calls of ``run`` must
-    therefore be below ``if __name__ == "__main__":``. A function in a notebook, a lambda or a function inside another function has no
-    such name; it is sent by value if `cloudpickle` is installed.
+    therefore be below ``if __name__ == "__main__":``. A function in a notebook, a lambda or a function inside another function
+    has no such name; it is sent by value if `cloudpickle` is installed.
 
     Raises `WorkerError`, with the traceback of the rank that failed first, if a rank raises, exits or is killed; `WorkerTimeout`,
     with the stack of every rank, if the job takes longer than ``timeout`` seconds; `TypeError` or `ValueError`, which name the

@@ -28,7 +28,7 @@ def importing_main() -> bool:
 
 
 def pack(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[bytes]:
-    """Packs a call, by name if the ranks can import the names in it, otherwise by value. A file holds the pieces one after another."""
+    """Packs a call, by name if the ranks can import its names, otherwise by value. A file holds the pieces in order."""
     args, kwargs = _arguments(args, kwargs)
     named = {"function": function, "args": args, "kwargs": kwargs}
     main = _main()
